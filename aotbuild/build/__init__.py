@@ -1,0 +1,1 @@
+"""From a manifest to `_aot/`: plan, trace, lower, compile, pack. Never imported by the runtime."""

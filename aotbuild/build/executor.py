@@ -1,0 +1,162 @@
+"""Run jobs in worker processes, several at a time, and collect what they made."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from aotbuild.build.jobs import Job, Settings, make_jobs
+from aotbuild.build.plan import BuildUnit, Plan
+from aotbuild.build.process import Worker, WorkerDied, import_path
+from aotbuild.build.sources import SourceTree
+from aotbuild.errors import UnitFailure
+from aotbuild.spec.function import Function
+from aotbuild.spec.record import Record
+from aotbuild.spec.record_json import record_from_json
+
+DEFAULT_TIMEOUT = 3600.0
+
+
+@dataclass(frozen=True)
+class UnitDone:
+    """A unit's end: its record and function, or why it failed."""
+
+    unit: BuildUnit
+    function: Function | None = None
+    record: Record | None = None
+    failure: UnitFailure | None = None
+
+
+@dataclass(frozen=True)
+class UnitStarted:
+    """A worker began to compile this unit."""
+
+    unit: BuildUnit
+
+
+Event = UnitStarted | UnitDone
+Listener = Callable[[Event], None]
+
+
+@dataclass
+class WorkerPool:
+    """Idle workers by their settings, at most `limit` alive at a time."""
+
+    init: dict[str, Any]
+    path: list[str]
+    limit: int
+    _idle: list[Worker] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, settings: Settings) -> Worker:
+        """Return an idle worker with these settings, or start one in place of another."""
+        with self._lock:
+            for worker in self._idle:
+                if worker.settings == settings:
+                    self._idle.remove(worker)
+                    return worker
+            surplus = self._idle.pop(0) if len(self._idle) >= self.limit else None
+        if surplus is not None:
+            surplus.close()
+        return Worker(settings, self.init, self.path)
+
+    def give_back(self, worker: Worker) -> None:
+        """Keep a worker for the next job."""
+        with self._lock:
+            self._idle.append(worker)
+
+    def close(self) -> None:
+        """End all idle workers."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+def run_units(
+    plan: Plan,
+    sources: SourceTree,
+    blobs: Path,
+    listener: Listener,
+    executor: Executor | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> list[UnitDone]:
+    """Compile every unit of a plan, in the plan's order of results.
+
+    `listener` hears each event, possibly from several threads. `timeout` is in seconds for one job.
+    """
+    workers = min(os.cpu_count() or 1, len(plan.units))
+    pool = WorkerPool(_init(plan, sources, blobs), import_path(sources.import_root), workers)
+    own = executor or ThreadPoolExecutor(workers)
+    try:
+        jobs = make_jobs(plan.units)
+        futures = [own.submit(_run_job, pool, *job, listener, timeout) for job in jobs]
+        done = {result.unit: result for future in futures for result in future.result()}
+    finally:
+        pool.close()
+        if executor is None:
+            own.shutdown()
+    return [done[unit] for unit in plan.units]
+
+
+def _run_job(
+    pool: WorkerPool,
+    settings: Settings,
+    job: Job,
+    units: tuple[BuildUnit, ...],
+    listener: Listener,
+    timeout: float,
+) -> list[UnitDone]:
+    """Run one job to its end. When a worker dies, its unit has failed and the rest go on."""
+    waiting = {str(unit.target): unit for unit in units}
+    results: list[UnitDone] = []
+    while waiting:
+        worker, current = pool.take(settings), next(iter(waiting))
+        try:
+            for message in worker.run(_only(job, waiting), timeout):
+                current = message.get("start") or message["target"]
+                if "start" in message:
+                    listener(UnitStarted(waiting[current]))
+                    continue
+                results.append(_read(waiting.pop(current), message))
+                listener(results[-1])
+        except WorkerDied as err:
+            worker.close()
+            unit = waiting.pop(current)
+            results.append(UnitDone(unit, failure=UnitFailure(str(unit), "compile", str(err))))
+            listener(results[-1])
+        else:
+            pool.give_back(worker)
+    return results
+
+
+def _only(job: Job, waiting: Iterable[str]) -> Job:
+    keep = set(waiting)
+    return replace(job, targets=tuple(t for t in job.targets if str(t) in keep))
+
+
+def _read(unit: BuildUnit, message: dict[str, Any]) -> UnitDone:
+    if "error" in message:
+        failure = UnitFailure(str(unit), message["stage"], message["error"])
+        return UnitDone(unit, failure=failure)
+    record = record_from_json(message["record"])
+    return UnitDone(unit, Function.from_json(message["function"]), record)
+
+
+def _init(plan: Plan, sources: SourceTree, blobs: Path) -> dict[str, Any]:
+    environment = plan.environment
+    return {
+        "blobs": str(blobs),
+        # Short prefixes such as / or /usr would be found by chance.
+        "secret_paths": [p for p in (str(sources.root), sys.prefix) if p.count(os.sep) > 1],
+        "provenance": {
+            "aotbuild": environment.aotbuild,
+            "jax": environment.toolchain.jax,
+            "jaxlib": environment.toolchain.jaxlib,
+            "manifest": plan.manifest.digest,
+        },
+    }

@@ -1,0 +1,83 @@
+"""Private names of jax and jaxlib that building needs; nowhere else on the build side.
+
+Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax._src import core, source_info_util
+from jax._src.lib import xla_client
+from jax._src.random import prng
+
+# Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.
+_PRNG_IMPLEMENTATIONS = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}
+
+
+def dtype_of(name: str) -> Any:
+    """Return the dtype of a long name, as `bfloat16` or `key<fry>`.
+
+    Private: `prng.KeyTy`, `prng.prngs`. jax.random.key makes one, but compiles to do so.
+    """
+    if name.startswith("key<"):
+        return prng.KeyTy(prng.prngs[_PRNG_IMPLEMENTATIONS[name[4:-1]]])
+    return jax.numpy.dtype(name)
+
+
+def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
+    """Return the raw PJRT bytes of a compiled function.
+
+    Private: `LoadedExecutable.client.serialize_executable`. The public
+    jax.experimental.serialize_executable wraps these bytes in a pickle.
+    """
+    executable: Any = compiled.runtime_executable()
+    return bytes(executable.client.serialize_executable(executable))
+
+
+def kept_inputs(compiled: jax.stages.Compiled) -> tuple[int, ...]:
+    """Return the indices of inputs that the executable takes. Private: `_kept_var_idx`."""
+    executable: Any = compiled._executable  # type: ignore[attr-defined]
+    return tuple(sorted(executable._kept_var_idx))
+
+
+def const_args(compiled: jax.stages.Compiled) -> list[Any]:
+    """Return the hoisted constants, in input order. Private: `Compiled._params.const_args`."""
+    return list(compiled._params.const_args)  # type: ignore[attr-defined]
+
+
+def has_host_callbacks(compiled: jax.stages.Compiled) -> bool:
+    """Return whether Python is called back. Private: `UnloadedMeshExecutable.host_callbacks`."""
+    executable: Any = compiled._executable  # type: ignore[attr-defined]
+    return bool(executable._unloaded_executable.host_callbacks)
+
+
+def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:
+    """Return the shardings of the flat outputs. Private: `_out_shardings`."""
+    executable: Any = compiled._executable  # type: ignore[attr-defined]
+    return list(executable._out_shardings)
+
+
+def registered_custom_calls() -> frozenset[str]:
+    """Return the CPU targets that Python registered. Private: `xla_client.custom_call_targets`."""
+    return frozenset(xla_client.custom_call_targets("cpu"))
+
+
+def sub_jaxprs(params: dict[str, Any]) -> list[Any]:
+    """Return the jaxprs inside an equation's parameters. Private: `core.jaxprs_in_params`."""
+    return list(core.jaxprs_in_params(params))
+
+
+def source_line(equation: Any) -> str:
+    """Return `file:line in function` of the user's code behind an equation, or "".
+
+    Private: `source_info_util.user_frame`.
+    """
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    return f"{frame.file_name}:{frame.start_line} in {frame.function_name}" if frame else ""
+
+
+def is_mutable_ref(value: Any) -> bool:
+    """Return whether a value is a mutable array (`jax.new_ref`). Private: `core.Ref`."""
+    return isinstance(value, core.Ref)

@@ -1,0 +1,204 @@
+"""What the parent tells a worker: settings that hold for its whole life, and jobs, as JSON.
+
+A job is one trace: a function at one signature, and every target that is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.build.manifest import (
+    ArgSpec,
+    ExportOptions,
+    FunctionEntry,
+    Sharding,
+    bind_dims,
+    sharding_from_json,
+    sharding_to_json,
+    spec_from_json,
+    spec_to_json,
+)
+from aotbuild.build.plan import BuildUnit
+from aotbuild.spec.isa import level_of
+from aotbuild.spec.target import Target
+from aotbuild.spec.values import decode, encode
+
+# Flags and settings of the calling shell would change what is compiled; the manifest decides.
+_DROPPED_PREFIXES = ("JAX_", "XLA_", "TF_XLA_", "LIBTPU_")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a worker process is started with. Units with equal settings can share a process."""
+
+    isa: str | None
+    devices: int
+    hoist: bool
+    config: tuple[tuple[str, Any], ...]
+    env: tuple[tuple[str, str], ...]
+
+    @property
+    def xla_flags(self) -> str:
+        """The process-wide XLA flags; a cap given as a compiler option is ignored by XLA:CPU."""
+        flags = [f"--xla_force_host_platform_device_count={self.devices}"]
+        cap = level_of(self.isa).xla_max_isa if self.isa else None
+        return " ".join([*flags, *([f"--xla_cpu_max_isa={cap}"] if cap else [])])
+
+    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
+        """Return the environment of the worker, made from the parent's."""
+        kept = {k: v for k, v in inherited.items() if not k.startswith(_DROPPED_PREFIXES)}
+        return {
+            **kept,
+            "XLA_FLAGS": self.xla_flags,
+            "JAX_PLATFORMS": "cpu",
+            "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1" if self.hoist else "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
+            "PYTHONIOENCODING": "utf-8",
+            "AOTBUILD_BUILDING": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            **dict(self.env),
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """A function at one signature, with dims filled in, and the targets to make from its trace.
+
+    Where dims are symbolic, `sample` holds the arguments of the first row, by name.
+    """
+
+    name: str
+    call: str
+    label: str
+    args: tuple[tuple[str, ArgSpec], ...]
+    kwargs: tuple[tuple[str, ArgSpec], ...]
+    statics: tuple[tuple[str | int, Any], ...]
+    donate: tuple[str, ...]
+    keep_unused: bool
+    mesh: tuple[tuple[str, int], ...]
+    in_shardings: tuple[tuple[str, Sharding], ...]
+    out_shardings: Sharding
+    out_shardings_given: bool
+    compiler_options: tuple[tuple[str, Any], ...]
+    config: tuple[tuple[str, Any], ...]
+    export: ExportOptions
+    targets: tuple[Target, ...]
+    sample: tuple[tuple[str, ArgSpec], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {
+            **{name: getattr(self, name) for name in _PLAIN},
+            "args": [[name, spec_to_json(spec)] for name, spec in self.args],
+            "kwargs": [[name, spec_to_json(spec)] for name, spec in self.kwargs],
+            "statics": [[name, encode(value)] for name, value in self.statics],
+            "in_shardings": [[name, sharding_to_json(s)] for name, s in self.in_shardings],
+            "out_shardings": sharding_to_json(self.out_shardings),
+            "export": vars(self.export),
+            "targets": [str(target) for target in self.targets],
+            "sample": [[name, spec_to_json(spec)] for name, spec in self.sample],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Job:
+        """Read what `to_json` wrote."""
+        return cls(
+            **{name: data[name] for name in ("name", "call", "label", "keep_unused")},
+            out_shardings_given=data["out_shardings_given"],
+            donate=tuple(data["donate"]),
+            mesh=_pairs(data["mesh"]),
+            compiler_options=_pairs(data["compiler_options"]),
+            config=_pairs(data["config"]),
+            args=tuple((name, spec_from_json(spec)) for name, spec in data["args"]),
+            kwargs=tuple((name, spec_from_json(spec)) for name, spec in data["kwargs"]),
+            statics=tuple((name, decode(value)) for name, value in data["statics"]),
+            in_shardings=tuple((n, sharding_from_json(s)) for n, s in data["in_shardings"]),
+            out_shardings=sharding_from_json(data["out_shardings"]),
+            export=_export_from_json(data["export"]),
+            targets=tuple(map(Target.parse, data["targets"])),
+            sample=tuple((name, spec_from_json(spec)) for name, spec in data["sample"]),
+        )
+
+
+_PLAIN = (
+    "name",
+    "call",
+    "label",
+    "donate",
+    "keep_unused",
+    "mesh",
+    "out_shardings_given",
+    "compiler_options",
+    "config",
+)
+
+
+def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[BuildUnit, ...]]]:
+    """Group units that come from one trace in one process; the order of the plan is kept."""
+    groups: dict[tuple[str, str | None], list[BuildUnit]] = {}
+    levels: dict[str, str] = {}
+    for unit in units:
+        if unit.target.platform == "cpu":
+            levels.setdefault(unit.signature_label, unit.target.detail)
+        # A portable unit has no level of its own: it joins the first trace of its signature.
+        isa = levels.get(unit.signature_label) if unit.target.is_portable else unit.target.detail
+        groups.setdefault((unit.signature_label, isa), []).append(unit)
+    return [
+        (_settings(members[0].function, isa), _job(members), tuple(members))
+        for (_, isa), members in groups.items()
+    ]
+
+
+def _settings(function: FunctionEntry, isa: str | None) -> Settings:
+    devices = 1
+    for _, size in function.mesh:
+        devices *= size
+    hoist = function.constants == "hoist"
+    return Settings(isa, devices, hoist, tuple(sorted(function.config)), function.env)
+
+
+def _job(units: list[BuildUnit]) -> Job:
+    unit, function = units[0], units[0].function
+    row = dict(unit.row)
+    return Job(
+        name=function.name,
+        call=function.call,
+        label=unit.signature_label,
+        args=tuple((name, bind_dims(spec, row)) for name, spec in function.args),
+        kwargs=tuple((name, bind_dims(spec, row)) for name, spec in function.kwargs),
+        statics=unit.statics,
+        donate=function.donate,
+        keep_unused=function.keep_unused,
+        mesh=function.mesh,
+        in_shardings=function.in_shardings,
+        out_shardings=function.out_shardings,
+        out_shardings_given=function.out_shardings_given,
+        compiler_options=function.compiler_options,
+        config=function.config,
+        export=function.export,
+        targets=tuple(member.target for member in units),
+        sample=_sample(unit),
+    )
+
+
+def _sample(unit: BuildUnit) -> tuple[tuple[str, ArgSpec], ...]:
+    if not any(isinstance(size, str) for _, size in unit.row):
+        return ()
+    specs = (*unit.function.args, *unit.function.kwargs)
+    return tuple((name, bind_dims(spec, dict(unit.function.rows[0]))) for name, spec in specs)
+
+
+def _export_from_json(data: dict[str, Any]) -> ExportOptions:
+    return ExportOptions(
+        dims=_pairs(data["dims"]),
+        constraints=tuple(data["constraints"]),
+        vjp_order=data["vjp_order"],
+        disabled_checks=tuple(data["disabled_checks"]),
+    )
+
+
+def _pairs(data: Any) -> tuple[Any, ...]:
+    return tuple(tuple(pair) for pair in data)

@@ -1,0 +1,272 @@
+"""The manifest as a pydantic model: structure, types, defaults, and the words of the JSON schema.
+
+What a model cannot say with a position inside (argument specs, shardings, static values) is `Any`
+here, carries its schema by the name of a form, and is read from the nodes by modules of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+
+from aotbuild.build.manifest import names
+from aotbuild.build.manifest.problems import did_you_mean, quote
+
+FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
+MAX_SIZE = 2**63 - 1
+
+
+def _form(name: str) -> WithJsonSchema:
+    return WithJsonSchema({FORM: name})
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _dims_form(value: Any) -> str:
+    return "\0rows" if isinstance(value, list) else "\0product"
+
+
+def _one_key(value: dict[str, Any]) -> dict[str, Any]:
+    if len(value) != 1:
+        names.refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
+    return value
+
+
+def _version_one(value: int) -> int:
+    if value != 1:
+        remedy = "upgrade aotbuild, or write version: 1"
+        names.refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
+    return value
+
+
+def _target_map(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value in ("cpu", "portable"):
+        return {value: {}}
+    if value in ("cuda", "tpu"):
+        example = {"cuda": "{gpu: h100-sxm}", "tpu": '{topology: "v5e:2x2"}'}[value]
+        names.refuse(f"{value!r} needs to know which one; write {value}: {example}")
+    hint = did_you_mean(value, TARGET_KINDS)
+    return names.refuse(f"expected cpu, cuda, tpu or portable, found {quote(value)}{hint}")
+
+
+Size: TypeAlias = Annotated[int, Field(ge=0, le=MAX_SIZE)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
+Spec: TypeAlias = Annotated[Any, _form("argument_spec")]
+ShardingValue: TypeAlias = Annotated[Any, _form("sharding")]
+StaticMap: TypeAlias = Annotated[dict[Any, Any], _form("static")]
+Isa: TypeAlias = Annotated[
+    str,
+    AfterValidator(names.isa_name),
+    WithJsonSchema({"type": "string", "enum": list(names.ISA_NAMES)}),
+]
+Isas: TypeAlias = Annotated[
+    list[Isa], BeforeValidator(_listed, json_schema_input_type=Isa | list[Isa])
+]
+Sizes: TypeAlias = Annotated[
+    list[Size], BeforeValidator(_listed, json_schema_input_type=Size | list[Size])
+]
+Gpu: TypeAlias = Annotated[str, AfterValidator(names.gpu_name)]
+Gpus: TypeAlias = Annotated[
+    list[Gpu], BeforeValidator(_listed, json_schema_input_type=Gpu | list[Gpu])
+]
+Topology: TypeAlias = Annotated[str, AfterValidator(names.topology)]
+Topologies: TypeAlias = Annotated[
+    list[Topology], BeforeValidator(_listed, json_schema_input_type=Topology | list[Topology])
+]
+ScalarValue: TypeAlias = Annotated[
+    Any,
+    AfterValidator(names.scalar),
+    WithJsonSchema({"type": ["string", "number", "boolean", "null"]}),
+]
+OptionValue: TypeAlias = Annotated[
+    Any,
+    AfterValidator(names.option_value),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+Dims: TypeAlias = Annotated[
+    Annotated[dict[Name, Sizes], Tag("\0product")]
+    | Annotated[list[dict[Name, Size]], Tag("\0rows")],
+    Discriminator(_dims_form),
+]
+
+
+class Model(BaseModel):
+    """Strict, frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class CpuOptions(Model):
+    """Native executables for CPUs."""
+
+    isa: Isas = Field(
+        default=["host"], description="ISA levels; host is the level of the building machine"
+    )
+    devices: Count | None = Field(default=None, description="How many devices one call uses")
+
+
+class CudaOptions(Model):
+    """Native executables for NVIDIA GPUs."""
+
+    gpu: Gpus = Field(description="GPU models, such as h100-sxm")
+    devices: Count | None = Field(default=None, description="How many devices one call uses")
+
+
+class TpuOptions(Model):
+    """Native executables for TPU slices."""
+
+    topology: Topologies = Field(description="Topologies, such as v5e:2x2")
+
+
+class PortableOptions(Model):
+    """StableHLO that is compiled where it runs."""
+
+    platforms: list[Literal["cpu", "cuda", "rocm", "tpu"]] = Field(
+        default=["cpu", "cuda", "tpu"], description="Platforms it is lowered for"
+    )
+
+
+class TargetMap(Model):
+    """One target, as a map of one key."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    cpu: CpuOptions | None = Field(default=None, description="CPUs at ISA levels")
+    cuda: CudaOptions | None = Field(default=None, description="NVIDIA GPUs")
+    tpu: TpuOptions | None = Field(default=None, description="TPU slices")
+    portable: PortableOptions | None = Field(default=None, description="Portable StableHLO")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> TargetMap:
+        given = [kind for kind in TARGET_KINDS if getattr(self, kind) is not None]
+        if len(given) != 1 or len(self.model_fields_set) != 1:
+            names.refuse("expected a map of one key: cpu, cuda, tpu or portable")
+        return self
+
+
+TARGET_KINDS = tuple(TargetMap.model_fields)
+TargetItem: TypeAlias = Annotated[
+    TargetMap,
+    BeforeValidator(_target_map, json_schema_input_type=Literal["cpu", "portable"] | TargetMap),
+]
+
+
+class Toolchain(Model):
+    """Exact versions that compile."""
+
+    jax: Annotated[str, AfterValidator(names.jax_version)] = Field(
+        description="Exact jax version, such as 0.10.2"
+    )
+    python: Annotated[str, AfterValidator(names.python_version)] | None = Field(
+        default=None, description="Python that runs it, quoted, such as '3.11'"
+    )
+
+
+class Export(Model):
+    """What jax.export is told for the portable artifact."""
+
+    dims: dict[Name, str] = Field(
+        default={}, description="Dim of the function to a symbolic expression of jax.export"
+    )
+    constraints: list[str] = Field(
+        default=[], description="Constraints on the symbolic dims, such as 'b <= 64'"
+    )
+    vjp_order: Annotated[int, Field(ge=0, le=2)] = Field(
+        default=0, description="How many times the artifact can be differentiated"
+    )
+    disabled_checks: list[Annotated[str, AfterValidator(names.disabled_check)]] = Field(
+        default=[], description="Safety checks left out: platform, or custom_call:NAME"
+    )
+
+
+class Options(Model):
+    """What a function can be told besides its call and arguments."""
+
+    dims: Dims = Field(
+        default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
+    )
+    static: StaticMap = Field(
+        default={}, description="Static arguments by name or position, with their values"
+    )
+    donate: list[Name] = Field(default=[], description="Arguments whose buffers the call may reuse")
+    keep_unused: bool = Field(default=False, description="Keep inputs that nothing reads")
+    mesh: dict[Name, Count] = Field(
+        default={}, description="Axes of the device mesh and their sizes, in order"
+    )
+    in_shardings: dict[Name, ShardingValue] = Field(
+        default={}, description="Argument name to its sharding, or a tree prefix of shardings"
+    )
+    out_shardings: ShardingValue = Field(
+        default=None, description="Sharding of the result, or a tree prefix of shardings"
+    )
+    compiler_options: dict[str, OptionValue] = Field(default={}, description="XLA compiler options")
+    config: dict[Annotated[str, AfterValidator(names.config_name)], ScalarValue] = Field(
+        default={}, description="jax configuration while tracing and compiling"
+    )
+    env: dict[
+        Annotated[str, AfterValidator(names.env_name)],
+        Annotated[str, AfterValidator(names.env_value)],
+    ] = Field(default={}, description="Environment variables while tracing; values are text")
+    constants: Literal["embed", "hoist"] = Field(
+        default="embed", description="Arrays closed over: in each executable, or stored once"
+    )
+    export: Export = Field(
+        default_factory=Export, description="Options of jax.export; needs a portable target"
+    )
+
+
+class Function(Options):
+    """One function to compile."""
+
+    call: Annotated[str, AfterValidator(names.call_reference)] = Field(
+        description="Where the function is: module:qualname"
+    )
+    args: list[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
+        default=[], description="Positional arguments in order, each one name: spec"
+    )
+    kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
+
+
+class ManifestModel(Model):
+    """The manifest of aotbuild: which functions to compile, and for what."""
+
+    version: Annotated[int, AfterValidator(_version_one), WithJsonSchema({"const": 1})] = Field(
+        description="Version of this format: 1"
+    )
+    package: Annotated[str, AfterValidator(names.package_name)] = Field(
+        description="The import package that receives _aot/"
+    )
+    runtime: Literal["jax", "jaxlib"] = Field(
+        default="jax", description="What the wheel requires where it runs"
+    )
+    fallback: Literal["none", "portable", "jit"] = Field(
+        default="none", description="What a call without a native match does"
+    )
+    targets: Annotated[list[TargetItem], Field(min_length=1)] = Field(
+        default=[TargetMap(cpu=CpuOptions())], description="What to compile for"
+    )
+    toolchains: list[Toolchain] = Field(
+        default=[], description="What compiles; default: the jax of the build environment"
+    )
+    defaults: Options = Field(
+        default_factory=Options, description="Options of every function that does not set them"
+    )
+    functions: Annotated[dict[str, Function], Field(min_length=1)] = Field(
+        description="Name to function; the name is an attribute of the Library"
+    )

@@ -1,0 +1,92 @@
+"""From records and blobs to a finished `_aot/` folder, whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.build.executor import Listener, UnitDone, run_units
+from aotbuild.build.plan import Plan
+from aotbuild.build.sources import SourceTree
+from aotbuild.errors import BuildError, UnitFailure
+from aotbuild.spec.function import Function
+from aotbuild.spec.index import INDEX_NAME, write_index
+from aotbuild.spec.record import Record
+
+
+@dataclass(frozen=True)
+class Package:
+    """A finished `_aot` folder and what is in it."""
+
+    folder: Path
+    plan: Plan
+    records: tuple[Record, ...]
+
+    def files(self) -> Iterator[Path]:
+        """Yield every file of the folder, sorted."""
+        yield from sorted(path for path in self.folder.rglob("*") if path.is_file())
+
+
+def build_package(
+    plan: Plan, sources: SourceTree, folder: Path, listener: Listener = lambda event: None
+) -> Package:
+    """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
+
+    Nothing is written to `folder` until everything succeeded.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=folder.parent) as temporary:
+        staging = Path(temporary) / "_aot"
+        staging.mkdir(mode=0o755)
+        done = run_units(plan, sources, staging, listener)
+        failures = [*(d.failure for d in done if d.failure), *_conflicts(done)]
+        if failures:
+            raise BuildError(failures, len(plan.units))
+        records = tuple(d.record for d in done if d.record)
+        functions = {d.function.name: d.function for d in done if d.function}
+        _drop_unused_blobs(staging, records)
+        (staging / INDEX_NAME).write_bytes(
+            write_index(_header(plan), functions.values(), records)
+        )
+        _replace(staging, folder)
+    return Package(folder, plan, records)
+
+
+def _header(plan: Plan) -> dict[str, str]:
+    return {
+        "aotbuild": plan.environment.aotbuild,
+        "fallback": plan.manifest.fallback,
+        "package": plan.manifest.package,
+    }
+
+
+def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
+    """Yield a failure for two units that a call could not tell apart."""
+    seen: dict[tuple[str, str, str], UnitDone] = {}
+    for result in done:
+        if result.record is None:
+            continue
+        record = result.record
+        key = (record.function, record.signature.key(), str(record.target))
+        if key in seen:
+            message = f"has the same signature as {seen[key].unit}; remove one of them"
+            yield UnitFailure(str(result.unit), "pack", message)
+        seen.setdefault(key, result)
+
+
+def _drop_unused_blobs(folder: Path, records: tuple[Record, ...]) -> None:
+    wanted = {blob.path for record in records for blob in record.blobs()}
+    for path in (folder / "blobs").iterdir():
+        if f"blobs/{path.name}" not in wanted:
+            path.unlink()
+
+
+def _replace(staging: Path, folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    staging.rename(folder)
+
+

@@ -1,0 +1,40 @@
+"""Where the user's code is: the folder to import from, and the place of `_aot/` in the wheel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.errors import PlanError
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """A project's root, the folder its package is imported from, and the package's name."""
+
+    root: Path
+    import_root: Path
+    package: str
+
+    @property
+    def artifacts(self) -> str:
+        """The place of `_aot` below site-packages, as `tinyformer/_aot`."""
+        return "/".join((*self.package.split("."), "_aot"))
+
+
+def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:
+    """Find the folder from which `package` is imported: one of `roots`, the root, or `src`.
+
+    PlanError names the places that were searched.
+    """
+    relative = Path(*package.split("."))
+    places = [root / place for place in dict.fromkeys((*roots, ".", "src"))]
+    for place in places:
+        if (place / relative).is_dir() or (place / relative).with_suffix(".py").is_file():
+            if not (place / relative).is_dir():
+                msg = f"package {package!r} is a module; _aot/ needs a package (a folder)"
+                raise PlanError(msg)
+            return SourceTree(root, place.resolve(), package)
+    searched = "".join(f"\n  searched {place / relative}" for place in places)
+    msg = f"package {package!r} of the manifest is not in the project{searched}"
+    raise PlanError(msg)

@@ -1,0 +1,59 @@
+"""What an executable on disk cannot carry, found in the jaxpr with the line that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aotbuild.build import jax_private
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+
+_CALLBACKS = {
+    "pure_callback": "calls back into Python",
+    "io_callback": "calls back into Python",
+    "debug_callback": "calls back into Python",
+    "debug_print": "prints from Python",
+}
+_CALLBACK_REMEDY = (
+    "A host callback is an address in the process that traced it. Remove it, or move it outside "
+    "the function (equinox and diffrax: set EQX_ON_ERROR to nan under env:)."
+)
+_REF_REMEDY = "Pass the value in as an argument, and return the new one."
+_EFFECT_REMEDY = "Write it as a pure function: values in, values out."
+
+
+def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
+    """Raise TraceRefused with every callback, mutable closure and effect in a jaxpr."""
+    problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr.jaxpr)]
+    if closed_jaxpr.effects and not problems:
+        effects = ", ".join(sorted(type(effect).__name__ for effect in closed_jaxpr.effects))
+        problems.append(f"has side effects ({effects})\n  {_EFFECT_REMEDY}")
+    if problems:
+        msg = "\n".join(f"{job.call} {problem}" for problem in dict.fromkeys(problems))
+        raise TraceRefused(msg)
+
+
+def _refs(closed_jaxpr: Any) -> Iterator[str]:
+    for constant in closed_jaxpr.consts:
+        if jax_private.is_mutable_ref(constant):
+            yield f"closes over a mutable array, {constant!r}\n  {_REF_REMEDY}"
+    for variable in closed_jaxpr.jaxpr.invars:
+        if str(variable.aval).startswith("Ref{"):
+            yield f"takes a mutable array, {variable.aval}\n  {_REF_REMEDY}"
+
+
+def _equations(jaxpr: Any) -> Iterator[str]:
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name in _CALLBACKS or "callback" in name:
+            what = _CALLBACKS.get(name, "calls back into Python")
+            yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
+        else:
+            for inner in jax_private.sub_jaxprs(equation.params):
+                yield from _equations(inner)
+
+
+def _at(equation: Any) -> str:
+    line = jax_private.source_line(equation)
+    return f" at {line}" if line else ""

@@ -1,0 +1,146 @@
+"""`aotbuild build`: compile everything that a manifest asks for into one `_aot` folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aotbuild.cli.output import Output, scaled, size_text
+from aotbuild.cli.project import (
+    Project,
+    count,
+    open_project,
+    plan_document,
+    project_options,
+    signature_text,
+    unit_document,
+)
+from aotbuild.errors import BuildError
+
+if TYPE_CHECKING:
+    from aotbuild.build.pack import Package
+    from aotbuild.cli.progress import UnitState
+    from aotbuild.spec.record import Record
+
+_HEADERS = ("function", "signature", "target", "size", "flops")
+
+
+@click.command(short_help="Compile it all into one _aot folder.")
+@project_options
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The _aot folder to write. Default: build/aot/<package>/_aot.",
+)
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Write _aot into the package's source folder, where an editable install finds it.",
+)
+@click.pass_obj
+def build(
+    output: Output,
+    manifest: Path,
+    root: Path | None,
+    as_json: bool,
+    out: Path | None,
+    in_place: bool,
+) -> None:
+    """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
+    output.as_json = as_json
+    if out is not None and in_place:
+        msg = "--out and --in-place exclude each other"
+        raise click.UsageError(msg)
+    project = open_project(manifest, root)
+    folder = _folder(project, out, in_place)
+    _check_replaceable(folder)
+    output.document.update(_document(project, folder))
+    package = _compile(output, project, folder)
+    _fill(output.document, package)
+    _print(output, package)
+
+
+def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
+    if in_place:
+        return project.sources.import_root / project.sources.artifacts
+    return out or Path("build", "aot", project.sources.artifacts)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that holds anything but the results of an earlier build."""
+    from aotbuild.spec.index import INDEX_NAME
+
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if names and (INDEX_NAME not in names or names - {INDEX_NAME, "blobs"}):
+        msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
+        raise click.BadParameter(msg, param_hint="--out")
+
+
+def _compile(output: Output, project: Project, folder: Path) -> Package:
+    from aotbuild.build.pack import build_package
+    from aotbuild.cli.progress import tracked
+
+    states: list[UnitState] = []
+    try:
+        with tracked(project.plan.units) as tracker:
+            states = tracker.states
+            return build_package(project.plan, project.sources, folder, tracker)
+    except BuildError as err:
+        output.document["failures"] = [vars(failure) for failure in err.failures]
+        raise
+    finally:
+        for unit, state in zip(output.document["units"], states, strict=False):
+            unit |= {"state": state.state, "seconds": state.seconds, "size": state.size}
+
+
+def _document(project: Project, folder: Path) -> dict[str, Any]:
+    """Return the document before anything is compiled; `_fill` completes it."""
+    pending = {
+        "state": "waiting",
+        **dict.fromkeys(("seconds", "size", "kind", "sha256", "analysis")),
+    }
+    units = [{**unit_document(unit), **pending} for unit in project.plan.units]
+    return {
+        **plan_document(project),
+        "folder": str(folder),
+        "size": None,
+        "units": units,
+        "failures": [],
+    }
+
+
+def _fill(document: dict[str, Any], package: Package) -> None:
+    document["size"] = _total(package)
+    for unit, record in zip(document["units"], package.records, strict=True):
+        unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
+        unit |= {"analysis": record.analysis}
+
+
+def _print(output: Output, package: Package) -> None:
+    pairs = zip(package.plan.units, package.records, strict=True)
+    rows = [
+        (
+            unit.function.name,
+            signature_text(unit),
+            str(unit.target),
+            size_text(record.blob.size),
+            _flops(record),
+        )
+        for unit, record in pairs
+    ]
+    output.table(_HEADERS, rows)
+    output.text()
+    output.text(f"{count(len(rows), 'executable')}, {size_text(_total(package))} with the index")
+    output.text(f"written to {package.folder}")
+
+
+def _flops(record: Record) -> str:
+    flops = record.analysis.get("flops")
+    return "-" if flops is None else scaled(flops).strip()
+
+
+def _total(package: Package) -> int:
+    """Return the size of the whole folder in bytes; equal blobs count once."""
+    return sum(path.stat().st_size for path in package.files())

@@ -1,0 +1,99 @@
+"""What commands print: results on stdout, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aotbuild.errors import BuildError, ManifestError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+JSON_VERSION = 1
+
+
+@dataclass
+class Output:
+    """The results of one command. With `--json`, stdout gets one document and nothing else."""
+
+    as_json: bool = False
+    document: dict[str, Any] = field(default_factory=dict)
+
+    def finish(self, error: dict[str, Any] | None) -> None:
+        """Print the document, if one was asked for; `error` says why the command failed."""
+        if self.as_json:
+            click.echo(pretty_json({"version": JSON_VERSION, "error": error, **self.document}))
+
+    def text(self, line: str = "") -> None:
+        """Print a line of the result for people."""
+        if not self.as_json:
+            click.echo(line)
+
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table: drawn on a terminal, aligned plain text elsewhere."""
+        if self.as_json:
+            return
+        console = make_console()
+        if console.is_terminal:
+            _draw(console, headers, rows)
+        else:
+            click.echo(align([[header.upper() for header in headers], *rows]))
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Return a console that prints text as it is: `f32[8]` is no markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def pretty_json(value: Any) -> str:
+    """Return JSON for people and programs: indented, in the given order, ASCII only."""
+    return json.dumps(value, indent=2, allow_nan=False)
+
+
+def error_document(error: BaseException, code: int, message: str) -> dict[str, Any]:
+    """Return an error as data: the exit code, the type, the message, and every single cause."""
+    document: dict[str, Any] = {"code": code, "type": type(error).__name__, "message": message}
+    if isinstance(error, ManifestError):
+        document["problems"] = [vars(problem) for problem in error.problems]
+    if isinstance(error, BuildError):
+        document["failures"] = [vars(failure) for failure in error.failures]
+    return document
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as lines with aligned columns, two spaces apart, nothing at the ends."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def size_text(size: int) -> str:
+    """Return a size in bytes for people, as `92.1 kB`."""
+    return f"{size} B" if size < 1000 else f"{scaled(size)}B"
+
+
+def scaled(number: float) -> str:
+    """Return a number with three digits and a decimal prefix, as `1.23 M`."""
+    prefixes = ("", "k", "M", "G", "T", "P")
+    power = 0
+    while abs(number) >= 999.5 and power < len(prefixes) - 1:
+        number, power = number / 1000, power + 1
+    return f"{number:.3g} {prefixes[power]}"
+
+
+def _draw(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

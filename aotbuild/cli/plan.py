@@ -1,0 +1,48 @@
+"""`aotbuild plan`: what would be compiled, without compiling anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from aotbuild.cli.output import Output
+from aotbuild.cli.project import (
+    Project,
+    count,
+    open_project,
+    plan_document,
+    project_options,
+    signature_text,
+)
+
+_HEADERS = ("function", "signature", "target", "devices")
+
+
+@click.command(short_help="Print what would be compiled.")
+@project_options
+@click.pass_obj
+def plan(output: Output, manifest: Path, root: Path | None, as_json: bool) -> None:
+    """Print every compilation that MANIFEST asks for. Compiles and imports nothing."""
+    output.as_json = as_json
+    project = open_project(manifest, root)
+    output.document.update(plan_document(project))
+    units = project.plan.units
+    output.table(
+        _HEADERS,
+        [(u.function.name, signature_text(u), str(u.target), str(u.devices)) for u in units],
+    )
+    output.text()
+    output.text(summary(project))
+
+
+def summary(project: Project) -> str:
+    """Return the plan in a few lines: how much, of what, with what."""
+    units = project.plan.units
+    functions = len({unit.function.name for unit in units})
+    return (
+        f"{count(len(units), 'unit')} of {count(functions, 'function')} "
+        f"for {project.plan.manifest.package}/_aot\n"
+        f"toolchain: {project.plan.environment.toolchain}\n"
+        f"sources:   {project.sources.import_root}"
+    )

@@ -1,0 +1,140 @@
+"""The state of each unit while building, and two ways to show it: a live table, or plain lines."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from aotbuild.build.executor import Event, UnitDone, UnitStarted
+from aotbuild.build.plan import BuildUnit
+from aotbuild.cli.output import make_console, size_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+WAITING, COMPILING, DONE, FAILED = "waiting", "compiling", "done", "failed"
+_IMPORTANCE = (FAILED, COMPILING, WAITING, DONE)
+_STYLES = {WAITING: "dim", COMPILING: "cyan", DONE: "green", FAILED: "bold red"}
+_LINES_AROUND = 4
+
+
+@dataclass
+class UnitState:
+    """What is known of a unit by now. Times are in seconds; `size` is in bytes."""
+
+    unit: BuildUnit
+    state: str = WAITING
+    started: float | None = None
+    seconds: float | None = None
+    size: int | None = None
+
+
+class Tracker:
+    """Hears the events of a build, from several threads, and keeps the state of each unit.
+
+    `finished` is told of each unit that ended, one at a time, with how many have by then.
+    """
+
+    def __init__(
+        self,
+        units: Sequence[BuildUnit],
+        finished: Callable[[UnitState, int], None] = lambda *_: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # By label: Python takes units with the static values 1 and True for equal.
+        self._states = {str(unit): UnitState(unit) for unit in units}
+        self._finished, self.clock = finished, clock
+        self._lock = threading.Lock()
+
+    @property
+    def states(self) -> list[UnitState]:
+        """The state of every unit, in the plan's order."""
+        return list(self._states.values())
+
+    def __call__(self, event: Event) -> None:
+        """Take an event."""
+        with self._lock:
+            state = self._states[str(event.unit)]
+            if isinstance(event, UnitStarted):
+                state.state, state.started = COMPILING, self.clock()
+                return
+            _end(state, event, self.clock())
+            self._finished(state, self.count(DONE) + self.count(FAILED))
+
+    def count(self, name: str) -> int:
+        """Return how many units are in a state."""
+        return sum(state.state == name for state in self._states.values())
+
+
+@contextmanager
+def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
+    """Show the progress of a build on stderr while it lasts."""
+    console = make_console(stderr=True)
+    if not console.is_interactive:
+        yield Tracker(units, _line_printer(len(units)))
+        return
+    from rich.live import Live
+
+    tracker = Tracker(units)
+    room = max(1, console.height - _LINES_AROUND)
+    with Live(
+        console=console, transient=True, get_renderable=lambda: progress_table(tracker, room)
+    ):
+        yield tracker
+
+
+def progress_table(tracker: Tracker, room: int) -> Table:
+    """Return the table that is shown while building, with at most `room` units in it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    counts = ", ".join(f"{tracker.count(n)} {n}" for n in (DONE, COMPILING, WAITING, FAILED))
+    table = Table(box=None, pad_edge=False, show_header=False, title=counts, title_justify="left")
+    table.add_column(overflow="ellipsis", no_wrap=True, ratio=1)
+    for _ in range(3):
+        table.add_column(no_wrap=True, justify="right")
+    for state in visible(tracker.states, room):
+        word = Text(state.state, _STYLES[state.state])
+        table.add_row(str(state.unit), word, _size(state), _seconds(state, tracker.clock()))
+    return table
+
+
+def visible(states: Sequence[UnitState], room: int) -> list[UnitState]:
+    """Return the states that fit, in order: failed, compiling, the next ones, the last done."""
+
+    def rank(index: int) -> tuple[int, int]:
+        state = states[index].state
+        return _IMPORTANCE.index(state), -index if state == DONE else index
+
+    return [states[index] for index in sorted(sorted(range(len(states)), key=rank)[:room])]
+
+
+def _line_printer(total: int) -> Callable[[UnitState, int], None]:
+    def print_line(state: UnitState, ended: int) -> None:
+        facts = [fact for fact in (_size(state), _seconds(state, 0.0)) if fact]
+        tail = f"  ({', '.join(facts)})" if facts else ""
+        click.echo(f"[{ended}/{total}] {state.state}: {state.unit}{tail}", err=True)
+
+    return print_line
+
+
+def _end(state: UnitState, event: UnitDone, now: float) -> None:
+    state.state = DONE if event.failure is None else FAILED
+    state.size = event.record.blob.size if event.record else None
+    state.seconds = None if state.started is None else round(now - state.started, 3)
+
+
+def _size(state: UnitState) -> str:
+    return "" if state.size is None else size_text(state.size)
+
+
+def _seconds(state: UnitState, now: float) -> str:
+    if state.started is None:
+        return ""
+    return f"{now - state.started if state.seconds is None else state.seconds:.1f} s"

@@ -1,0 +1,86 @@
+"""What `plan` and `build` share: their options, and the plan as data and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from aotbuild.build.plan import BuildUnit, Plan
+    from aotbuild.build.sources import SourceTree
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Project:
+    """A plan and the sources that it is built from."""
+
+    plan: Plan
+    sources: SourceTree
+
+
+def project_options(command: _Command) -> _Command:
+    """Add MANIFEST, --root and --json to a command."""
+    manifest = click.argument("manifest", default="aot.yaml", type=click.Path(path_type=Path))
+    root = click.option(
+        "--root",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="The project's folder; the package is in it or in its src/. "
+        "Default: the manifest's folder.",
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    return manifest(root(as_json(command)))
+
+
+def open_project(manifest: Path, root: Path | None) -> Project:
+    """Read the manifest and make the plan; imports and compiles nothing of the user's."""
+    from aotbuild.build.environment import probe
+    from aotbuild.build.manifest import load_manifest
+    from aotbuild.build.plan import make_plan
+    from aotbuild.build.sources import find_sources
+
+    loaded = load_manifest(manifest)
+    sources = find_sources((root or manifest.parent).resolve(), loaded.package)
+    return Project(make_plan(loaded, probe()), sources)
+
+
+def plan_document(project: Project) -> dict[str, Any]:
+    """Return what is known before anything is compiled."""
+    plan = project.plan
+    environment = plan.environment
+    return {
+        "manifest": {"file": plan.manifest.file, "sha256": plan.manifest.digest},
+        "package": plan.manifest.package,
+        "toolchain": vars(environment.toolchain),
+        "host": {"architecture": environment.architecture, "isa": environment.isa},
+        "units": [unit_document(unit) for unit in plan.units],
+    }
+
+
+def unit_document(unit: BuildUnit) -> dict[str, Any]:
+    """Return one unit as data; static values are encoded as in the index."""
+    from aotbuild.spec.values import encode
+
+    return {
+        "label": str(unit),
+        "function": unit.function.name,
+        "dims": dict(unit.row),
+        "statics": {str(name): encode(value) for name, value in unit.statics},
+        "target": str(unit.target),
+        "devices": unit.devices,
+    }
+
+
+def signature_text(unit: BuildUnit) -> str:
+    """Return dims and static arguments for people, as `batch=1, k=3`, or `-`."""
+    return unit.signature_label[len(unit.function.name) + 1 : -1] or "-"
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 unit`, `2 units`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,202 @@
+"""Every error that aotbuild raises: one root, one file.
+
+A message says what failed and where, what was expected, what was found, and what to do next. The
+attributes carry the same facts as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class AotbuildError(Exception):
+    """Root of every error that aotbuild raises on purpose."""
+
+
+# --- the manifest -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in a manifest, at a position (line and column count from 1)."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}: "
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+class ManifestError(AotbuildError):
+    """The manifest cannot be used; `problems` holds all of them, in the order of the file."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        noun = "problem" if count == 1 else "problems"
+        listing = "\n".join(str(problem) for problem in self.problems)
+        super().__init__(f"{count} {noun} in the manifest:\n{listing}")
+
+
+# --- building ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UnitFailure:
+    """Why one build unit failed: its name, the stage it was in, and what happened."""
+
+    unit: str
+    stage: str
+    message: str
+
+    def __str__(self) -> str:
+        body = self.message.replace("\n", "\n    ")
+        return f"{self.unit}: {self.stage}:\n    {body}"
+
+
+class BuildError(AotbuildError):
+    """At least one build unit failed; nothing was packaged. `failures` holds each of them."""
+
+    def __init__(self, failures: Sequence[UnitFailure], total: int) -> None:
+        self.failures = tuple(failures)
+        self.total = total
+        listing = "\n".join(str(failure) for failure in self.failures)
+        super().__init__(
+            f"{len(self.failures)} of {total} build units failed, nothing was packaged:\n{listing}"
+        )
+
+
+class PlanError(AotbuildError):
+    """The manifest is well-formed, but this environment cannot build what it asks for."""
+
+
+class TraceRefused(AotbuildError):
+    """A function holds something that an executable on disk cannot carry."""
+
+
+# --- finding and reading a package ------------------------------------------------------------
+
+
+class PackageNotFound(AotbuildError):
+    """No package, folder or wheel of that name can be found."""
+
+    def __init__(self, package: str, searched: Sequence[str]) -> None:
+        self.package = package
+        self.searched = tuple(searched)
+        places = "".join(f"\n  searched {place}" for place in self.searched)
+        super().__init__(
+            f"no package, _aot folder or wheel {package!r} was found{places}\n"
+            "Install the wheel that was built for it, or give the path of its _aot folder."
+        )
+
+
+class NoArtifacts(AotbuildError):
+    """The package is there, but it holds no `_aot` folder."""
+
+    def __init__(self, package: str, searched: Sequence[str]) -> None:
+        self.package = package
+        self.searched = tuple(searched)
+        places = "".join(f"\n  searched {place}" for place in self.searched)
+        super().__init__(
+            f"package {package!r} holds no precompiled executables: no _aot/index{places}\n"
+            "It was installed from sources without the aotbuild hook, or as an editable install "
+            "that defers compiling. Build its wheel with `pip wheel .` and install that, or run "
+            "`aotbuild build`."
+        )
+
+
+class InvalidIndex(AotbuildError):
+    """The index is truncated, edited or not an index; nothing of it was used."""
+
+    def __init__(self, place: str, expected: str, found: str) -> None:
+        self.place, self.expected, self.found = place, expected, found
+        super().__init__(
+            f"{place}: the index is damaged\n  expected {expected}\n  found    {found}\n"
+            "Reinstall the wheel; if it happens again, the wheel itself is damaged."
+        )
+
+
+class UnsupportedFormat(AotbuildError):
+    """The index was written in a format that this aotbuild does not read."""
+
+    def __init__(self, place: str, supported: int, found: int) -> None:
+        self.place, self.supported, self.found = place, supported, found
+        remedy = (
+            "Upgrade aotbuild."
+            if found > supported
+            else "Rebuild the wheel with the aotbuild that is installed."
+        )
+        super().__init__(
+            f"{place}: the index has format {found}\n"
+            f"  expected format {supported}\n  found    format {found}\n{remedy}"
+        )
+
+
+class DamagedBlob(AotbuildError):
+    """A blob is missing or its bytes are not the ones that were built; XLA never saw them."""
+
+    def __init__(self, place: str, expected: str, found: str, remedy: str = "") -> None:
+        self.place, self.expected, self.found = place, expected, found
+        super().__init__(
+            f"{place}: not the bytes that were built\n"
+            f"  expected {expected}\n  found    {found}\n"
+            f"{remedy or 'Reinstall the wheel.'}"
+        )
+
+
+# --- selecting and calling --------------------------------------------------------------------
+
+
+class UnknownFunction(AotbuildError, AttributeError):
+    """The library has no function of that name."""
+
+    def __init__(self, package: str, name: str, known: Sequence[str], hint: str = "") -> None:
+        self.package, self.name, self.known = package, name, tuple(known)
+        listing = ", ".join(self.known) or "none"
+        super().__init__(
+            f"{package} has no precompiled function {name!r}{hint}\n  functions: {listing}"
+        )
+
+
+class NoExecutable(AotbuildError):
+    """No executable may run this call here. `trace` holds the verdict on each that was looked at."""
+
+    def __init__(self, function: str, summary: str, trace: Sequence[str], remedy: str) -> None:
+        self.function, self.summary = function, summary
+        self.trace, self.remedy = tuple(trace), remedy
+        lines = "".join(f"\n  {line}" for line in self.trace)
+        super().__init__(f"{function}: {summary}{lines}\n{remedy}")
+
+
+class SignatureMismatch(NoExecutable, TypeError):
+    """The call's arguments fit no signature that was compiled."""
+
+
+class InvalidArgument(AotbuildError, TypeError):
+    """An argument cannot be an input of any executable, or lives where it cannot be used."""
+
+    def __init__(self, function: str, path: str, expected: str, found: str, remedy: str) -> None:
+        self.function, self.path = function, path
+        self.expected, self.found = expected, found
+        super().__init__(
+            f"{function}: argument {path}\n  expected {expected}\n  found    {found}\n{remedy}"
+        )
+
+
+class NotTransformable(AotbuildError, TypeError):
+    """A compiled function met a JAX transformation and its source is not importable."""
+
+    def __init__(self, function: str, call: str, reason: str) -> None:
+        self.function, self.call, self.reason = function, call, reason
+        super().__init__(
+            f"{function}: called inside a JAX transformation (an argument is a tracer)\n"
+            f"  expected concrete arrays, or the source {call} to be importable\n"
+            f"  found    {reason}\n"
+            "An executable cannot be traced through. Install the package with its source, or call "
+            "the function outside jit, grad and vmap."
+        )

@@ -1,0 +1,1 @@
+"""Finds, checks and calls precompiled functions. Importing it loads neither jax nor numpy."""

@@ -1,0 +1,84 @@
+"""The public verbs: `load` and `precompiled`. Importing this loads neither jax nor numpy."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
+from aotbuild.runtime.library import Library
+from aotbuild.runtime.locate import locate
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ARRAYS = ("jax",)
+_BUILDING = "AOTBUILD_BUILDING"
+# What a jitted function has beside the call; the decorated one offers the same.
+_JIT_METHODS = ("lower", "trace", "eval_shape", "clear_cache")
+
+
+def load(package: str | os.PathLike[str], *, arrays: str = "jax") -> Library:
+    """Return the precompiled functions of a package.
+
+    `package` is the name of an installed package, the path of an `_aot` folder, or a wheel.
+    Raises PackageNotFound, NoArtifacts, InvalidIndex or UnsupportedFormat.
+    """
+    if arrays not in _ARRAYS:
+        msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"
+        raise AotbuildError(msg)
+    library = Library(locate(package))
+    library.open()
+    return library
+
+
+def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
+    """Decorate a jitted function so that its calls run the executables of `package:function`.
+
+    The executables are looked for at the first call. `fallback` is `none`, `portable` or `jit`,
+    and decides what happens without one; the variable AOTBUILD_FALLBACK overrides it.
+    """
+    package, _, name = ref.partition(":")
+    if not package or not name.isidentifier():
+        msg = f"precompiled: expected 'package:function', found {ref!r}"
+        raise AotbuildError(msg)
+
+    def decorate(source: F) -> F:
+        lock = threading.Lock()
+        target: Callable[..., Any] | None = None
+
+        @functools.wraps(source)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal target
+            if target is None:
+                with lock:
+                    target = target or _resolve(package, name, fallback, source)
+            return target(*args, **kwargs)
+
+        for method in _JIT_METHODS:
+            if hasattr(source, method):
+                setattr(call, method, getattr(source, method))
+        call.__aotbuild_source__ = source  # type: ignore[attr-defined]
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _resolve(
+    package: str, name: str, fallback: str | None, source: Callable[..., Any]
+) -> Callable[..., Any]:
+    from aotbuild.runtime.fallback import policy_of
+
+    if os.environ.get(_BUILDING) == "1":
+        return source
+    try:
+        library = Library(locate(package), fallback=fallback)
+    except (NoArtifacts, PackageNotFound) as err:
+        if policy_of(fallback) != "jit":
+            raise
+        logging.getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, err)
+        return source
+    return library.kernel(name, source).__call__

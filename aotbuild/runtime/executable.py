@@ -1,0 +1,127 @@
+"""Executables: from a record to something that runs, each loaded once and shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime import jax_private
+from aotbuild.runtime.constants import load_constant
+from aotbuild.runtime.once import Once
+from aotbuild.runtime.placement import (
+    Placement,
+    constant_shardings,
+    leaf_shardings,
+    output_shardings,
+)
+from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.stats import Stats
+from aotbuild.spec.record import Record
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A loaded record: takes flat leaves and returns flat outputs."""
+
+    record: Record
+    mesh_executable: Any
+    constants: tuple[Any, ...]
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Run it; leaves are in the order of the signature, and fit it."""
+        outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *leaves)
+        return outputs
+
+    def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
+        """Return what the C++ dispatch needs to run it without Python, or None."""
+        return jax_private.fastpath_data(
+            self.mesh_executable, outputs, out_tree, self.constants, leaves
+        )
+
+
+class Loader:
+    """Loads the executables and constants of one package, each once for each tuple of devices."""
+
+    def __init__(self, source: Source, stats: Stats) -> None:
+        self._source = source
+        self._stats = stats
+        self._loaded: Once[Any] = Once()
+        self._constants: Once[Any] = Once()
+        self._executables: Once[Executable] = Once()
+
+    def load(self, verdict: Verdict, placement: Placement) -> Executable:
+        """Return the executable of a record that fits, on the devices of a placement."""
+        if not verdict.fits:
+            msg = f"refused: {verdict}"
+            raise AotbuildError(msg)
+        record = verdict.record
+        key = (record.function, record.signature.key(), record.blob.sha256, placement)
+        return self._executables.get(key, lambda: self._make(record, placement))
+
+    def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
+        """Deserialize the bytes of a record onto devices; return whether that was new."""
+        before = len(self._loaded)
+        self._xla_executable(record, devices)
+        for constant, sharding in self._constant_shardings(record, devices):
+            self._constant(constant, sharding, devices)
+        return len(self._loaded) > before
+
+    def clear(self) -> None:
+        """Forget everything that was loaded."""
+        for cache in (self._loaded, self._constants, self._executables):
+            cache.clear()
+
+    def _make(self, record: Record, placement: Placement) -> Executable:
+        calling, devices = record.calling, placement.devices
+        avals = [*(c.aval for c in calling.constants), *record.signature.leaves]
+        shardings = [*constant_shardings(calling, devices), *leaf_shardings(record, devices)]
+        inputs = list(zip(avals, shardings, strict=True))
+        outputs = zip(calling.outputs, output_shardings(calling, devices), strict=True)
+        constants = tuple(
+            self._constant(constant, sharding, devices)
+            for constant, sharding in self._constant_shardings(record, devices)
+        )
+        mesh_executable = jax_private.mesh_executable(
+            self._xla_executable(record, devices),
+            calling.name,
+            devices,
+            [inputs[index] for index in sorted(calling.kept)],
+            list(outputs),
+            calling.kept,
+            placement.committed,
+        )
+        return Executable(record, mesh_executable, constants)
+
+    def _xla_executable(self, record: Record, devices: tuple[Any, ...]) -> Any:
+        key = (record.blob.sha256, devices)
+        return self._loaded.get(key, lambda: self._deserialize(record, devices))
+
+    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
+        """Digest first, then what the custom calls need, then native code."""
+        if len(devices) != record.requires.devices:
+            msg = f"{record}: needs {record.requires.devices} devices, was given {len(devices)}"
+            raise AotbuildError(msg)
+        with self._stats.loading():
+            data = read_blob(self._source, record.blob)
+            if any(call.provider == "lapack" for call in record.requires.custom_calls):
+                jax_private.initialize_lapack()
+            try:
+                return jax_private.deserialize(data, devices)
+            except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
+                msg = (
+                    f"{record}: jaxlib could not load the executable\n"
+                    f"  found    {type(err).__name__}: {err}\n"
+                    "Rebuild the wheel with the jaxlib that is installed."
+                )
+                raise AotbuildError(msg) from err
+
+    def _constant(self, constant: Any, sharding: Any, devices: tuple[Any, ...]) -> Any:
+        key = (constant.blob.sha256, constant.aval, sharding, devices)
+        return self._constants.get(key, lambda: load_constant(self._source, constant, sharding))
+
+    def _constant_shardings(self, record: Record, devices: tuple[Any, ...]) -> list[Any]:
+        shardings = constant_shardings(record.calling, devices)
+        return list(zip(record.calling.constants, shardings, strict=True))

@@ -1,0 +1,158 @@
+"""Fallbacks: what a call does that no executable can serve."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
+from aotbuild.runtime.arguments import Call
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.once import Once
+from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.stats import Stats
+from aotbuild.spec.aval import parse_spec
+from aotbuild.spec.function import Function
+from aotbuild.spec.record import Record
+
+POLICIES = ("none", "portable", "jit")
+VARIABLE = "AOTBUILD_FALLBACK"
+_LOG = logging.getLogger("aotbuild")
+
+
+def policy_of(default: str | None) -> str:
+    """Return the policy in force: the operator's variable, else `default`, else `none`."""
+    chosen, place = os.environ.get(VARIABLE), f"the environment variable {VARIABLE}"
+    if not chosen:
+        chosen, place = default or "none", "the fallback"
+    if chosen not in POLICIES:
+        msg = f"{place}: expected one of {', '.join(POLICIES)}, found {chosen!r}"
+        raise AotbuildError(msg)
+    return chosen
+
+
+def import_source(function: Function) -> Callable[..., Any]:
+    """Return the source function under jit; NotTransformable if it cannot be imported."""
+    module, _, qualname = function.call.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except Exception as err:  # the user's module runs here and may raise anything
+        reason = f"{type(err).__name__}: {err}"
+        raise NotTransformable(function.name, function.call, reason) from err
+    return jitted(function, found)
+
+
+def jitted(function: Function, source: Any) -> Callable[..., Any]:
+    """Return a source function under jit with the statics it was compiled with."""
+    import jax
+
+    source = getattr(source, "__aotbuild_source__", source)
+    if hasattr(source, "lower"):
+        return cast("Callable[..., Any]", source)
+    names = tuple(static.name for static in function.statics)
+    return cast("Callable[..., Any]", jax.jit(source, static_argnames=names or None))
+
+
+class Portable:
+    """Compiles and runs the StableHLO that a package ships, once for each record."""
+
+    def __init__(self, source: Source, stats: Stats) -> None:
+        self._source = source
+        self._stats = stats
+        self._compiled: Once[Callable[..., Any]] = Once()
+
+    def run(
+        self, call: Call, records: Iterable[Record], host: Host, error: NoExecutable
+    ) -> tuple[Record, list[Any]]:
+        """Run the first portable record that fits a call; else raise `error` with more reasons."""
+        reasons = []
+        for record in records:
+            reason = _refuse(call, record, host)
+            if reason is None:
+                try:
+                    return record, list(self._exported(call, record, host)(*call.leaves))
+                except ValueError as err:
+                    if not _symbolic(record):
+                        raise
+                    reason = str(err).splitlines()[0]
+            reasons.append(f"{record}: REFUSED: {reason}")
+        trace = [*error.trace, *(reasons or ["no portable record was built"])]
+        raise type(error)(error.function, error.summary, trace, error.remedy) from error
+
+    def _exported(self, call: Call, record: Record, host: Host) -> Callable[..., Any]:
+        if not record.calling.mesh:
+            return self._compiled.get(record.blob.sha256, lambda: self._load(record))
+        from aotbuild.runtime.placement import leaf_shardings, place
+
+        devices = place(call, record, host.platform).devices
+        key = (record.blob.sha256, devices)
+        shardings = leaf_shardings(record, devices)
+        return self._compiled.get(key, lambda: self._load(record, in_shardings=shardings))
+
+    def _load(self, record: Record, **options: Any) -> Callable[..., Any]:
+        import jax
+        from jax import export
+
+        data = read_blob(self._source, record.blob)
+        try:
+            exported = export.deserialize(bytearray(data))
+        except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
+            msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}"
+            raise AotbuildError(msg) from err
+        self._stats.count("portable_compiled")
+        _LOG.warning("%s: no executable fits; compiling the portable one", record)
+        donated = tuple(record.calling.donated)
+        compiled: Callable[..., Any] = jax.jit(
+            exported.call, donate_argnums=donated or None, **options
+        )
+        return compiled
+
+
+def log_source(function: Function, error: NoExecutable) -> None:
+    """Log that a call goes to the source function, and why."""
+    _LOG.warning("%s: no executable fits, calling the source with jit: %s", function.name, error)
+
+
+def _symbolic(record: Record) -> list[str] | None:
+    """Return the leaves of a record whose shapes have symbols, as jax prints them, or None."""
+    return record.provenance.get("symbolic_leaves")
+
+
+def _refuse(call: Call, record: Record, host: Host) -> str | None:
+    if host.platform not in record.requires.platforms:
+        return f"platform: expected {', '.join(record.requires.platforms)}, found {host.platform}"
+    if record.requires.devices > host.device_count:
+        return f"devices: expected {record.requires.devices}, found {host.device_count}"
+    if record.requires.x64 != host.x64:
+        return f"jax_enable_x64: expected {record.requires.x64}, found {host.x64}"
+    leaves = _symbolic(record)
+    if leaves is None:
+        return None if record.signature.key() == call.signature.key() else "another signature"
+    return _refuse_symbolic(call, record, leaves)
+
+
+def _refuse_symbolic(call: Call, record: Record, leaves: list[str]) -> str | None:
+    found, expected = call.signature, record.signature
+    if found.tree != expected.tree or repr(found.statics) != repr(expected.statics):
+        return "another signature"
+    for path, have, text in zip(call.paths, found.leaves, leaves, strict=True):
+        dtype, weak, rank = _parse_symbolic(text)
+        if (have.dtype, have.weak_type, len(have.shape)) != (dtype, weak, rank):
+            return f"{path}: expected {text}, found {have}"
+    return None
+
+
+def _parse_symbolic(text: str) -> tuple[str, bool, int]:
+    """Return (dtype, weak type, rank); commas inside `max(a, b)` and the like do not count."""
+    head, _, dims = text.partition("[")
+    _, dtype, weak = parse_spec(f"{head}[]")
+    depth, rank = 0, 1 if dims.rstrip("]").strip() else 0
+    for char in dims:
+        depth += (char == "(") - (char == ")")
+        rank += char == "," and depth == 0
+    return dtype, weak, rank

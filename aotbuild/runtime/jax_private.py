@@ -1,0 +1,246 @@
+"""Every private name of jax and jaxlib that the runtime uses. Imports jax.
+
+Each was tried on jax and jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12) unless it says
+otherwise. Nothing else in `aotbuild.runtime` may import from `jax._src` or `jaxlib`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from jax._src import compiler, core, dtypes, sharding_impls, tree_util
+from jax._src.interpreters import pxla
+from jax._src.lib import _jax
+from jax._src.lib import xla_client as xc
+from jax._src.random import prng
+
+from aotbuild.spec.aval import Aval
+
+Tracer = core.Tracer
+
+# Entries of one function's C++ cache; jit's own caches hold 8192 for all functions together.
+_CACHE_CAPACITY = 1 << 16
+_PLATFORM_OF_TARGETS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
+
+
+class NotAnArray(TypeError):  # noqa: N818
+    """A value has no aval that an executable could take; the message says what it is."""
+
+    def __init__(self, value: Any, reason: object = "") -> None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        super().__init__(f"a {kind}: {reason}" if reason else f"a {kind}")
+
+
+# --- dispatch -----------------------------------------------------------------------------------
+
+
+def make_dispatch(
+    name: str,
+    source: Callable[..., Any],
+    miss: Callable[..., Any],
+    static_argnums: Sequence[int],
+    static_argnames: Sequence[str],
+) -> Callable[..., Any]:
+    """Return jit's C++ dispatch with `miss` behind it; `source` is what `jax.disable_jit` calls.
+
+    `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). The cache is this
+    function's own. Seen in pjit._cpp_pjit and MeshExecutable.create_cpp_call.
+    """
+    dispatch: Callable[..., Any] = _jax.pjit(
+        name,
+        source,
+        miss,
+        list(static_argnums),
+        list(static_argnames),
+        pxla.JitGlobalCppCacheKeys(),
+        tree_util.dispatch_registry,
+        pxla.cc_shard_arg,
+        _jax.PjitFunctionCache(_CACHE_CAPACITY),
+    )
+    return dispatch
+
+
+def fastpath_data(
+    executable: Any, outputs: Sequence[Any], out_tree: Any, constants: Sequence[Any], leaves: int
+) -> Any:
+    """Return what the C++ dispatch needs to run `executable` alone, or None if it cannot.
+
+    As in MeshExecutable.create_cpp_call; only 0.12 makes the output shardings physical there.
+    """
+    flat, tree = pxla.reflatten_outputs_for_dispatch(out_tree, outputs)
+    if not all(isinstance(array, xc.ArrayImpl) for array in flat):
+        return None
+    return pxla.MeshExecutableFastpathData(
+        executable.xla_executable,
+        tree,
+        _physical(executable._in_shardings, executable.in_avals),
+        _physical(executable._out_shardings, executable.out_avals),
+        [array.aval for array in flat],
+        [array._committed for array in flat],
+        [index in executable._kept_var_idx for index in range(len(constants) + leaves)],
+        executable._dispatch_in_layouts,
+        constants,
+    )
+
+
+def _physical(shardings: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
+    return [
+        sharding_impls.physical_sharding(aval, sharding)
+        if dtypes.issubdtype(aval.dtype, dtypes.extended)
+        else sharding
+        for sharding, aval in zip(shardings, avals, strict=True)
+    ]
+
+
+# --- executables --------------------------------------------------------------------------------
+
+
+def deserialize(data: bytes, devices: Sequence[Any]) -> Any:
+    """Return the XLA executable of PJRT bytes, loaded onto devices in that order.
+
+    The bytes must be whole and fit: XLA aborts the process where they do not.
+    """
+    client = devices[0].client
+    options = compiler.get_compile_options(
+        num_replicas=1,
+        num_partitions=len(devices),
+        device_assignment=np.array([list(devices)]),
+        backend=client,
+    )
+    return client.deserialize_executable(
+        data, executable_devices=xc.DeviceList(tuple(devices)), compile_options=options
+    )
+
+
+def mesh_executable(
+    xla_executable: Any,
+    name: str,
+    devices: Sequence[Any],
+    inputs: Sequence[tuple[Aval, Any]],
+    outputs: Sequence[tuple[Aval, Any]],
+    kept: Sequence[int],
+    committed: bool,
+) -> Any:
+    """Return jax's MeshExecutable; `inputs` are (aval, sharding) of the kept ones only."""
+    unloaded = pxla.UnloadedMeshExecutable(
+        xla_executable=xla_executable,
+        device_list=xc.DeviceList(tuple(devices)),
+        backend=devices[0].client,
+        input_avals=[shaped_array(aval) for aval, _ in inputs],
+        input_shardings=[sharding for _, sharding in inputs],
+        output_avals=[shaped_array(aval) for aval, _ in outputs],
+        output_shardings=[sharding for _, sharding in outputs],
+        committed=committed,
+        name=name,
+        unordered_effects=[],
+        ordered_effects=[],
+        keepalive=(),
+        host_callbacks=(),
+        kept_var_idx=set(kept),
+        mut=None,
+        xla_in_layouts=[None] * len(inputs),
+        dispatch_in_layouts=[None] * len(inputs),
+        xla_out_layouts=[None] * len(outputs),
+        all_args_info=None,
+        pgle_profiler=None,
+    )
+    return unloaded.load()
+
+
+def has_lapack() -> bool:
+    """Return whether jaxlib can initialize its LAPACK kernels."""
+    return importlib.util.find_spec("jaxlib.lapack") is not None
+
+
+def initialize_lapack() -> None:
+    """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
+    from jaxlib import lapack
+
+    lapack._lapack.initialize()
+
+
+def custom_call_targets(platform: str) -> frozenset[str]:
+    """Return the names of the custom-call targets that Python registered for a platform."""
+    return frozenset(xc.custom_call_targets(_PLATFORM_OF_TARGETS.get(platform, platform)))
+
+
+# --- arrays -------------------------------------------------------------------------------------
+
+
+def aval_of(value: Any) -> Aval:
+    """Return the aval that jit would give a value; NotAnArray if it would take none."""
+    if not any(kind in pxla.shard_arg_handlers for kind in type(value).__mro__):
+        raise NotAnArray(value)
+    try:
+        abstract = core.shaped_abstractify(value)
+    except (TypeError, ValueError, OverflowError) as err:
+        raise NotAnArray(value, err) from err
+    if type(abstract) is not core.ShapedArray:
+        raise NotAnArray(value, abstract)
+    aval = Aval(tuple(abstract.shape), str(abstract.dtype), bool(abstract.weak_type))
+    try:
+        str(aval)
+    except KeyError:
+        raise NotAnArray(value, f"its dtype is {abstract.dtype}") from None
+    return aval
+
+
+def shaped_array(aval: Aval) -> Any:
+    """Return jax's own form of an aval."""
+    return core.ShapedArray(aval.shape, dtype_of(aval), weak_type=aval.weak_type)
+
+
+def dtype_of(aval: Aval) -> Any:
+    """Return the numpy dtype of an aval, or jax's dtype of typed PRNG keys."""
+    if aval.dtype.startswith("key<"):
+        return prng.KeyTy(_prng_impl(aval.dtype))
+    return dtypes.dtype(aval.dtype)
+
+
+def put(array: Any, aval: Aval, sharding: Any) -> Any:
+    """Return a numpy array as a jax array with a sharding; neither traces nor compiles.
+
+    A typed PRNG key is given as its uint32 data.
+    """
+    if aval.dtype.startswith("key<"):
+        impl = _prng_impl(aval.dtype)
+        physical = sharding_impls.physical_sharding(shaped_array(aval), sharding)
+        return prng.PRNGKeyArray(impl, pxla.cc_shard_arg(array, physical, None))
+    return pxla.cc_shard_arg(array, sharding, None)
+
+
+def physical_shape(aval: Aval) -> tuple[tuple[int, ...], Any]:
+    """Return (shape, numpy dtype) of the array that an aval is stored as."""
+    if aval.dtype.startswith("key<"):
+        return (*aval.shape, *_prng_impl(aval.dtype).key_shape), np.dtype(np.uint32)
+    return aval.shape, np.dtype(dtype_of(aval))
+
+
+def has_default_layout(array: Any) -> bool:
+    """Return whether a jax array lies in memory as an executable expects it: row-major."""
+    if isinstance(array, prng.PRNGKeyArray):
+        return has_default_layout(array._base_array)
+    order = array.format.layout.major_to_minor if array.format.layout is not None else None
+    return order is None or tuple(order) == tuple(range(array.ndim))
+
+
+def device_assignment(sharding: Any) -> tuple[Any, ...]:
+    """Return the devices of a sharding in its own order."""
+    return tuple(sharding._device_assignment)
+
+
+def _prng_impl(dtype: str) -> Any:
+    tag = dtype.removeprefix("key<").removesuffix(">")
+    return next(impl for impl in prng.prngs.values() if impl.tag == tag)
+
+
+# --- trees --------------------------------------------------------------------------------------
+
+
+def make_treedef(node_data: tuple[type, Any], children: Sequence[Any]) -> Any:
+    """Return the treedef of a node; ValueError if its type is not registered as a pytree."""
+    registry = tree_util.default_registry
+    return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)

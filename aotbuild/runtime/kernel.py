@@ -1,0 +1,182 @@
+"""Kernels: one callable over all executables of a function, dispatched by jit's own C++ cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from aotbuild.errors import InvalidArgument, NoExecutable, NotTransformable
+from aotbuild.runtime import arguments, fallback, jax_private, placement
+from aotbuild.runtime.arguments import Bound, Call
+from aotbuild.runtime.executable import Executable, Loader
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.mismatch import signature_mismatch
+from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.trees import restore
+from aotbuild.spec.function import Function
+from aotbuild.spec.index import Index
+from aotbuild.spec.record import Record
+
+_REFUSED_REMEDY = (
+    "Install the wheel that was built for this host, or set AOTBUILD_FALLBACK=portable or =jit."
+)
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the kernels of one library share."""
+
+    name: str
+    index: Index
+    loader: Loader
+    portable: fallback.Portable
+    stats: Stats
+    probe: Callable[[str | None], Host]
+    fallback: str | None
+
+
+class Kernel:
+    """A precompiled function: called like the original, with arrays and static values.
+
+    The call itself is a C++ function in the slot `__call__`, so that Python adds nothing to it.
+    """
+
+    __slots__ = ("__call__", "__weakref__", "_dispatch", "function")
+
+    def __init__(
+        self, package: Package, function: Function, source: Callable[..., Any] | None = None
+    ) -> None:
+        self.function = function
+        self._dispatch = Dispatch(package, function, source)
+        self.__call__ = self._dispatch.plain
+
+    def __repr__(self) -> str:
+        return f"<aotbuild.Kernel {self._dispatch.package.name}:{self.function.name}>"
+
+    @property
+    def __name__(self) -> str:
+        return self.function.name
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every record of this function; reads all of them from the index."""
+        return tuple(self._dispatch.package.index.records(self.function.name))
+
+    def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, list[Record], tuple[Verdict, ...]]:
+        """Return a call, the records of its signature and their verdicts; runs nothing."""
+        return self._dispatch.judge(arguments.flatten(arguments.bind(self.function, args, kwargs)))
+
+
+class Dispatch:
+    """The way of a call that the C++ cache does not know yet."""
+
+    def __init__(
+        self, package: Package, function: Function, source: Callable[..., Any] | None
+    ) -> None:
+        self.package = package
+        self.function = function
+        self._source = source
+        statics = [static.name for static in function.statics]
+        positions = [i for i, name in enumerate(function.positional) if name in statics]
+        name = function.name
+        make = jax_private.make_dispatch
+        self.plain = make(name, self._call_source, self._miss, positions, statics)
+        self._canonical = make(name, self._call_source, self._canonical_miss, [0], [])
+
+    def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+        """Serve a call: return (outputs, data for the C++ cache or None, False)."""
+        self.package.stats.count("misses")
+        if arguments.has_tracers(self.function, args, kwargs):
+            self.package.stats.count("transformed")
+            return self._call_source(*args, **kwargs), None, False
+        try:
+            bound = arguments.bind(self.function, args, kwargs)
+            if bound.direct:
+                return self._run(bound)
+            outputs = self._canonical(bound.statics_key, *bound.args, **bound.kwargs)
+            return outputs, None, False
+        except NoExecutable as error:
+            return self._fall_back(error, args, kwargs), None, False
+
+    def _canonical_miss(self, key: str, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+        return self._run(arguments.rebind(self.function, key, args, kwargs))
+
+    def _run(self, bound: Bound) -> tuple[Any, Any, bool]:
+        import jax
+
+        call, _, verdicts = self.judge(arguments.flatten(bound))
+        executable = self._load(call, verdicts)
+        out_tree = restore(executable.record.calling.out_tree, call.treedef)
+        outputs = executable.run(call.leaves)
+        data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
+        return jax.tree_util.tree_unflatten(out_tree, outputs), data, False
+
+    def judge(self, call: Call) -> tuple[Call, list[Record], tuple[Verdict, ...]]:
+        """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
+        index, name = self.package.index, self.function.name
+        host = self.package.probe(placement.platform_of_call(call))
+        records = index.records(name, call.signature.key())
+        if not records:
+            raise signature_mismatch(call, index.records(name), host)
+        return call, records, select(records, host)
+
+    def _load(self, call: Call, verdicts: tuple[Verdict, ...]) -> Executable:
+        fitting = [verdict for verdict in verdicts if verdict.fits]
+        if not fitting:
+            summary = "no executable may run here"
+            trace = [str(verdict) for verdict in verdicts]
+            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
+        where = self._place(call, fitting[0])
+        return self.package.loader.load(fitting[0], where)
+
+    def _place(self, call: Call, verdict: Verdict) -> placement.Placement:
+        try:
+            return placement.place(call, verdict.record, placement.platform_of_call(call))
+        except InvalidArgument as err:
+            if fallback.policy_of(self.package.fallback) == "none":
+                raise
+            summary = "the arguments are placed where no executable runs"
+            trace = str(err).splitlines()
+            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
+
+    # --- without an executable ------------------------------------------------------------------
+
+    def _fall_back(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
+        policy = fallback.policy_of(self.package.fallback)
+        if policy == "none":
+            raise error
+        if policy == "portable":
+            return self._run_portable(error, args, kwargs)
+        self.package.stats.count("fallback.jit")
+        fallback.log_source(self.function, error)
+        return self._call_source(*args, **kwargs)
+
+    def _run_portable(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
+        import jax
+
+        call = arguments.flatten(arguments.bind(self.function, args, kwargs))
+        host = self.package.probe(placement.platform_of_call(call))
+        record, outputs = self.package.portable.run(call, self._portable_records, host, error)
+        self.package.stats.count("fallback.portable")
+        out_tree = restore(record.calling.out_tree, call.treedef)
+        return jax.tree_util.tree_unflatten(out_tree, outputs)
+
+    @cached_property
+    def _portable_records(self) -> list[Record]:
+        records = self.package.index.records(self.function.name)
+        return [record for record in records if record.target.is_portable]
+
+    def _call_source(self, *args: Any, **kwargs: Any) -> Any:
+        return self._jitted_source(*args, **kwargs)
+
+    @cached_property
+    def _jitted_source(self) -> Callable[..., Any]:
+        if self._source is None:
+            return fallback.import_source(self.function)
+        return fallback.jitted(self.function, self._source)
+
+
+__all__ = ["Dispatch", "Kernel", "NotTransformable", "Package"]

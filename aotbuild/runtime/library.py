@@ -1,0 +1,170 @@
+"""Libraries: the precompiled functions of one package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from aotbuild.errors import NoExecutable, UnknownFunction
+from aotbuild.runtime.host import Host, probe
+from aotbuild.runtime.once import Once
+from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.source import Source, open_index
+from aotbuild.runtime.stats import Stats
+from aotbuild.spec.function import Function
+from aotbuild.spec.index import Index
+from aotbuild.spec.record import Record
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.kernel import Kernel, Package
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call would do, and why. `chosen` is the record that would run, or None."""
+
+    function: str
+    verdicts: tuple[Verdict, ...]
+    chosen: Record | None
+    error: NoExecutable | None = None
+
+    def __str__(self) -> str:
+        if self.error is not None:
+            return str(self.error)
+        lines = [f"{self.function}: runs {self.chosen}", *(f"  {v}" for v in self.verdicts)]
+        return "\n".join(lines if self.chosen else [f"{self.function}: refused", *lines[1:]])
+
+
+class Library:
+    """The functions of a package as attributes.
+
+    `host` probes a platform (default: of the default device); tests give a fake one.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        fallback: str | None = None,
+        host: Callable[[str | None], Host] = probe,
+    ) -> None:
+        self._source = source
+        self._fallback = fallback
+        self._probe = host
+        self._stats = Stats()
+        self._kernels: Once[Kernel] = Once()
+
+    def open(self) -> None:
+        """Open the index now rather than at the first use; raises what is wrong with it."""
+        _ = self._index
+
+    def __repr__(self) -> str:
+        return f"<aotbuild.Library {self._name} at {self._source.place}>"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.functions})
+
+    def __getattr__(self, name: str) -> Kernel:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        kernel = self.kernel(name)
+        self.__dict__[name] = kernel
+        return kernel
+
+    def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:
+        """Return the kernel of a function; `source` is what it falls back to, if given."""
+        return self._kernels.get((name, source), lambda: self._make_kernel(name, source))
+
+    @cached_property
+    def functions(self) -> tuple[str, ...]:
+        """The names of all functions, sorted."""
+        return tuple(sorted(function.name for function in self._index.functions()))
+
+    def preload(self, *names: str, threads: int | None = None) -> int:
+        """Load every executable that fits this host onto the default devices; return how many."""
+        jobs = [job for name in names or self.functions for job in self._fitting(name)]
+        load = self._package.loader.load_bytes
+        with ThreadPoolExecutor(threads) as pool:
+            futures = [pool.submit(load, record, devices) for record, devices in jobs]
+            return sum(future.result() for future in futures)
+
+    def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
+        """Explain what a call of a function would do; loads and runs nothing."""
+        kernel = self.kernel(name)
+        try:
+            _, _, verdicts = kernel.judge(*args, **kwargs)
+        except NoExecutable as err:
+            return Explanation(name, (), None, err)
+        chosen = verdicts[0].record if verdicts[0].fits else None
+        return Explanation(name, verdicts, chosen)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters and times (in seconds) since the library was opened, as plain data."""
+        functions = len(self.functions)
+        executables = self._index.row_count - functions
+        return {"functions": functions, "executables": executables, **self._stats.to_dict()}
+
+    def close(self) -> None:
+        """Forget what was loaded and close the source; kernels in use keep their executables."""
+        for name in list(self._kernels_by_name()):
+            del self.__dict__[name]
+        self._kernels.clear()
+        if "_package" in self.__dict__:
+            self._package.loader.clear()
+        self._source.close()
+
+    @cached_property
+    def _index(self) -> Index:
+        return open_index(self._source)
+
+    @property
+    def _name(self) -> str:
+        return str(self._index.header.get("package", self._source.place))
+
+    @cached_property
+    def _package(self) -> Package:
+        from aotbuild.runtime.executable import Loader
+        from aotbuild.runtime.fallback import Portable
+        from aotbuild.runtime.kernel import Package
+
+        return Package(
+            name=self._name,
+            index=self._index,
+            loader=Loader(self._source, self._stats),
+            portable=Portable(self._source, self._stats),
+            stats=self._stats,
+            probe=self._probe,
+            fallback=self._fallback or self._index.header.get("fallback"),
+        )
+
+    def _make_kernel(self, name: str, source: Callable[..., Any] | None) -> Kernel:
+        from aotbuild.runtime.kernel import Kernel
+
+        return Kernel(self._package, self._function(name), source)
+
+    def _function(self, name: str) -> Function:
+        function = self._index.function(name)
+        if function is None:
+            close = get_close_matches(name, self.functions, 1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise UnknownFunction(self._name, name, self.functions, hint)
+        return function
+
+    def _fitting(self, name: str) -> list[tuple[Record, tuple[Any, ...]]]:
+        """Return the best record of each signature that fits, and the devices it is loaded onto."""
+        from aotbuild.runtime.placement import default_devices
+
+        host = self._probe(None)
+        verdicts = select(self._index.records(self._function(name).name), host)
+        best: dict[str, Record] = {}
+        for verdict in verdicts:
+            if verdict.fits:
+                best.setdefault(verdict.record.signature.key(), verdict.record)
+        return [(r, default_devices(host.platform, r.requires.devices)) for r in best.values()]
+
+    def _kernels_by_name(self) -> list[str]:
+        return [name for name in self.__dict__ if not name.startswith("_") and name != "functions"]

@@ -1,0 +1,72 @@
+"""Locating: from what `load` is given to a source, without importing the user's package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from aotbuild.errors import NoArtifacts, PackageNotFound
+from aotbuild.runtime.source import DirectorySource, Source, WheelSource
+from aotbuild.spec.index import INDEX_NAME
+
+FOLDER = "_aot"
+
+
+def locate(package: str | os.PathLike[str]) -> Source:
+    """Return the source of a package name, an `_aot` folder (or its parent) or a wheel.
+
+    PackageNotFound if there is no such thing, NoArtifacts if it holds no executables.
+    """
+    if isinstance(package, os.PathLike) or _looks_like_path(package):
+        return _at_path(Path(package))
+    return _of_package(package)
+
+
+def _looks_like_path(text: str) -> bool:
+    separators = {os.sep, os.altsep or os.sep, "/"}
+    return text.endswith(".whl") or text.startswith(".") or any(sep in text for sep in separators)
+
+
+def _at_path(path: Path) -> Source:
+    if path.suffix == ".whl":
+        return WheelSource(path)
+    if not path.is_dir():
+        raise PackageNotFound(str(path), [str(path)])
+    for folder in (path, path / FOLDER):
+        if (folder / INDEX_NAME).is_file():
+            return DirectorySource(folder)
+    raise NoArtifacts(str(path), [str(path), str(path / FOLDER)])
+
+
+def _of_package(package: str) -> Source:
+    parts = package.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise PackageNotFound(package, [])
+    locations = _package_folders(parts)
+    below_path = [Path(entry or ".").joinpath(*parts) for entry in sys.path]
+    searched = list(dict.fromkeys(folder / FOLDER for folder in (*locations, *below_path)))
+    for folder in searched:
+        if (folder / INDEX_NAME).is_file():
+            return DirectorySource(folder)
+    if not locations:
+        raise PackageNotFound(package, [str(folder.parent) for folder in searched])
+    exists = [str(folder) for folder in searched if folder.parent.is_dir()]
+    raise NoArtifacts(package, exists)
+
+
+def _package_folders(parts: list[str]) -> list[Path]:
+    """Return the folders of a package; only its top-level name can be found without importing."""
+    folders = [folder.joinpath(*parts[1:]) for folder in _top_level_folders(parts[0])]
+    return [folder for folder in folders if folder.exists()]
+
+
+def _top_level_folders(name: str) -> Iterator[Path]:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        yield Path(location)

@@ -1,0 +1,43 @@
+"""Make a value once for each key, whichever thread asks first; other keys do not wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class _Entry:
+    __slots__ = ("lock", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.value: Any = _NOT_MADE
+
+
+_NOT_MADE = object()
+
+
+class Once(Generic[V]):
+    """A cache with one lock a key. A failure is not kept: the next caller tries again."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, _Entry] = {}
+
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Return the value of `key`, made by `make` if it is not there."""
+        entry = self._entries.setdefault(key, _Entry())
+        with entry.lock:
+            if entry.value is _NOT_MADE:
+                entry.value = make()
+            value: V = entry.value
+            return value
+
+    def clear(self) -> None:
+        """Forget every value."""
+        self._entries.clear()
+
+    def __len__(self) -> int:
+        return sum(entry.value is not _NOT_MADE for entry in list(self._entries.values()))

@@ -1,0 +1,167 @@
+"""Placement: the devices that a call runs on, and whether its arguments may go there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
+
+from aotbuild.errors import InvalidArgument
+from aotbuild.runtime import jax_private
+from aotbuild.runtime.arguments import Call
+from aotbuild.runtime.host import platform_of
+from aotbuild.spec.record import Calling, PartitionSpec, Record
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Devices in the order of the executable, and whether its outputs are committed to them."""
+
+    devices: tuple[Any, ...]
+    committed: bool
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """A leaf that must stay where it is."""
+
+    path: str
+    array: Any
+
+
+def default_device() -> Any:
+    """Return the device that jit would use: `jax_default_device`, or the first local one."""
+    chosen = jax.config.jax_default_device
+    if chosen is None:
+        return jax.local_devices()[0]
+    return jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
+
+
+def default_platform() -> str:
+    """Return the platform of the default device, as targets name it."""
+    return platform_of(default_device())
+
+
+def local_devices(platform: str) -> list[Any]:
+    """Return this process's devices of a platform; none if it has no such platform."""
+    try:
+        return [d for d in jax.local_devices(backend=platform) if platform_of(d) == platform]
+    except RuntimeError:
+        return []
+
+
+def platform_of_call(call: Call) -> str:
+    """Return the platform that a call belongs to: of its committed arguments, else the default."""
+    for leaf in call.leaves:
+        if isinstance(leaf, jax.Array) and leaf.committed:
+            return platform_of(next(iter(leaf.sharding.device_set)))
+    return default_platform()
+
+
+def place(call: Call, record: Record, platform: str) -> Placement:
+    """Return where a call of a record runs; InvalidArgument if an argument cannot be used there.
+
+    Committed arrays decide, as they do for jit; every other value follows them.
+    """
+    arrays = [
+        (index, leaf) for index, leaf in enumerate(call.leaves) if isinstance(leaf, jax.Array)
+    ]
+    for index, array in arrays:
+        _check_layout(call, index, array)
+    committed = [_Committed(call.paths[index], array) for index, array in arrays if array.committed]
+    name, count = call.bound.function.name, record.requires.devices
+    if committed:
+        devices = _common_devices(name, committed, count)
+        shardings = leaf_shardings(record, devices)
+        expected = dict(zip(call.paths, shardings, strict=True))
+        for item in committed:
+            _check_sharding(name, item, expected[item.path])
+    else:
+        devices = default_devices(platform, count)
+    return Placement(devices, bool(committed) or bool(record.calling.mesh))
+
+
+def default_devices(platform: str, count: int) -> tuple[Any, ...]:
+    """Return the devices for a call without committed arguments; there must be enough of them."""
+    device = default_device()
+    if count == 1 and platform_of(device) == platform:
+        return (device,)
+    return tuple(local_devices(platform)[:count])
+
+
+def constant_shardings(calling: Calling, devices: Sequence[Any]) -> list[Any]:
+    """Return the sharding of every constant: each device of a mesh holds it whole."""
+    return _shardings(calling, [()] * len(calling.constants), devices)
+
+
+def leaf_shardings(record: Record, devices: Sequence[Any]) -> list[Any]:
+    """Return the sharding of every leaf of the signature, also of those that are not kept."""
+    specs = record.calling.in_specs or [()] * len(record.signature.leaves)
+    return _shardings(record.calling, specs, devices)
+
+
+def output_shardings(calling: Calling, devices: Sequence[Any]) -> list[Any]:
+    """Return the sharding of every output."""
+    return _shardings(calling, calling.out_specs or [()] * len(calling.outputs), devices)
+
+
+def _shardings(
+    calling: Calling, specs: Sequence[PartitionSpec], devices: Sequence[Any]
+) -> list[Any]:
+    if not calling.mesh:
+        return [SingleDeviceSharding(devices[0])] * len(specs)
+    grid = np.array(list(devices), dtype=object).reshape([size for _, size in calling.mesh])
+    names = tuple(axis for axis, _ in calling.mesh)
+    mesh = Mesh(grid, names, axis_types=(AxisType.Auto,) * len(names))
+    return [NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)) for spec in specs]
+
+
+def _common_devices(name: str, committed: Sequence[_Committed], count: int) -> tuple[Any, ...]:
+    first = committed[0]
+    devices = jax_private.device_assignment(first.array.sharding)
+    for item in committed[1:]:
+        if jax_private.device_assignment(item.array.sharding) != devices:
+            raise _misplaced(
+                name,
+                item,
+                f"the devices of {first.path}: {_ids(devices)}",
+                _ids(jax_private.device_assignment(item.array.sharding)),
+                "Put all arguments on the same devices in the same order with jax.device_put.",
+            )
+    if len(devices) != count:
+        expected = f"an array on {count} device{'s' if count > 1 else ''}"
+        remedy = "Put it where the function was compiled to run: jax.device_put(x, sharding)."
+        raise _misplaced(name, first, expected, f"{first.array.sharding}", remedy)
+    return devices
+
+
+def _check_sharding(name: str, item: _Committed, expected: Any) -> None:
+    if not item.array.sharding.is_equivalent_to(expected, item.array.ndim):
+        remedy = f"Use jax.device_put(x, sharding), where sharding is the expected {expected}."
+        raise _misplaced(name, item, str(expected), str(item.array.sharding), remedy)
+
+
+def _check_layout(call: Call, index: int, array: Any) -> None:
+    if array.is_deleted():
+        item = _Committed(call.paths[index], array)
+        remedy = "It was donated to an earlier call; use that call's result instead."
+        raise _misplaced(call.bound.function.name, item, "an array", "a deleted array", remedy)
+    if not jax_private.has_default_layout(array):
+        item = _Committed(call.paths[index], array)
+        remedy = "Copy it with jax.numpy.array(x) into the default layout."
+        found = str(array.format.layout)
+        raise _misplaced(call.bound.function.name, item, "the row-major layout", found, remedy)
+
+
+def _misplaced(
+    name: str, item: _Committed, expected: str, found: str, remedy: str
+) -> InvalidArgument:
+    return InvalidArgument(name, item.path, expected, found, remedy)
+
+
+def _ids(devices: Sequence[Any]) -> str:
+    return ", ".join(str(device) for device in devices)

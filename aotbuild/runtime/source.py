@@ -1,0 +1,128 @@
+"""Sources: where the files of an `_aot` folder are read from, and the check of every blob."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Protocol
+
+from aotbuild.errors import DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.record import Blob
+
+# The first line of every pointer file: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+_LFS_POINTER = b"version https://git-lfs"
+_LFS_REMEDY = (
+    "The file is a placeholder of Git LFS. Run `git lfs pull` where the package comes from, or "
+    "install its wheel."
+)
+
+
+class Source(Protocol):
+    """The files of one `_aot` folder. `place` names it in errors."""
+
+    @property
+    def place(self) -> str: ...
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DirectorySource:
+    """An `_aot` folder on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.place = str(root)
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        with (self._root / name).open("rb") as file:
+            return file.read(limit)
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
+
+
+class WheelSource:
+    """The one `_aot` folder inside a wheel."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = _open_wheel(path)
+        folders = [
+            name.removesuffix(INDEX_NAME)
+            for name in self._file.namelist()
+            if name.endswith(f"_aot/{INDEX_NAME}")
+        ]
+        if len(folders) != 1:
+            self._file.close()
+            if not folders:
+                raise NoArtifacts(str(path), [str(path)])
+            raise InvalidIndex(str(path), "one _aot folder", f"{len(folders)}: {folders}")
+        self._folder = folders[0]
+        self.place = f"{path}/{self._folder.rstrip('/')}"
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        try:
+            with self._file.open(self._folder + name) as file:
+                return file.read(limit)
+        except KeyError:
+            raise FileNotFoundError(name) from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:
+            raise OSError(str(err)) from err
+
+    def close(self) -> None:
+        """Close the wheel."""
+        self._file.close()
+
+
+def open_index(source: Source) -> Index:
+    """Open the index of a source; InvalidIndex or UnsupportedFormat if it is not one."""
+    place = f"{source.place}/{INDEX_NAME}"
+    try:
+        data = source.read(INDEX_NAME)
+    except OSError as err:
+        raise InvalidIndex(place, "a readable file", _reason(err)) from err
+    if data.startswith(_LFS_POINTER):
+        raise DamagedBlob(place, "an index", "a Git LFS pointer", _LFS_REMEDY)
+    return Index.open(data, place)
+
+
+def read_blob(source: Source, blob: Blob) -> bytes:
+    """Return the bytes of a blob; DamagedBlob unless they are exactly the ones that were built."""
+    place = f"{source.place}/{blob.path}"
+    expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
+    try:
+        data = source.read(blob.path, blob.size + 1)
+    except OSError as err:
+        raise DamagedBlob(place, expected, _reason(err)) from err
+    if data.startswith(_LFS_POINTER):
+        raise DamagedBlob(place, expected, "a Git LFS pointer", _LFS_REMEDY)
+    if len(data) != blob.size:
+        found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
+        raise DamagedBlob(place, expected, found)
+    digest = sha256_hex(data)
+    if digest != blob.sha256:
+        raise DamagedBlob(place, expected, f"{len(data)} bytes with SHA-256 {digest}")
+    return data
+
+
+def _open_wheel(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except FileNotFoundError:
+        raise PackageNotFound(str(path), [str(path)]) from None
+    except (OSError, zipfile.BadZipFile) as err:
+        raise InvalidIndex(str(path), "a wheel (a zip file)", _reason(err)) from err
+
+
+def _reason(err: Exception) -> str:
+    if isinstance(err, FileNotFoundError):
+        return "no such file"
+    return (err.strerror if isinstance(err, OSError) else None) or str(err) or type(err).__name__

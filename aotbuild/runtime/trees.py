@@ -1,0 +1,69 @@
+"""Trees: from the description in a record to the treedef that a call's outputs are put into."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import jax
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime import jax_private
+from aotbuild.spec.tree import LEAF, Tree, children_of, subtree
+from aotbuild.spec.values import decode
+
+_STANDARD: dict[str, type] = {"none": type(None), "tuple": tuple, "list": list}
+
+
+def restore(tree: Tree, inputs: Any) -> Any:
+    """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
+
+    AotbuildError if a type of the tree cannot be imported or is not a pytree.
+    """
+    if tree == LEAF:
+        return jax.tree_util.tree_structure(0)
+    kind = tree[0]
+    if kind == "input":
+        return subtree(inputs, tree[1])
+    children = [restore(child, inputs) for child in children_of(tree)]
+    return _make(tree, _node_data(tree), children)
+
+
+def _node_data(tree: Tree) -> tuple[type, Any]:
+    kind = tree[0]
+    if kind in _STANDARD:
+        return _STANDARD[kind], None
+    if kind == "dict":
+        return dict, [decode(key) for key in tree[1]]
+    found = _import(tree[1])
+    if kind == "namedtuple":
+        if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
+            raise _unusable(tree[1], f"{found!r}, which is not a namedtuple")
+        return found, found
+    return found, decode(tree[2])
+
+
+def _make(tree: Tree, node_data: tuple[type, Any], children: list[Any]) -> Any:
+    try:
+        return jax_private.make_treedef(node_data, children)
+    except (ValueError, TypeError) as err:
+        raise _unusable(str(tree[1] if len(tree) > 1 else tree[0]), str(err)) from err
+
+
+def _import(name: str) -> Any:
+    """Import `module:qualname`. Who trusts the executables of a package trusts its modules too."""
+    module, _, qualname = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as err:
+        raise _unusable(name, f"{type(err).__name__}: {err}") from err
+    return found
+
+
+def _unusable(name: str, found: str) -> AotbuildError:
+    return AotbuildError(
+        f"an output holds a {name}\n  expected an importable type that is a registered pytree\n"
+        f"  found    {found}\nInstall the package that defines it, in the version of the build."
+    )

@@ -1,0 +1,1 @@
+"""The vocabulary that build and runtime share. Imports neither jax nor yaml."""

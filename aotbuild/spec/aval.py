@@ -1,0 +1,105 @@
+"""Avals: the shape, dtype and weak type of one array, written as JAX prints them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Short names as in jax.core.ShapedArray.str_short; long names as numpy and ml_dtypes print them.
+# Source: jax._src.dtypes.short_dtype_name, read in jax 0.10.2 and 0.12.0.1.
+SHORT_DTYPES = {
+    "bool": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "bf16": "bfloat16",
+    "c64": "complex64",
+    "c128": "complex128",
+    **{
+        f"f8_{kind}": f"float8_{kind}"
+        for kind in (
+            "e3m4",
+            "e4m3",
+            "e4m3b11fnuz",
+            "e4m3fn",
+            "e4m3fnuz",
+            "e5m2",
+            "e5m2fnuz",
+            "e8m0fnu",
+        )
+    },
+    "f4_e2m1fn": "float4_e2m1fn",
+    **{f"key<{tag}>": f"key<{tag}>" for tag in ("fry", "rbg", "urbg")},
+}
+_LONG_TO_SHORT = {long: short for short, long in SHORT_DTYPES.items()}
+_X64_DTYPES = frozenset({"int64", "uint64", "float64", "complex128"})
+_PATTERN = re.compile(r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z")
+_DIM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class Aval:
+    """Shape, dtype (long name, as `float32` or `key<fry>`) and weak type of one array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    weak_type: bool = False
+
+    def __str__(self) -> str:
+        weak = "~" if self.weak_type else ""
+        return f"{weak}{_LONG_TO_SHORT[self.dtype]}[{','.join(map(str, self.shape))}]"
+
+    @classmethod
+    def parse(cls, text: str) -> Aval:
+        """Read what `str` writes, as `bf16[8,128]` or `~f32[]`; ValueError says what is wrong."""
+        shape, dtype, weak = parse_spec(text)
+        sizes = tuple(dim for dim in shape if isinstance(dim, int))
+        if len(sizes) != len(shape):
+            msg = f"{text!r} has a named dim where a size is needed"
+            raise ValueError(msg)
+        return cls(sizes, dtype, weak)
+
+    @property
+    def needs_x64(self) -> bool:
+        """Whether JAX represents this dtype only with `jax_enable_x64`."""
+        return self.dtype in _X64_DTYPES
+
+
+def long_dtype(name: str) -> str:
+    """Return the long name of a dtype given by its short or long one; ValueError if unknown."""
+    if name in _LONG_TO_SHORT:
+        return name
+    if name in SHORT_DTYPES:
+        return SHORT_DTYPES[name]
+    msg = f"unknown dtype {name!r}; known: {', '.join(SHORT_DTYPES)}"
+    raise ValueError(msg)
+
+
+def parse_spec(text: str) -> tuple[tuple[int | str, ...], str, bool]:
+    """Read an argument spec such as `i32[batch, 64]` into (shape, long dtype name, weak type).
+
+    Dims are sizes (int, at least 0) or names (str). ValueError says what is wrong.
+    """
+    match = _PATTERN.match(text.strip())
+    if match is None:
+        msg = f"{text!r} is not an aval; expected dtype[dims], for example f32[8,128] or i32[batch]"
+        raise ValueError(msg)
+    dtype = long_dtype(match["dtype"])
+    shape = tuple(_parse_dim(dim, text) for dim in _split_dims(match["shape"]))
+    if match["weak"] and dtype.startswith(("key<", "bool")):
+        msg = f"{text!r}: dtype {match['dtype']} has no weak type"
+        raise ValueError(msg)
+    return shape, dtype, bool(match["weak"])
+
+
+def _split_dims(text: str) -> list[str]:
+    return [dim.strip() for dim in text.split(",")] if text.strip() else []
+
+
+def _parse_dim(dim: str, text: str) -> int | str:
+    if dim.isascii() and dim.isdigit() and len(dim) <= 18:
+        return int(dim)
+    if _DIM.match(dim):
+        return dim
+    msg = f"{text!r}: {dim!r} is neither a size nor the name of a dim"
+    raise ValueError(msg)

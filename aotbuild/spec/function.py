@@ -1,0 +1,68 @@
+"""Functions as the index keeps them: how a call's arguments are named and ordered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True)
+class Static:
+    """A static parameter: its name, and its default as `values.encode` where it has one."""
+
+    name: str
+    default: Any = _MISSING
+
+    @property
+    def has_default(self) -> bool:
+        """Whether a call may leave it out."""
+        return self.default is not _MISSING
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of a package.
+
+    `positional` names the parameters a call may give by position, in the order of the user's
+    function, static ones included; `dynamic` those of them that are arrays, in signature order;
+    `keywords` the arrays given by name. `call` is `module:qualname` of the source.
+    """
+
+    name: str
+    call: str
+    positional: tuple[str, ...]
+    dynamic: tuple[str, ...]
+    keywords: tuple[str, ...]
+    statics: tuple[Static, ...]
+    donate: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {
+            "name": self.name,
+            "call": self.call,
+            "positional": list(self.positional),
+            "dynamic": list(self.dynamic),
+            "keywords": list(self.keywords),
+            "statics": [[s.name, s.default] if s.has_default else [s.name] for s in self.statics],
+            "donate": list(self.donate),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Function:
+        """Read what `to_json` wrote; ValueError for anything else."""
+        try:
+            return cls(
+                name=str(data["name"]),
+                call=str(data["call"]),
+                positional=tuple(map(str, data["positional"])),
+                dynamic=tuple(map(str, data["dynamic"])),
+                keywords=tuple(map(str, data["keywords"])),
+                statics=tuple(Static(*item) for item in data["statics"]),
+                donate=tuple(map(str, data["donate"])),
+            )
+        except (KeyError, TypeError, AttributeError) as err:
+            msg = f"not a function: {type(err).__name__}: {err}"
+            raise ValueError(msg) from err

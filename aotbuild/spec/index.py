@@ -1,0 +1,194 @@
+"""The index on disk: written canonically, opened without reading its records.
+
+::
+
+    aotbuild-index 1
+    <SHA-256 of everything after this line up to the objects>
+    {"aotbuild":…,"fallback":…,"objects":<bytes>,"package":…,"rows":<n>,…}
+    <key> <offset> <length> <SHA-256>        n rows of the same width, sorted by key
+    {…}                                      the objects, one JSON a line
+
+A key is 16 digits for the function and 32 for the signature (zeros for the function itself), so the
+rows of a function are neighbours and a lookup is a bisection. Rows carry the digest of their object:
+the head vouches for the rows, the rows for the objects, and an object is parsed only when it is
+asked for. See docs/reference/format.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.errors import InvalidIndex, UnsupportedFormat
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.function import Function
+from aotbuild.spec.record import Record
+from aotbuild.spec.record_json import record_from_json, record_to_json
+from aotbuild.spec.signature import KEY_DIGITS
+
+MAGIC = b"aotbuild-index "
+FORMAT = 1
+INDEX_NAME = "index"
+_GROUP_DIGITS = 16
+_ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
+_FUNCTION_KEY = "0" * KEY_DIGITS
+_MAX_HEADER = 1 << 20
+
+
+def write_index(
+    header: Mapping[str, Any], functions: Iterable[Function], records: Iterable[Record]
+) -> bytes:
+    """Return the bytes of an index; equal contents give equal bytes in any order."""
+    objects = [(_group(f.name) + _FUNCTION_KEY, canonical_json(f.to_json())) for f in functions]
+    objects += [
+        (_group(r.function) + r.signature.key(), canonical_json(record_to_json(r)))
+        for r in records
+    ]
+    rows, body, offset = [], [], 0
+    for key, data in sorted(objects):
+        rows.append(f"{key} {offset:012x} {len(data):08x} {sha256_hex(data)}\n".encode())
+        body.append(data + b"\n")
+        offset += len(data) + 1
+    head = canonical_json({**header, "objects": offset, "rows": len(rows)}) + b"\n"
+    vouched = head + b"".join(rows)
+    start = MAGIC + str(FORMAT).encode() + b"\n" + sha256_hex(vouched).encode() + b"\n"
+    return start + vouched + b"".join(body)
+
+
+@dataclass(frozen=True)
+class Index:
+    """An opened index: its header is read and its rows are vouched for, no object is parsed.
+
+    `place` names the file in errors. Every method may raise `InvalidIndex`.
+    """
+
+    place: str
+    header: dict[str, Any]
+    _data: bytes | memoryview
+    _rows: int
+    _objects: int
+
+    @classmethod
+    def open(cls, data: bytes | memoryview, place: str) -> Index:
+        """Open the bytes of an index; InvalidIndex or UnsupportedFormat if they are not one."""
+        digest_at = _check_magic(data, place)
+        head_at = digest_at + 65
+        expected = _digest_line(data, digest_at, place)
+        head_end = _find_newline(data, head_at, place)
+        try:
+            header = json.loads(bytes(data[head_at:head_end]))
+            rows_at, rows = head_end + 1, int(header["rows"])
+            objects_at = rows_at + rows * _ROW
+            size = objects_at + int(header["objects"])
+        except (ValueError, KeyError, TypeError, RecursionError) as err:
+            raise InvalidIndex(place, "a header in JSON", _shorten(str(err))) from err
+        if len(data) != size or rows < 0:
+            raise InvalidIndex(place, f"{size} bytes", f"{len(data)} bytes")
+        found = sha256_hex(data[head_at:objects_at])
+        if found != expected:
+            raise InvalidIndex(place, f"SHA-256 {expected}", f"SHA-256 {found}")
+        return cls(place, header, data, rows_at, objects_at)
+
+    @property
+    def row_count(self) -> int:
+        """The number of functions and records together."""
+        return (self._objects - self._rows) // _ROW
+
+    def functions(self) -> Iterator[Function]:
+        """Yield every function; parses one object each."""
+        for row in range(self.row_count):
+            if self._key(row).endswith(_FUNCTION_KEY):
+                yield self._function(row)
+
+    def function(self, name: str) -> Function | None:
+        """Return the function of that name, or None."""
+        row = self._bisect(_group(name) + _FUNCTION_KEY)
+        if row < self.row_count and self._key(row) == _group(name) + _FUNCTION_KEY:
+            return self._function(row)
+        return None
+
+    def records(self, function: str, key: str | None = None) -> list[Record]:
+        """Return the records of a function, or of one of its signatures only."""
+        prefix = _group(function) + (key or "")
+        row, found = self._bisect(prefix), []
+        while row < self.row_count and self._key(row).startswith(prefix):
+            if not self._key(row).endswith(_FUNCTION_KEY):
+                found.append(self._record(row))
+            row += 1
+        return found
+
+    def _function(self, row: int) -> Function:
+        return self._parse(row, Function.from_json)
+
+    def _record(self, row: int) -> Record:
+        record = self._parse(row, record_from_json)
+        if self._key(row) != _group(record.function) + record.signature.key():
+            raise InvalidIndex(self.place, f"a record under key {self._key(row)}", str(record))
+        return record
+
+    def _parse(self, row: int, read: Any) -> Any:
+        fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1) - 1]).decode("ascii")
+        key, offset, length, expected = fields.split(" ")
+        start = self._objects + int(offset, 16)
+        data = self._data[start : start + int(length, 16)]
+        found = sha256_hex(data)
+        end = bytes(self._data[start + len(data) : start + len(data) + 1])
+        if found != expected or end != b"\n":
+            raise InvalidIndex(f"{self.place}, object {key}", f"SHA-256 {expected}", found)
+        try:
+            return read(json.loads(bytes(data)))
+        except (ValueError, RecursionError) as err:
+            raise InvalidIndex(self.place, f"object {key}", _shorten(str(err))) from err
+
+    def _key(self, row: int) -> str:
+        start = self._row_at(row)
+        return bytes(self._data[start : start + _GROUP_DIGITS + KEY_DIGITS]).decode("ascii")
+
+    def _row_at(self, row: int) -> int:
+        return self._rows + row * _ROW
+
+    def _bisect(self, key: str) -> int:
+        low, high = 0, self.row_count
+        while low < high:
+            middle = (low + high) // 2
+            if self._key(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _group(function: str) -> str:
+    return sha256_hex(function.encode())[:_GROUP_DIGITS]
+
+
+def _check_magic(data: bytes | memoryview, place: str) -> int:
+    """Return where the digest begins; the first line must name a format that is read here."""
+    line, _, _ = bytes(data[:32]).partition(b"\n")
+    number = line[len(MAGIC) :]
+    if not line.startswith(MAGIC) or not number.isdigit():
+        expected = f"a first line {MAGIC.decode()}{FORMAT}"
+        raise InvalidIndex(place, expected, repr(line.decode("ascii", "replace")))
+    if int(number) != FORMAT:
+        raise UnsupportedFormat(place, FORMAT, int(number))
+    return len(line) + 1
+
+
+def _digest_line(data: bytes | memoryview, start: int, place: str) -> str:
+    line = bytes(data[start : start + 65]).decode("ascii", "replace")
+    if len(line) != 65 or not line.endswith("\n"):
+        raise InvalidIndex(place, "a line with 64 hexadecimal digits", repr(line))
+    return line[:-1]
+
+
+def _find_newline(data: bytes | memoryview, start: int, place: str) -> int:
+    end = bytes(data[start : start + _MAX_HEADER]).find(b"\n")
+    if end < 0:
+        raise InvalidIndex(place, "a header line", "the end of the file")
+    return start + end
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -1,0 +1,105 @@
+"""Records: what is known of one executable, apart from its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.target import Target
+from aotbuild.spec.tree import Tree
+
+# One PartitionSpec: for each dimension None, the name of a mesh axis, or several names.
+PartitionSpec = tuple[None | str | tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Bytes in the package, by content: `kind` says how to read them, `size` is in bytes."""
+
+    kind: str
+    sha256: str
+    size: int
+
+    @property
+    def path(self) -> str:
+        """Where the bytes are, below `_aot/`."""
+        return f"blobs/{self.sha256}.{self.kind}"
+
+
+@dataclass(frozen=True)
+class CustomCall:
+    """A native function that the executable calls by name, and who registers it.
+
+    `provider` is `xla` (compiled into jaxlib), `lapack` (jaxlib, once initialized), `jax` (its own
+    FFI library) or `user` (registered by the user's package when it is imported).
+    """
+
+    target: str
+    provider: str
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What must be true of a host. All data: `runtime.select` decides on nothing else."""
+
+    platforms: tuple[str, ...]
+    devices: int = 1
+    processes: int = 1
+    isa: str | None = None
+    jaxlib: str | None = None
+    x64: bool = False
+    custom_calls: tuple[CustomCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A closed-over array kept outside the executable: its aval and its safetensors blob."""
+
+    aval: Aval
+    blob: Blob
+
+
+@dataclass(frozen=True)
+class Calling:
+    """How to call the executable: everything flat, in the order of its inputs.
+
+    `constants` come before the leaves of the signature. `kept` indexes constants then leaves;
+    `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
+    every input and output has a PartitionSpec over it.
+    """
+
+    name: str
+    constants: tuple[Constant, ...]
+    kept: tuple[int, ...]
+    donated: tuple[int, ...]
+    in_specs: tuple[PartitionSpec, ...]
+    outputs: tuple[Aval, ...]
+    out_specs: tuple[PartitionSpec, ...]
+    out_tree: Tree
+    mesh: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """One executable: whose it is, what it needs, how it is called, where its bytes are."""
+
+    function: str
+    signature: Signature
+    target: Target
+    blob: Blob
+    requires: Requirements
+    calling: Calling
+    analysis: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def blobs(self) -> tuple[Blob, ...]:
+        """Return every blob that this record needs."""
+        return (self.blob, *(constant.blob for constant in self.calling.constants))
+
+    def __str__(self) -> str:
+        statics = self.signature.describe_statics()
+        return f"{self.function}[{statics}] {self.target}" if statics else (
+            f"{self.function} {self.target}"
+        )

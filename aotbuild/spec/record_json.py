@@ -1,0 +1,132 @@
+"""Records to JSON and back. Reading checks types, so that a wrong file raises ValueError only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.record import (
+    Blob,
+    Calling,
+    Constant,
+    CustomCall,
+    PartitionSpec,
+    Record,
+    Requirements,
+)
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.target import Target
+
+
+def record_to_json(record: Record) -> dict[str, Any]:
+    """Return the JSON form of a record; the inverse of `record_from_json`."""
+    return {
+        "function": record.function,
+        "signature": record.signature.to_json(),
+        "target": str(record.target),
+        "blob": blob_to_json(record.blob),
+        "requires": _requirements_to_json(record.requires),
+        "calling": _calling_to_json(record.calling),
+        "analysis": record.analysis,
+        "provenance": record.provenance,
+    }
+
+
+def record_from_json(data: Any) -> Record:
+    """Read what `record_to_json` wrote; ValueError for anything else."""
+    try:
+        return Record(
+            function=_text(data["function"]),
+            signature=Signature.from_json(data["signature"]),
+            target=Target.parse(data["target"]),
+            blob=blob_from_json(data["blob"]),
+            requires=_requirements_from_json(data["requires"]),
+            calling=_calling_from_json(data["calling"]),
+            analysis=dict(data["analysis"]),
+            provenance=dict(data["provenance"]),
+        )
+    except (KeyError, TypeError, AttributeError, IndexError) as err:
+        msg = f"not a record: {type(err).__name__}: {err}"
+        raise ValueError(msg) from err
+
+
+def blob_to_json(blob: Blob) -> list[Any]:
+    """Return `[kind, sha256, size]`."""
+    return [blob.kind, blob.sha256, blob.size]
+
+
+def blob_from_json(data: Any) -> Blob:
+    """Read `[kind, sha256, size]`; ValueError unless the digest is one and the kind is a word."""
+    kind, digest, size = data
+    if len(digest) != 64 or set(digest) - set("0123456789abcdef") or not kind.isalnum():
+        msg = f"not a blob: {data!r}"
+        raise ValueError(msg)
+    return Blob(kind, digest, int(size))
+
+
+def _requirements_to_json(requires: Requirements) -> dict[str, Any]:
+    calls = [[call.target, call.provider] for call in requires.custom_calls]
+    return {
+        "platforms": list(requires.platforms),
+        "devices": requires.devices,
+        "processes": requires.processes,
+        "isa": requires.isa,
+        "jaxlib": requires.jaxlib,
+        "x64": requires.x64,
+        "custom_calls": calls,
+    }
+
+
+def _requirements_from_json(data: dict[str, Any]) -> Requirements:
+    return Requirements(
+        platforms=tuple(map(_text, data["platforms"])),
+        devices=int(data["devices"]),
+        processes=int(data["processes"]),
+        isa=None if data["isa"] is None else _text(data["isa"]),
+        jaxlib=None if data["jaxlib"] is None else _text(data["jaxlib"]),
+        x64=bool(data["x64"]),
+        custom_calls=tuple(CustomCall(_text(t), _text(p)) for t, p in data["custom_calls"]),
+    )
+
+
+def _calling_to_json(calling: Calling) -> dict[str, Any]:
+    return {
+        "name": calling.name,
+        "constants": [[str(c.aval), blob_to_json(c.blob)] for c in calling.constants],
+        "kept": list(calling.kept),
+        "donated": list(calling.donated),
+        "in_specs": list(map(_spec_to_json, calling.in_specs)),
+        "outputs": [str(aval) for aval in calling.outputs],
+        "out_specs": list(map(_spec_to_json, calling.out_specs)),
+        "out_tree": calling.out_tree,
+        "mesh": [list(axis) for axis in calling.mesh],
+    }
+
+
+def _calling_from_json(data: dict[str, Any]) -> Calling:
+    return Calling(
+        name=_text(data["name"]),
+        constants=tuple(Constant(Aval.parse(a), blob_from_json(b)) for a, b in data["constants"]),
+        kept=tuple(map(int, data["kept"])),
+        donated=tuple(map(int, data["donated"])),
+        in_specs=tuple(map(_spec_from_json, data["in_specs"])),
+        outputs=tuple(map(Aval.parse, data["outputs"])),
+        out_specs=tuple(map(_spec_from_json, data["out_specs"])),
+        out_tree=data["out_tree"],
+        mesh=tuple((_text(name), int(size)) for name, size in data["mesh"]),
+    )
+
+
+def _spec_to_json(spec: PartitionSpec) -> list[Any]:
+    return [list(axes) if isinstance(axes, tuple) else axes for axes in spec]
+
+
+def _spec_from_json(data: list[Any]) -> PartitionSpec:
+    return tuple(tuple(map(_text, axes)) if isinstance(axes, list) else axes for axes in data)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        msg = f"expected text, found {value!r}"
+        raise TypeError(msg)
+    return value

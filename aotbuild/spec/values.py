@@ -1,0 +1,138 @@
+"""Python values as JSON that keeps their types: static arguments and the data inside pytrees.
+
+`1`, `1.0`, `True`, `(1,)` and `[1]` have five different encodings, so none can be taken for another.
+Scalars, tuples, lists and dicts can be decoded again. Functions, types, enums, dtypes and plain
+objects are only ever compared: encoding checks that a name leads back to the very same object, and
+decoding them is refused, because it would run code that a file names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+class NotEncodable(ValueError):
+    """A value has no encoding that means the same in another process."""
+
+
+def encode(value: Any) -> Any:
+    """Return JSON that identifies `value` in every process; NotEncodable where there is none."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    for kind, encoder in _ENCODERS:
+        if type(value) is kind:
+            return encoder(value)
+    return _encode_object(value)
+
+
+def decode(data: Any) -> Any:
+    """Return the value of an encoding made of scalars, tuples, lists and dicts; else ValueError."""
+    if data is None or isinstance(data, bool | int | float | str):
+        return data
+    if isinstance(data, list):
+        return [decode(item) for item in data]
+    if isinstance(data, dict) and len(data) == 1:
+        (tag, body), *_ = data.items()
+        if tag in _DECODERS:
+            return _DECODERS[tag](body)
+    msg = f"not the encoding of a plain value: {data!r}"
+    raise ValueError(msg)
+
+
+def is_plain(data: Any) -> bool:
+    """Return whether `decode` can restore this encoding."""
+    try:
+        decode(data)
+    except (ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def qualified_name(obj: Any) -> str:
+    """Return `module:qualname` of a function or type; NotEncodable unless it leads back to it."""
+    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(qualname, str):
+        msg = f"{obj!r} has no module and qualified name"
+        raise NotEncodable(msg)
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if found is not obj:
+        msg = f"{module}:{qualname} does not lead back to the object itself ({obj!r})"
+        raise NotEncodable(msg)
+    return f"{module}:{qualname}"
+
+
+def _encode_dict(value: dict[Any, Any]) -> Any:
+    return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
+
+
+def _encode_set(value: set[Any] | frozenset[Any]) -> Any:
+    return {"set": sorted((encode(item) for item in value), key=repr)}
+
+
+def _encode_object(value: Any) -> Any:
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return {"name": qualified_name(value)}
+    if isinstance(value, enum.Enum):
+        return {"enum": [qualified_name(type(value)), value.name]}
+    if _is_dtype(value):
+        return {"dtype": str(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {"object": [qualified_name(type(value)), [encode(item) for item in value]]}
+    if isinstance(value, tuple | list | dict | set | frozenset | str | bytes | int | float):
+        msg = f"a {type(value).__qualname__} (a subclass of a builtin) has no encoding"
+        raise NotEncodable(msg)
+    return {"object": [qualified_name(type(value)), _encode_state(value)]}
+
+
+def _encode_state(value: Any) -> Any:
+    """Return the state of an instance of a Python class: its fields, or its `__dict__` and slots."""
+    kind = type(value)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+    else:
+        slots = [slot for base in kind.__mro__ for slot in _slots(base)]
+        names = sorted({*slots, *getattr(value, "__dict__", {})})
+    written_in_c = not names and not hasattr(value, "__dict__")
+    if written_in_c or kind.__reduce__ is not object.__reduce__:
+        msg = f"a {kind.__module__}.{kind.__qualname__} keeps its state where it cannot be read"
+        raise NotEncodable(msg)
+    return [[name, encode(getattr(value, name))] for name in names if hasattr(value, name)]
+
+
+def _slots(kind: type) -> list[str]:
+    slots = kind.__dict__.get("__slots__", ())
+    names = [slots] if isinstance(slots, str) else list(slots)
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def _is_dtype(value: Any) -> bool:
+    """Whether this is a `numpy.dtype`, told without importing numpy."""
+    kinds = type(value).__mro__
+    return any(kind.__name__ == "dtype" and kind.__module__ == "numpy" for kind in kinds)
+
+
+_ENCODERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (tuple, lambda value: {"tuple": [encode(item) for item in value]}),
+    (list, lambda value: [encode(item) for item in value]),
+    (dict, _encode_dict),
+    (set, _encode_set),
+    (frozenset, _encode_set),
+    (bytes, lambda value: {"bytes": value.hex()}),
+    (complex, lambda value: {"complex": [encode(value.real), encode(value.imag)]}),
+)
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "tuple": lambda body: tuple(decode(item) for item in body),
+    "dict": lambda body: {decode(key): decode(item) for key, item in body},
+    "bytes": bytes.fromhex,
+    "complex": lambda body: complex(decode(body[0]), decode(body[1])),
+}

@@ -1,0 +1,91 @@
+"""Adapts hatchling to `aotbuild.build`: reads the options, compiles, changes `build_data` last."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+from aotbuild.build.environment import probe
+from aotbuild.build.executor import Event, UnitDone
+from aotbuild.build.manifest import Manifest, load_manifest
+from aotbuild.build.pack import Package, build_package
+from aotbuild.build.plan import make_plan
+from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
+from aotbuild.build.sources import SourceTree, find_sources
+from aotbuild.errors import AotbuildError
+from hatch_aotbuild.options import Options, read_options
+
+
+class AotBuildHook(BuildHookInterface[Any]):
+    """Hatchling's build hook `aotbuild`."""
+
+    PLUGIN_NAME = "aotbuild"
+
+    def dependencies(self) -> list[str]:
+        """Return what the build environment must also have: the project's own needs and jax."""
+        if self.target_name != "wheel":
+            return []
+        own = [str(requirement) for requirement in self.metadata.core.dependencies]
+        return build_requirements(self._manifest, own)
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile the manifest into a temporary folder and add it to the wheel."""
+        if self.target_name != "wheel":
+            return
+        if version == "editable" and self._options.editable == "defer":
+            self.app.display_info("aotbuild: editable install, compiling is deferred")
+            return
+        try:
+            package = self._build()
+        except AotbuildError as err:
+            self.app.abort(f"aotbuild: {err}")
+            raise
+        key = "force_include_editable" if version == "editable" else "force_include"
+        build_data.setdefault(key, {})[str(package.folder)] = self._sources.artifacts
+        build_data["pure_python"] = False
+        build_data["tag"] = wheel_tag(package.plan)
+        build_data["dependencies"] += wheel_requirements(package.plan, package.records)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the temporary folder."""
+        shutil.rmtree(self._workplace, ignore_errors=True)
+
+    def _build(self) -> Package:
+        plan = make_plan(self._manifest, probe())
+        self.app.display_info(f"aotbuild: {len(plan.units)} units, {plan.environment.toolchain}")
+        return build_package(plan, self._sources, self._workplace / "_aot", self._report)
+
+    def _report(self, event: Event) -> None:
+        if isinstance(event, UnitDone):
+            state = "failed" if event.failure else "done"
+            self.app.display_info(f"aotbuild: {event.unit}: {state}")
+
+    @cached_property
+    def _options(self) -> Options:
+        try:
+            return read_options(self.config)
+        except AotbuildError as err:
+            self.app.abort(f"aotbuild: {err}")
+            raise
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        try:
+            return load_manifest(Path(self.root) / self._options.manifest)
+        except AotbuildError as err:
+            self.app.abort(f"aotbuild: {err}")
+            raise
+
+    @cached_property
+    def _sources(self) -> SourceTree:
+        packages = tuple(str(Path(path).parent) for path in self.build_config.packages)
+        return find_sources(Path(self.root), self._manifest.package, packages)
+
+    @cached_property
+    def _workplace(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="aotbuild-"))

@@ -1,0 +1,107 @@
+"""The group: help, what is missing, and errors that become messages and exit codes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from aotbuild.cli.app import app
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str) -> Result:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("aotbuild.cli.plan.open_project", refuse)
+    return CliRunner().invoke(app, ["plan", *args])
+
+
+def run_main(before: str, *args: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; {before}; sys.argv[1:] = {list(args)!r}\n"
+    code += "from aotbuild.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_names_the_commands() -> None:
+    result = CliRunner().invoke(app, ["--help"])
+    assert result.exit_code == 0
+    for line in (
+        "build   Compile it all into one _aot folder.",
+        "plan    Print what would be compiled.",
+        "schema  Print the JSON schema of the manifest.",
+    ):
+        assert line in result.stdout
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("aotbuild, version ")
+
+
+def test_usage_errors_exit_with_2() -> None:
+    result = CliRunner().invoke(app, ["plan", "--no-such-option"])
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr
+
+
+@pytest.mark.parametrize("package", ["click", "pydantic", "yaml", "packaging"])
+def test_a_missing_extra_is_one_line(package: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "aot.yaml"
+    manifest.touch()
+    done = run_main(f"sys.modules[{package!r}] = None", "build", str(manifest))
+    assert (done.returncode, done.stdout) == (2, "")
+    expected = f"aotbuild: the command line needs {package}, which is not installed; "
+    assert done.stderr == f"{expected}install aotbuild[build]\n"
+
+
+def test_starting_is_light() -> None:
+    show = "import atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
+    done = run_main(show, "--help")
+    assert done.returncode == 0
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "click" in loaded
+    assert not loaded & {"jax", "jaxlib", "numpy", "pydantic", "yaml", "rich"}
+
+
+def test_an_unexpected_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = fail_with(monkeypatch, ValueError("odd"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "unexpected error, please report it: ValueError: odd\n"
+        "AOTBUILD_DEBUG=1 shows where it happened.\n"
+    )
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_DEBUG", "1")
+    result = fail_with(monkeypatch, ValueError("odd"))
+    assert result.exit_code == 1
+    assert "Traceback (most recent call last)" in result.stderr
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = fail_with(monkeypatch, KeyboardInterrupt())
+    assert (result.exit_code, result.stderr) == (130, "interrupted; nothing was written\n")
+
+
+def test_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = fail_with(monkeypatch, PermissionError(errno.EACCES, "Permission denied", "/a/b"))
+    assert (result.exit_code, result.stderr) == (6, "/a/b: Permission denied\n")
+
+
+def test_with_json_an_error_is_a_document(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["plan", "--json"])
+    assert result.exit_code == 3
+    document = json.loads(result.stdout)
+    assert document["version"] == 1
+    assert document["error"]["type"] == "ManifestError"
+    assert document["error"]["problems"][0]["file"] == "aot.yaml"
+    assert result.stderr == document["error"]["message"] + "\n"

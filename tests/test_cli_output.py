@@ -1,0 +1,102 @@
+"""Text, tables and documents: plain where no terminal is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from aotbuild.cli.exit_codes import code_of
+from aotbuild.cli.output import Output, align, error_document, pretty_json, scaled, size_text
+from aotbuild.errors import (
+    AotbuildError,
+    BuildError,
+    ManifestError,
+    PlanError,
+    Problem,
+    UnitFailure,
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (92_100, "92.1 kB"), (999_900, "1 MB")],
+)
+def test_sizes(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(7, "7 "), (999.6, "1 k"), (1.234e6, "1.23 M"), (1e20, "1e+05 P")]
+)
+def test_scaled(number: float, text: str) -> None:
+    assert scaled(number) == text
+
+
+def test_columns_are_aligned_and_nothing_trails() -> None:
+    assert align([["A", "B"], ["long", ""], ["x", "y"]]) == "A     B\nlong\nx     y"
+
+
+def test_a_plain_table_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(["spec"], [["f32[red]"]])
+    assert capsys.readouterr().out == "SPEC\nf32[red]\n"
+
+
+def test_a_terminal_gets_brackets_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    Output().table(["spec"], [["f32[red]"]])
+    out = capsys.readouterr().out
+    assert "f32[red]" in out
+    assert "\x1b[1m" in out
+
+
+def test_json_takes_the_place_of_everything_else(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(as_json=True, document={"units": []})
+    output.table(["a"], [["b"]])
+    output.text("hello")
+    output.finish(None)
+    assert json.loads(capsys.readouterr().out) == {"version": 1, "error": None, "units": []}
+
+
+def test_json_is_ascii_and_keeps_the_order() -> None:
+    assert pretty_json({"b": "…", "a": 1}) == '{\n  "b": "\\u2026",\n  "a": 1\n}'
+
+
+def test_errors_as_data() -> None:
+    problem = Problem("aot.yaml", 1, 2, "functions", "missing")
+    assert error_document(ManifestError([problem]), 3, "text") == {
+        "code": 3,
+        "type": "ManifestError",
+        "message": "text",
+        "problems": [
+            {
+                "file": "aot.yaml",
+                "line": 1,
+                "column": 2,
+                "path": "functions",
+                "message": "missing",
+            }
+        ],
+    }
+    failure = UnitFailure("f()", "trace", "no")
+    assert error_document(BuildError([failure], 1), 5, "text")["failures"] == [
+        {"unit": "f()", "stage": "trace", "message": "no"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ValueError("x"), 1),
+        (AotbuildError("x"), 1),
+        (ManifestError([]), 3),
+        (PlanError("x"), 4),
+        (BuildError([], 0), 5),
+        (PermissionError("x"), 6),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes_never_change(error: BaseException, code: int) -> None:
+    assert code_of(error) == code

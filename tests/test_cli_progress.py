@@ -1,0 +1,122 @@
+"""The state of each unit while building: as lines, and as the table of a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from rich.console import Console
+
+from aotbuild.build.environment import Toolchain
+from aotbuild.build.executor import UnitDone, UnitStarted
+from aotbuild.build.manifest import parse_manifest
+from aotbuild.build.plan import BuildUnit
+from aotbuild.cli.progress import Tracker, UnitState, progress_table, tracked, visible
+from aotbuild.errors import UnitFailure
+from aotbuild.spec.record import Blob, Calling, Record, Requirements
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.target import Target
+
+TEXT = """\
+version: 1
+package: proj
+functions:
+  f: {call: "proj.code:f", args: [{x: "f32[4]"}], static: {k: [1, true, 3]}}
+"""
+TARGET = Target("cpu", "x86-64-v3")
+
+
+@pytest.fixture
+def units() -> list[BuildUnit]:
+    (function,) = parse_manifest(TEXT).functions
+    toolchain = Toolchain("1", "1", "3.11.0")
+    values = function.statics[0].values
+    return [BuildUnit(function, (), (("k", value),), TARGET, toolchain) for value in values]
+
+
+def record(size: int) -> Record:
+    return Record(
+        function="f",
+        signature=Signature(["none"], ()),
+        target=TARGET,
+        blob=Blob("pjrt", "0" * 64, size),
+        requires=Requirements(("cpu",)),
+        calling=Calling("f", (), (), (), (), (), (), ["none"]),
+    )
+
+
+def failed(unit: BuildUnit) -> UnitDone:
+    return UnitDone(unit, failure=UnitFailure(str(unit), "trace", "no"))
+
+
+@pytest.fixture
+def clock() -> Iterator[float]:
+    return map(float, count(100))
+
+
+def test_states_and_times(units: list[BuildUnit], clock: Iterator[float]) -> None:
+    tracker = Tracker(units, clock=lambda: next(clock))
+    assert [state.state for state in tracker.states] == ["waiting"] * 3
+    tracker(UnitStarted(units[0]))
+    tracker(failed(units[1]))
+    tracker(UnitDone(units[0], record=record(5000)))
+    assert [state.state for state in tracker.states] == ["done", "failed", "waiting"]
+    assert [state.seconds for state in tracker.states] == [2.0, None, None]
+    assert tracker.states[0].size == 5000
+
+
+def test_units_that_python_takes_for_equal_stay_apart(units: list[BuildUnit]) -> None:
+    assert units[0] == units[1]
+    assert len(Tracker(units).states) == 3
+
+
+def test_a_pipe_gets_a_line_for_each_finished_unit(
+    units: list[BuildUnit], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tracked(units) as tracker:
+        tracker(UnitDone(units[0], record=record(5000)))
+        tracker(failed(units[1]))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        "[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB)\n"
+        "[2/3] failed: f(k=True) for cpu:x86-64-v3:1\n"
+    )
+
+
+def test_a_terminal_gets_a_table(units: list[BuildUnit], clock: Iterator[float]) -> None:
+    tracker = Tracker(units, clock=lambda: next(clock))
+    tracker(UnitStarted(units[0]))
+    tracker(UnitDone(units[0], record=record(5000)))
+    tracker(UnitStarted(units[1]))
+    console = Console(width=80, markup=False)
+    with console.capture() as capture:
+        console.print(progress_table(tracker, 10))
+    lines = [line.split() for line in capture.get().splitlines()]
+    assert lines[0] == "1 done, 1 compiling, 1 waiting, 0 failed".split()
+    assert lines[1] == "f(k=1) for cpu:x86-64-v3:1 done 5 kB 1.0 s".split()
+    assert lines[2][:5] == "f(k=True) for cpu:x86-64-v3:1 compiling 2.0".split()
+    assert lines[3] == "f(k=3) for cpu:x86-64-v3:1 waiting".split()
+
+
+def test_a_live_table_leaves_nothing_behind(
+    units: list[BuildUnit],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with tracked(units) as tracker:
+        tracker(UnitStarted(units[0]))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "compiling" in captured.err
+
+
+def test_what_matters_is_shown_first(units: list[BuildUnit]) -> None:
+    names = ("done", "failed", "waiting", "done", "compiling", "waiting")
+    states = [UnitState(units[0], name, started=i) for i, name in enumerate(names)]
+    assert visible(states, 6) == states
+    assert [state.started for state in visible(states, 5)] == [1, 2, 3, 4, 5]
+    assert [state.started for state in visible(states, 2)] == [1, 4]

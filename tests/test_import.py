@@ -1,0 +1,31 @@
+"""`import aotbuild` is free: it loads none of the heavy packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling", "click", "rich", "packaging")
+SCRIPT = "import sys; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+
+
+def loaded_by(statement: str) -> set[str]:
+    script = SCRIPT.format(statement=statement)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    assert loaded_by("import aotbuild") & set(HEAVY) == set()
+
+
+def test_the_check_can_fail() -> None:
+    assert "yaml" in loaded_by("import aotbuild, yaml")
+
+
+def test_public_names() -> None:
+    import aotbuild
+
+    assert aotbuild.__all__ == ["__version__", "load", "precompiled"]
+    assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

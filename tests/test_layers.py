@@ -1,0 +1,86 @@
+"""One way down through the layers, and private jax names in two files only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "aotbuild"
+
+# What each layer may import of aotbuild's own.
+ALLOWED = {
+    "errors": set(),
+    "spec": {"errors", "spec"},
+    "build": {"errors", "spec", "build"},
+    "runtime": {"errors", "spec", "runtime"},
+    "cli": {"errors", "spec", "build", "runtime", "cli"},
+    "__init__": {"runtime"},
+}
+# Packages that a layer may never import, at the top of a file or inside a function.
+FORBIDDEN = {
+    "errors": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
+    "spec": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
+    "runtime": {"yaml", "pydantic", "hatchling", "click", "rich", "packaging"},
+    "build/manifest": {"jax", "jaxlib", "numpy"},
+}
+PRIVATE_FILES = {"build/jax_private.py", "runtime/jax_private.py"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def violations(path: Path, source_layer: str) -> list[str]:
+    found = []
+    for name in imports(path):
+        top, *rest = name.split(".")
+        if top == "aotbuild" and (rest[0] if rest else "") not in ALLOWED[source_layer]:
+            found.append(name)
+    return found
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_one_way(path: Path) -> None:
+    assert violations(path, layer_of(path)) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_foreign_packages_stay_in_their_layer(path: Path) -> None:
+    relative = str(path.relative_to(PACKAGE))
+    banned = set().union(*(names for part, names in FORBIDDEN.items() if relative.startswith(part)))
+    assert {name.split(".")[0] for name in imports(path)} & banned == set()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_private_jax_names_are_in_two_files(path: Path) -> None:
+    if str(path.relative_to(PACKAGE)) in PRIVATE_FILES:
+        return
+    private = [
+        name
+        for name in imports(path)
+        if name.startswith("jax._src")
+        or (name.startswith("jaxlib") and not name.startswith(("jaxlib.version",)))
+    ]
+    assert private == []
+
+
+def test_the_check_can_fail(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("from aotbuild.runtime.api import load\n")
+    assert violations(wrong, "build") == ["aotbuild.runtime.api.load"]

@@ -1,0 +1,228 @@
+"""The YAML underneath: what is refused, where, and in which words."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from aotbuild.build.manifest import load_manifest, parse_manifest
+from aotbuild.errors import ManifestError
+
+HEAD = "version: 1\npackage: p\nfunctions:\n  f:\n    call: m:f\n"
+
+
+def problems(text: str) -> list[str]:
+    """Return all problems of a text as they are shown."""
+    with pytest.raises(ManifestError) as caught:
+        parse_manifest(text, "aot.yaml")
+    return [str(problem) for problem in caught.value.problems]
+
+
+class TestSurprises:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "no",
+                "'no' is read as a boolean by YAML 1.1 and text by YAML 1.2; "
+                'write "no" in quotes for the text, or false for the boolean',
+            ),
+            (
+                "12:30",
+                "'12:30' is read as a whole number by YAML 1.1 and text by YAML 1.2; "
+                'write "12:30" in quotes for the text',
+            ),
+            (
+                "010",
+                "'010' is read as the octal 010 by YAML 1.1 and 10 by YAML 1.2; "
+                'write "010" in quotes for the text, or 10 for the number',
+            ),
+            (
+                "2024-01-31",
+                "'2024-01-31' is read as a date by YAML 1.1 and text by YAML 1.2; "
+                'write "2024-01-31" in quotes',
+            ),
+            (
+                "1e-6",
+                "'1e-6' is read as text by YAML 1.1 and a number by YAML 1.2; "
+                'write "1e-6" in quotes for the text, or 1.0e-06 for the number',
+            ),
+        ],
+    )
+    def test_message(self, text: str, message: str) -> None:
+        found = problems(f"{HEAD}    env: {{A: {text}}}\n")
+        assert found == [f"aot.yaml:6:14: functions.f.env.A: {message}"]
+
+    @pytest.mark.parametrize(
+        "text",
+        ["yes", "No", "ON", "off", "1_000", "0b101", "0o17", "08", "1:30:00", "1.5:30", "=", "-.5"]
+        + ["2001-12-14t21:59:43.10-05:00", "1_0.5", "1e400", "9" * 301, "0x" + "f" * 5000],
+    )
+    def test_refused(self, text: str) -> None:
+        assert problems(f"{HEAD}    env: {{A: {text}}}\n")[0].startswith("aot.yaml:6:14: ")
+
+    def test_quoted_is_text(self) -> None:
+        manifest = parse_manifest(f'{HEAD}    env: {{A: "no", B: \'12:30\', C: y}}\n')
+        assert manifest.functions[0].env == (("A", "no"), ("B", "12:30"), ("C", "y"))
+
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [("0x1F", 31), ("1.0e+3", 1000.0), ("-7", -7), (".5", 0.5), ("~", None), ("True", True)],
+    )
+    def test_agreed_on(self, text: str, value: object) -> None:
+        manifest = parse_manifest(f"{HEAD}    config: {{jax_a: {text}}}\n")
+        assert manifest.functions[0].config == (("jax_a", value),)
+
+    def test_merge_key(self) -> None:
+        assert problems(f"{HEAD}    <<: {{}}\n")[0] == (
+            "aot.yaml:6:5: functions.f: '<<' is read as a merge key by YAML 1.1 and text by "
+            "YAML 1.2; write the keys out, or use defaults:"
+        )
+
+    def test_boolean_key(self) -> None:
+        found = problems("version: 1\npackage: p\nfunctions:\n  on: {call: m:f}\n")
+        assert [line.split(";")[0] for line in found] == [
+            "aot.yaml:4:3: functions: 'on' is read as a boolean by YAML 1.1 and text by YAML 1.2"
+        ]
+
+
+class TestKeys:
+    def test_duplicate(self) -> None:
+        assert problems(f"{HEAD}    call: m:g\n") == [
+            "aot.yaml:6:5: functions.f: the key 'call' is already on line 5; remove one of the two"
+        ]
+
+    def test_duplicate_in_flow_and_quotes(self) -> None:
+        found = problems(f"{HEAD}    env: {{A: a, \"A\": b}}\n")
+        assert found == [
+            "aot.yaml:6:17: functions.f.env: the key 'A' is already on line 6; "
+            "remove one of the two"
+        ]
+
+    @pytest.mark.parametrize("key", ["[1]", "{a: 1}", "null", "true", "1.5"])
+    def test_of_another_kind(self, key: str) -> None:
+        found = problems(f"{HEAD}    env:\n      ? {key}\n      : b\n")
+        assert "a key must be text or a whole number" in found[0]
+
+
+class TestAliasesAndTags:
+    def test_alias(self) -> None:
+        found = problems(f"{HEAD}    env: &e {{A: a}}\n    config: *e\n")
+        assert found == [
+            "aot.yaml:7:13: functions.f.config: aliases are refused, found *e; "
+            "write it out, or use defaults:"
+        ]
+
+    def test_bomb(self) -> None:
+        lines = ["a0: &a0 [x, x, x, x]"]
+        lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
+        assert all(str(p) for p in problems("\n".join(lines)))
+
+    def test_self_reference(self) -> None:
+        assert "aliases are refused" in problems("version: &a [*a]\n")[0]
+
+    @pytest.mark.parametrize(
+        "tag", ["!!python/object/apply:os.system", "!foo", "!!binary", "!!str", "!<tag:x,1:y>", "!"]
+    )
+    def test_tag(self, tag: str) -> None:
+        found = problems(f"{HEAD}    env: {{A: {tag} aGk=}}\n")
+        assert found[0].startswith("aot.yaml:6:14: functions.f.env.A: tags are refused, found ")
+
+    def test_tagged_collection(self) -> None:
+        assert "tags are refused" in problems(f"{HEAD}    env: !!map {{A: a}}\n")[0]
+
+
+class TestWhole:
+    def test_empty(self) -> None:
+        message = "aot.yaml:1:1: the file is empty; expected a map that begins with version: 1"
+        assert [problems(text) for text in ("", "# only\n", "---\n...\n")] == [[message]] * 3
+
+    def test_not_a_map(self) -> None:
+        assert problems("- version: 1\n") == [
+            "aot.yaml:1:1: expected a map that begins with version: 1, found a list"
+        ]
+
+    def test_two_documents(self) -> None:
+        assert problems(f"{HEAD}---\na: 1\n") == [
+            "aot.yaml:6:1: a second document begins; a manifest is one document"
+        ]
+
+    def test_too_large(self) -> None:
+        assert problems(HEAD + "#" * (1 << 20)) == [
+            "aot.yaml:1:1: larger than 1048576 bytes; split the manifest"
+        ]
+
+    @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000, "? " * 5000])
+    def test_too_deep(self, text: str) -> None:
+        assert "nested deeper than 64 levels" in problems(text)[0]
+
+    def test_deep_enough(self) -> None:
+        spec = "[" * 50 + "f32[2]".join('""')[:0] + "null" + "]" * 50
+        assert parse_manifest(f"{HEAD}    args: [x: {spec}]\n").functions[0].name == "f"
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("a:\n\tb: 1\n", "2:1: a tab cannot indent or separate in YAML; use spaces"),
+            (
+                "a: b: c\n",
+                "1:5: a ':' is not expected here; check the indentation, or put the text in quotes",
+            ),
+            ("a: [1\n", "2:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
+            ("a: 'b\n", "2:1: the text ends within quotes, brackets or braces"),
+            ("a:\n  - b\n c: d\n", "3:2: this line fits none above it; check the indentation"),
+            ("a: \x01\n", "1:4: the character U+0001 is not allowed in YAML"),
+            ('a: "\\UFFFFFFFF"\n', "1:7: not valid YAML: a malformed number or escape"),
+            ('a: "\\ud800"\n', "1:4: a: an escape stands for half a character (a lone surrogate)"),
+        ],
+    )
+    def test_syntax(self, text: str, problem: str) -> None:
+        assert problems(text)[0] == f"aot.yaml:{problem}"
+
+    def test_syntax_error_after_other_problems(self) -> None:
+        found = problems("a: no\nb: [1\n")
+        assert len(found) == 2
+        assert found[0].startswith("aot.yaml:1:4: a: 'no' is read as")
+
+
+class TestFile:
+    def test_missing(self, tmp_path: Path) -> None:
+        path = tmp_path / "aot.yaml"
+        with pytest.raises(ManifestError) as caught:
+            load_manifest(path)
+        assert str(caught.value) == (
+            f"1 problem in the manifest:\n{path}:1:1: no such file; expected a YAML manifest"
+        )
+
+    def test_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(ManifestError, match="a directory; expected a YAML file"):
+            load_manifest(tmp_path)
+
+    def test_nul_in_the_name(self) -> None:
+        with pytest.raises(ManifestError, match="cannot be read"):
+            load_manifest("a\0b")
+
+    def test_not_utf8(self, tmp_path: Path) -> None:
+        path = tmp_path / "aot.yaml"
+        path.write_bytes(b"version: 1\npackage: \xff\n")
+        with pytest.raises(ManifestError) as caught:
+            load_manifest(path)
+        (problem,) = caught.value.problems
+        assert str(problem) == f"{path}:2:10: not UTF-8 (byte 0xff); save the file as UTF-8"
+
+    def test_too_large(self, tmp_path: Path) -> None:
+        path = tmp_path / "aot.yaml"
+        path.write_bytes(b"#" * ((1 << 20) + 1))
+        with pytest.raises(ManifestError, match="larger than 1048576 bytes"):
+            load_manifest(path)
+
+    @pytest.mark.parametrize("data", [HEAD.encode(), b"\xef\xbb\xbf" + HEAD.encode()])
+    @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+    def test_digest_of_the_bytes(self, tmp_path: Path, data: bytes, ending: bytes) -> None:
+        path = tmp_path / "aot.yaml"
+        path.write_bytes(data.replace(b"\n", ending))
+        manifest = load_manifest(path)
+        assert manifest.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert manifest.file == str(path)

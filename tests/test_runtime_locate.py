@@ -1,0 +1,124 @@
+"""Locating: folders, wheels and packages, found without importing anything of the user's."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from aotbuild.errors import InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.runtime.locate import locate
+from aotbuild.runtime.source import WheelSource, open_index
+from aotbuild.spec.index import write_index
+
+
+def write_artifacts(folder: Path) -> Path:
+    (folder / "_aot").mkdir(parents=True)
+    (folder / "_aot" / "index").write_bytes(write_index({"package": "p"}, [], []))
+    return folder / "_aot"
+
+
+def write_wheel(path: Path, *members: str) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for member in members:
+            file.writestr(member, write_index({"package": "p"}, [], []))
+    return path
+
+
+class TestPaths:
+    @pytest.mark.parametrize("as_text", [True, False])
+    def test_the_aot_folder_or_its_parent(self, tmp_path: Path, as_text: bool) -> None:
+        folder = write_artifacts(tmp_path / "pkg")
+        for given in (folder, folder.parent):
+            assert locate(str(given) if as_text else given).place == str(folder)
+
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        with pytest.raises(PackageNotFound, match="no package, _aot folder or wheel"):
+            locate(tmp_path / "absent")
+
+    def test_a_folder_without_artifacts(self, tmp_path: Path) -> None:
+        with pytest.raises(NoArtifacts, match="no _aot/index"):
+            locate(tmp_path)
+
+
+class TestWheels:
+    def test_its_one_folder(self, tmp_path: Path) -> None:
+        source = locate(write_wheel(tmp_path / "p.whl", "p/__init__.py", "p/_aot/index"))
+        assert source.place == f"{tmp_path / 'p.whl'}/p/_aot"
+        assert open_index(source).header["package"] == "p"
+        source.close()
+        with pytest.raises(InvalidIndex):
+            open_index(source)
+
+    def test_without_artifacts(self, tmp_path: Path) -> None:
+        with pytest.raises(NoArtifacts):
+            locate(write_wheel(tmp_path / "p.whl", "p/__init__.py"))
+
+    def test_with_two_folders(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidIndex, match="one _aot folder"):
+            locate(write_wheel(tmp_path / "p.whl", "p/_aot/index", "q/_aot/index"))
+
+    def test_that_is_no_zip_file(self, tmp_path: Path) -> None:
+        (tmp_path / "p.whl").write_text("nonsense")
+        with pytest.raises(InvalidIndex, match="a wheel"):
+            locate(str(tmp_path / "p.whl"))
+
+    def test_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(PackageNotFound):
+            locate("./absent.whl")
+
+    def test_a_damaged_member_raises_oserror(self, tmp_path: Path) -> None:
+        path = write_wheel(tmp_path / "p.whl", "p/_aot/index")
+        data = bytearray(path.read_bytes())
+        data[data.index(b"aotbuild-index") + 2] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(OSError, match="CRC"):
+            WheelSource(path).read("index")
+
+
+class TestPackages:
+    @pytest.fixture(autouse=True)
+    def _path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    def package(self, root: Path, name: str) -> Path:
+        folder = root.joinpath(*name.split("."))
+        folder.mkdir(parents=True)
+        for parent in (folder, *folder.parents):
+            if parent == root:
+                break
+            (parent / "__init__.py").write_text("raise SystemExit('imported')")
+        return folder
+
+    @pytest.mark.parametrize("name", ["locate_one", "locate_two.inner.core"])
+    def test_found_without_importing(self, tmp_path: Path, name: str) -> None:
+        folder = write_artifacts(self.package(tmp_path, name))
+        assert locate(name).place == str(folder)
+        assert name not in sys.modules
+
+    def test_a_namespace_package(self, tmp_path: Path) -> None:
+        folder = write_artifacts(tmp_path / "locate_namespace")
+        assert locate("locate_namespace").place == str(folder)
+
+    def test_artifacts_beside_an_editable_source(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.package(tmp_path, "locate_edited")
+        site = tmp_path / "site-packages"
+        folder = write_artifacts(site / "locate_edited")
+        monkeypatch.setattr(sys, "path", [*sys.path, str(site)])
+        assert locate("locate_edited").place == str(folder)
+
+    def test_no_artifacts_names_the_places(self, tmp_path: Path) -> None:
+        folder = self.package(tmp_path, "locate_bare")
+        with pytest.raises(NoArtifacts) as caught:
+            locate("locate_bare")
+        assert caught.value.searched == (str(folder / "_aot"),)
+
+    @pytest.mark.parametrize("name", ["locate_absent", "locate_absent.inner", "no such name", ""])
+    def test_not_found(self, name: str) -> None:
+        with pytest.raises(PackageNotFound) as caught:
+            locate(name)
+        assert caught.value.package == name

@@ -1,0 +1,99 @@
+"""Blobs and indexes: whatever is wrong with the bytes is found before anything uses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aotbuild.errors import DamagedBlob, InvalidIndex, UnsupportedFormat
+from aotbuild.runtime.source import DirectorySource, open_index, read_blob
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.index import write_index
+from aotbuild.spec.record import Blob
+
+DATA = b"executable" * 100
+BLOB = Blob("pjrt", sha256_hex(DATA), len(DATA))
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1000\n"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> DirectorySource:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / BLOB.path).write_bytes(DATA)
+    (tmp_path / "index").write_bytes(write_index({}, [], []))
+    return DirectorySource(tmp_path)
+
+
+def flip(data: bytes) -> bytes:
+    return data[:500] + bytes([data[500] ^ 1]) + data[501:]
+
+
+def test_a_whole_blob(source: DirectorySource) -> None:
+    assert read_blob(source, BLOB) == DATA
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (DATA[:-1], "999 bytes"),
+        (b"", "0 bytes"),
+        (DATA + b"x", "more than 1000 bytes"),
+        (flip(DATA), "1000 bytes with SHA-256"),
+        (b"swapped!!!" * 100, "1000 bytes with SHA-256"),
+        (LFS, "a Git LFS pointer"),
+    ],
+)
+def test_a_damaged_blob(source: DirectorySource, tmp_path: Path, data: bytes, found: str) -> None:
+    (tmp_path / BLOB.path).write_bytes(data)
+    with pytest.raises(DamagedBlob, match=found) as caught:
+        read_blob(source, BLOB)
+    assert caught.value.place.endswith(BLOB.path)
+    assert BLOB.sha256 in caught.value.expected
+    assert ("git lfs pull" in str(caught.value)) == (data == LFS)
+
+
+def test_a_missing_blob(source: DirectorySource, tmp_path: Path) -> None:
+    (tmp_path / BLOB.path).unlink()
+    with pytest.raises(DamagedBlob, match="found    no such file"):
+        read_blob(source, BLOB)
+
+
+def test_an_unreadable_blob(source: DirectorySource, tmp_path: Path) -> None:
+    (tmp_path / BLOB.path).unlink()
+    (tmp_path / BLOB.path).mkdir()
+    with pytest.raises(DamagedBlob, match="Is a directory"):
+        read_blob(source, BLOB)
+
+
+def test_permission_denied(source: DirectorySource, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(source, "read", refuse)
+    with pytest.raises(DamagedBlob, match="Permission denied"):
+        read_blob(source, BLOB)
+
+
+class TestIndex:
+    def test_truncated(self, source: DirectorySource, tmp_path: Path) -> None:
+        index = tmp_path / "index"
+        index.write_bytes(index.read_bytes()[:-5])
+        with pytest.raises(InvalidIndex):
+            open_index(source)
+
+    def test_missing(self, source: DirectorySource, tmp_path: Path) -> None:
+        (tmp_path / "index").unlink()
+        with pytest.raises(InvalidIndex, match="no such file"):
+            open_index(source)
+
+    def test_of_a_newer_format(self, source: DirectorySource, tmp_path: Path) -> None:
+        index = tmp_path / "index"
+        index.write_bytes(index.read_bytes().replace(b"aotbuild-index 1", b"aotbuild-index 2"))
+        with pytest.raises(UnsupportedFormat, match="Upgrade aotbuild"):
+            open_index(source)
+
+    def test_a_git_lfs_pointer(self, source: DirectorySource, tmp_path: Path) -> None:
+        (tmp_path / "index").write_bytes(LFS)
+        with pytest.raises(DamagedBlob, match="git lfs pull"):
+            open_index(source)

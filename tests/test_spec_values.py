@@ -1,0 +1,84 @@
+"""Values as JSON: what is different stays different, in every process."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import json
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.values import NotEncodable, decode, encode, is_plain
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    width: int
+    name: str
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.rate = 0.5
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(plain)
+def test_round_trip(value: object) -> None:
+    encoded = json.loads(canonical_json(encode(value)))
+    assert decode(encoded) == value
+    assert encode(decode(encoded)) == encode(value)
+
+
+def test_equal_values_of_different_types_differ() -> None:
+    values = [1, 1.0, True, (1,), [1], (1.0,), (True,), "1", b"1", 0.0, -0.0, None, "", (), []]
+    encodings = {canonical_json(encode(value)) for value in values}
+    assert len(encodings) == len(values)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Colour.RED, Options(2, "a"), Pair(1, 2), Plain(), np.dtype("float32"), len, functools.reduce,
+     Options, frozenset({1, 2})],
+)
+def test_objects_are_compared_but_never_decoded(value: object) -> None:
+    encoded = encode(value)
+    assert encode(value) == encoded
+    assert not is_plain(encoded)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [lambda x: x, functools.partial(len), np.zeros(2), object(), np.float32(1), iter([])],
+    ids=["lambda", "partial", "array", "object", "scalar", "iterator"],
+)
+def test_what_means_nothing_elsewhere_is_refused(value: object) -> None:
+    with pytest.raises(NotEncodable):
+        encode(value)
+
+
+@pytest.mark.parametrize("data", [{"name": "os:system"}, {"object": ["os:environ", []]}, {"a": 1, "b": 2}, {}])
+def test_decoding_never_runs_code(data: object) -> None:
+    with pytest.raises(ValueError, match="not the encoding of a plain value"):
+        decode(data)
