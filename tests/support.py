@@ -34,7 +34,8 @@ def write_project(root: Path, manifest: str, **modules: str) -> Path:
 
 def copy_project(name: str, to: Path) -> Path:
     """Copy a fixture project; return its root."""
-    return Path(shutil.copytree(PACKAGES / name, to / name))
+    ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
+    return Path(shutil.copytree(PACKAGES / name, to / Path(name).name, ignore=ignored))
 
 
 def build(root: Path, folder: Path | None = None) -> Package:

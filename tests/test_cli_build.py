@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from support import ROOT, write_project
 
 from aotbuild.cli.app import app
 from aotbuild.spec.index import Index
-from support import ROOT, write_project
 
 MANIFEST = """\
 version: 1

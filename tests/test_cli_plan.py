@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from support import write_project
 
 from aotbuild.build.environment import probe
 from aotbuild.cli.app import app
-from support import write_project
 
 MANIFEST = """\
 version: 1

@@ -68,8 +68,10 @@ def test_the_highest_level_that_fits_is_optimal_and_first() -> None:
         (
             "cpu:x86-64-v3:4",
             {"devices": 4},
-            "devices: expected 4, found 1 (XLA_FLAGS=--xla_force_host_platform_device_count=4 "
-            "makes more)",
+            (
+                "devices: expected 4, found 1 "
+                "(XLA_FLAGS=--xla_force_host_platform_device_count=4 makes more)"
+            ),
         ),
         ("cpu:x86-64-v3:1", {"processes": 2}, "processes: expected 2, found 1"),
         ("cpu:x86-64-v3:1", {"jaxlib": "1.2.4"}, "jaxlib: expected 1.2.4, found 1.2.3"),

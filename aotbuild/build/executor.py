@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,25 +51,47 @@ class WorkerPool:
     init: dict[str, Any]
     path: list[str]
     limit: int
+    stopped: bool = False
     _idle: list[Worker] = field(default_factory=list)
+    _busy: list[Worker] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, settings: Settings) -> Worker:
         """Return an idle worker with these settings, or start one in place of another."""
         with self._lock:
-            for worker in self._idle:
-                if worker.settings == settings:
-                    self._idle.remove(worker)
-                    return worker
-            surplus = self._idle.pop(0) if len(self._idle) >= self.limit else None
+            if self.stopped:
+                raise CancelledError
+            fits = (w for w in self._idle if w.settings == settings)
+            worker, surplus = next(fits, None), None
+            if worker is not None:
+                self._idle.remove(worker)
+            else:
+                full = self._idle and len(self._idle) + len(self._busy) >= self.limit
+                surplus = self._idle.pop(0) if full else None
+                worker = Worker(settings, self.init, self.path)
+            self._busy.append(worker)
         if surplus is not None:
             surplus.close()
-        return Worker(settings, self.init, self.path)
+        return worker
 
     def give_back(self, worker: Worker) -> None:
         """Keep a worker for the next job."""
         with self._lock:
+            self._busy.remove(worker)
             self._idle.append(worker)
+
+    def discard(self, worker: Worker) -> None:
+        """End a worker that cannot be used again."""
+        with self._lock:
+            self._busy.remove(worker)
+        worker.close()
+
+    def stop(self) -> None:
+        """Start no more workers, and end those at work at once."""
+        with self._lock:
+            self.stopped = True
+            for worker in self._busy:
+                worker.kill()
 
     def close(self) -> None:
         """End all idle workers."""
@@ -95,12 +117,16 @@ def run_units(
     try:
         jobs = make_jobs(plan.units)
         futures = [own.submit(_run_job, pool, *job, listener, timeout) for job in jobs]
-        done = {result.unit: result for future in futures for result in future.result()}
+        # By label: Python takes units with the static values 1 and True for equal.
+        done = {str(result.unit): result for future in futures for result in future.result()}
+    except BaseException:  # Ctrl-C, for one: nobody waits for a compiler that is not wanted
+        pool.stop()
+        raise
     finally:
-        pool.close()
         if executor is None:
-            own.shutdown()
-    return [done[unit] for unit in plan.units]
+            own.shutdown(cancel_futures=True)
+        pool.close()
+    return [done[str(unit)] for unit in plan.units]
 
 
 def _run_job(
@@ -125,7 +151,9 @@ def _run_job(
                 results.append(_read(waiting.pop(current), message))
                 listener(results[-1])
         except WorkerDied as err:
-            worker.close()
+            pool.discard(worker)
+            if pool.stopped:
+                raise CancelledError from err
             unit = waiting.pop(current)
             results.append(UnitDone(unit, failure=UnitFailure(str(unit), "compile", str(err))))
             listener(results[-1])

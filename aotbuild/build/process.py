@@ -73,6 +73,10 @@ class Worker:
             self._kill()
         self._log.close()
 
+    def kill(self) -> None:
+        """End the process at once, whatever it is doing; its job raises WorkerDied."""
+        self._kill()
+
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
+from aotbuild.runtime.policy import check_policy, policy_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +47,8 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
         msg = f"precompiled: expected 'package:function', found {ref!r}"
         raise AotbuildError(msg)
 
+    check_policy(fallback, "precompiled(fallback=…)")
+
     def decorate(source: F) -> F:
         lock = threading.Lock()
         target: Callable[..., Any] | None = None
@@ -70,8 +73,6 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
 def _resolve(
     package: str, name: str, fallback: str | None, source: Callable[..., Any]
 ) -> Callable[..., Any]:
-    from aotbuild.runtime.fallback import policy_of
-
     if os.environ.get(_BUILDING) == "1":
         return source
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -18,7 +20,8 @@ from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import TreeRefused, describe
 from aotbuild.spec.values import NotEncodable, encode
 
-_PLAIN_STATICS = (bool, int, str, type(None))
+_PLAIN_STATICS = (bool, int, str, type(None), FunctionType, type)
+_PLAIN_EQUALITY: tuple[Any, ...] = (object.__eq__, int.__eq__, str.__eq__)
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,10 @@ def _bind_statics(function: Function, given: dict[str, Any]) -> tuple[tuple[str,
 
 def _is_plain_static(value: Any) -> bool:
     """Return whether `==` between values of this very type means equal at every depth."""
-    return type(value) in _PLAIN_STATICS or (type(value) is float and value != 0)
+    kind = type(value)
+    if kind in _PLAIN_STATICS or (kind is float and value != 0):
+        return True
+    return isinstance(value, enum.Enum) and kind.__eq__ in _PLAIN_EQUALITY
 
 
 def _zip_positional(function: Function, args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import os
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -18,20 +17,7 @@ from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 
-POLICIES = ("none", "portable", "jit")
-VARIABLE = "AOTBUILD_FALLBACK"
 _LOG = logging.getLogger("aotbuild")
-
-
-def policy_of(default: str | None) -> str:
-    """Return the policy in force: the operator's variable, else `default`, else `none`."""
-    chosen, place = os.environ.get(VARIABLE), f"the environment variable {VARIABLE}"
-    if not chosen:
-        chosen, place = default or "none", "the fallback"
-    if chosen not in POLICIES:
-        msg = f"{place}: expected one of {', '.join(POLICIES)}, found {chosen!r}"
-        raise AotbuildError(msg)
-    return chosen
 
 
 def import_source(function: Function) -> Callable[..., Any]:
@@ -111,11 +97,6 @@ class Portable:
             exported.call, donate_argnums=donated or None, **options
         )
         return compiled
-
-
-def log_source(function: Function, error: NoExecutable) -> None:
-    """Log that a call goes to the source function, and why."""
-    _LOG.warning("%s: no executable fits, calling the source with jit: %s", function.name, error)
 
 
 def _symbolic(record: Record) -> list[str] | None:

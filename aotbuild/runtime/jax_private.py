@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,7 @@ def mesh_executable(
     return unloaded.load()
 
 
+@cache
 def has_lapack() -> bool:
     """Return whether jaxlib can initialize its LAPACK kernels."""
     return importlib.util.find_spec("jaxlib.lapack") is not None

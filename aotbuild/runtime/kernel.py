@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from aotbuild.errors import InvalidArgument, NoExecutable, NotTransformable
+import jax
+
+from aotbuild.errors import InvalidArgument, NoExecutable, NotTransformable, SignatureMismatch
 from aotbuild.runtime import arguments, fallback, jax_private, placement
 from aotbuild.runtime.arguments import Bound, Call
-from aotbuild.runtime.executable import Executable, Loader
+from aotbuild.runtime.executable import Loader
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.mismatch import signature_mismatch
+from aotbuild.runtime.policy import policy_of
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trees import restore
+from aotbuild.runtime.trees import restore_outputs
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
+_LOG = logging.getLogger("aotbuild")
+_MISMATCHES_KEPT = 1024
 _REFUSED_REMEDY = (
     "Install the wheel that was built for this host, or set AOTBUILD_FALLBACK=portable or =jit."
 )
@@ -65,9 +71,15 @@ class Kernel:
         """Every record of this function; reads all of them from the index."""
         return tuple(self._dispatch.package.index.records(self.function.name))
 
-    def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, list[Record], tuple[Verdict, ...]]:
-        """Return a call, the records of its signature and their verdicts; runs nothing."""
-        return self._dispatch.judge(arguments.flatten(arguments.bind(self.function, args, kwargs)))
+    def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, tuple[Verdict, ...]]:
+        """Return a call and the verdicts on the records of its signature; runs nothing."""
+        call = arguments.flatten(arguments.bind(self.function, args, kwargs))
+        return call, self._dispatch.judge(call)
+
+    def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
+        """Return the record that would run a call; NoExecutable or InvalidArgument if none may."""
+        verdict, _ = self._dispatch.choose(call, verdicts)
+        return verdict.record
 
 
 class Dispatch:
@@ -79,6 +91,8 @@ class Dispatch:
         self.package = package
         self.function = function
         self._source = source
+        self._logged: set[str] = set()
+        self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
         statics = [static.name for static in function.statics]
         positions = [i for i, name in enumerate(function.positional) if name in statics]
         name = function.name
@@ -88,7 +102,6 @@ class Dispatch:
 
     def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Serve a call: return (outputs, data for the C++ cache or None, False)."""
-        self.package.stats.count("misses")
         if arguments.has_tracers(self.function, args, kwargs):
             self.package.stats.count("transformed")
             return self._call_source(*args, **kwargs), None, False
@@ -105,38 +118,50 @@ class Dispatch:
         return self._run(arguments.rebind(self.function, key, args, kwargs))
 
     def _run(self, bound: Bound) -> tuple[Any, Any, bool]:
-        import jax
-
-        call, _, verdicts = self.judge(arguments.flatten(bound))
-        executable = self._load(call, verdicts)
-        out_tree = restore(executable.record.calling.out_tree, call.treedef)
+        self.package.stats.count("misses")
+        call = arguments.flatten(bound)
+        executable = self.package.loader.load(*self.choose(call, self.judge(call)))
+        out_tree = restore_outputs(executable.record, call.treedef)
         outputs = executable.run(call.leaves)
         data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
         return jax.tree_util.tree_unflatten(out_tree, outputs), data, False
 
-    def judge(self, call: Call) -> tuple[Call, list[Record], tuple[Verdict, ...]]:
+    def judge(self, call: Call) -> tuple[Verdict, ...]:
         """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
         index, name = self.package.index, self.function.name
         host = self.package.probe(placement.platform_of_call(call))
         records = index.records(name, call.signature.key())
         if not records:
-            raise signature_mismatch(call, index.records(name), host)
-        return call, records, select(records, host)
+            raise self._mismatch(call, host)
+        return select(records, host)
 
-    def _load(self, call: Call, verdicts: tuple[Verdict, ...]) -> Executable:
+    def _mismatch(self, call: Call, host: Host) -> SignatureMismatch:
+        """Return the error of a signature, looked for among all records only once."""
+        key = (call.signature.key(), host.platform, host.x64)
+        if key not in self._mismatches:
+            if len(self._mismatches) >= _MISMATCHES_KEPT:
+                self._mismatches.clear()
+            records = self.package.index.records(self.function.name)
+            self._mismatches[key] = signature_mismatch(call, records, host)
+        known = self._mismatches[key]
+        return SignatureMismatch(known.function, known.summary, known.trace, known.remedy)
+
+    def choose(
+        self, call: Call, verdicts: tuple[Verdict, ...]
+    ) -> tuple[Verdict, placement.Placement]:
+        """Return the best verdict that fits, and where its executable runs this call."""
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
             summary = "no executable may run here"
             trace = [str(verdict) for verdict in verdicts]
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
-        where = self._place(call, fitting[0])
-        return self.package.loader.load(fitting[0], where)
+        return fitting[0], self._place(call, fitting[0])
 
     def _place(self, call: Call, verdict: Verdict) -> placement.Placement:
         try:
             return placement.place(call, verdict.record, placement.platform_of_call(call))
         except InvalidArgument as err:
-            if fallback.policy_of(self.package.fallback) == "none":
+            if policy_of(self.package.fallback) == "none":
                 raise
             summary = "the arguments are placed where no executable runs"
             trace = str(err).splitlines()
@@ -145,23 +170,32 @@ class Dispatch:
     # --- without an executable ------------------------------------------------------------------
 
     def _fall_back(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
-        policy = fallback.policy_of(self.package.fallback)
+        policy = policy_of(self.package.fallback)
         if policy == "none":
             raise error
         if policy == "portable":
             return self._run_portable(error, args, kwargs)
+        source = self._source_instead(error)
         self.package.stats.count("fallback.jit")
-        fallback.log_source(self.function, error)
-        return self._call_source(*args, **kwargs)
+        return source(*args, **kwargs)
+
+    def _source_instead(self, error: NoExecutable) -> Callable[..., Any]:
+        try:
+            source = self._jitted_source
+        except NotTransformable as err:
+            trace = [*error.trace, f"fallback jit: {err.call} is not importable: {err.reason}"]
+            raise type(error)(error.function, error.summary, trace, error.remedy) from err
+        level = logging.DEBUG if str(error) in self._logged else logging.WARNING
+        self._logged.add(str(error))
+        _LOG.log(level, "no executable fits, calling the source with jit: %s", error)
+        return source
 
     def _run_portable(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
-        import jax
-
         call = arguments.flatten(arguments.bind(self.function, args, kwargs))
         host = self.package.probe(placement.platform_of_call(call))
         record, outputs = self.package.portable.run(call, self._portable_records, host, error)
         self.package.stats.count("fallback.portable")
-        out_tree = restore(record.calling.out_tree, call.treedef)
+        out_tree = restore_outputs(record, call.treedef)
         return jax.tree_util.tree_unflatten(out_tree, outputs)
 
     @cached_property

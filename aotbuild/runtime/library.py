@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import NoExecutable, UnknownFunction
+from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, UnknownFunction
 from aotbuild.runtime.host import Host, probe
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.select import Verdict, select
@@ -25,18 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call would do, and why. `chosen` is the record that would run, or None."""
+    """What a call would do, and why.
+
+    `chosen` is the record that would run; without one, `error` is what the call would raise if its
+    fallback is none.
+    """
 
     function: str
     verdicts: tuple[Verdict, ...]
     chosen: Record | None
-    error: NoExecutable | None = None
+    error: AotbuildError | None = None
 
     def __str__(self) -> str:
         if self.error is not None:
             return str(self.error)
         lines = [f"{self.function}: runs {self.chosen}", *(f"  {v}" for v in self.verdicts)]
-        return "\n".join(lines if self.chosen else [f"{self.function}: refused", *lines[1:]])
+        return "\n".join(lines)
 
 
 class Library:
@@ -57,6 +61,7 @@ class Library:
         self._probe = host
         self._stats = Stats()
         self._kernels: Once[Kernel] = Once()
+        self._opened: Once[Any] = Once()
 
     def open(self) -> None:
         """Open the index now rather than at the first use; raises what is wrong with it."""
@@ -94,12 +99,12 @@ class Library:
 
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what a call of a function would do; loads and runs nothing."""
-        kernel = self.kernel(name)
+        kernel, verdicts = self.kernel(name), tuple[Verdict, ...]()
         try:
-            _, _, verdicts = kernel.judge(*args, **kwargs)
-        except NoExecutable as err:
-            return Explanation(name, (), None, err)
-        chosen = verdicts[0].record if verdicts[0].fits else None
+            call, verdicts = kernel.judge(*args, **kwargs)
+            chosen = kernel.choose(call, verdicts)
+        except (NoExecutable, InvalidArgument) as err:
+            return Explanation(name, verdicts, None, err)
         return Explanation(name, verdicts, chosen)
 
     def stats(self) -> dict[str, Any]:
@@ -113,20 +118,25 @@ class Library:
         for name in list(self._kernels_by_name()):
             del self.__dict__[name]
         self._kernels.clear()
-        if "_package" in self.__dict__:
+        if "package" in self._opened:
             self._package.loader.clear()
         self._source.close()
 
-    @cached_property
+    @property
     def _index(self) -> Index:
-        return open_index(self._source)
+        index: Index = self._opened.get("index", lambda: open_index(self._source))
+        return index
 
     @property
     def _name(self) -> str:
         return str(self._index.header.get("package", self._source.place))
 
-    @cached_property
+    @property
     def _package(self) -> Package:
+        package: Package = self._opened.get("package", self._make_package)
+        return package
+
+    def _make_package(self) -> Package:
         from aotbuild.runtime.executable import Loader
         from aotbuild.runtime.fallback import Portable
         from aotbuild.runtime.kernel import Package

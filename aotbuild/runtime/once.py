@@ -35,6 +35,10 @@ class Once(Generic[V]):
             value: V = entry.value
             return value
 
+    def __contains__(self, key: Hashable) -> bool:
+        entry = self._entries.get(key)
+        return entry is not None and entry.value is not _NOT_MADE
+
     def clear(self) -> None:
         """Forget every value."""
         self._entries.clear()

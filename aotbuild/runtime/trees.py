@@ -9,10 +9,20 @@ import jax
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime import jax_private
+from aotbuild.spec.record import Record
 from aotbuild.spec.tree import LEAF, Tree, children_of, subtree
 from aotbuild.spec.values import decode
 
 _STANDARD: dict[str, type] = {"none": type(None), "tuple": tuple, "list": list}
+
+
+def restore_outputs(record: Record, inputs: Any) -> Any:
+    """Return the treedef of a record's outputs; `inputs` is the treedef of the call."""
+    treedef, count = restore(record.calling.out_tree, inputs), len(record.calling.outputs)
+    if count and treedef.num_leaves != count:
+        msg = f"{record}: {count} outputs do not fit {treedef}; rebuild the wheel"
+        raise AotbuildError(msg)
+    return treedef
 
 
 def restore(tree: Tree, inputs: Any) -> Any:
@@ -46,7 +56,7 @@ def _node_data(tree: Tree) -> tuple[type, Any]:
 def _make(tree: Tree, node_data: tuple[type, Any], children: list[Any]) -> Any:
     try:
         return jax_private.make_treedef(node_data, children)
-    except (ValueError, TypeError) as err:
+    except (ValueError, TypeError, RuntimeError) as err:
         raise _unusable(str(tree[1] if len(tree) > 1 else tree[0]), str(err)) from err
 
 

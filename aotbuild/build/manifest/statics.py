@@ -55,11 +55,12 @@ def _values(source: Source, node: Node, steps: tuple[object, ...]) -> tuple[Hash
     if isinstance(node, MapNode):
         source.add(node.mark, steps, f"expected a list of values, found {describe(node)}")
         return ()
-    items = node.items if isinstance(node, ListNode) else (node,)
-    if not items:
+    if isinstance(node, ScalarNode):
+        return (_value(source, node, steps),)
+    if not node.items:
         source.add(node.mark, steps, "expected at least one value, found an empty list")
-    values = tuple(_value(source, item, (*steps, i)) for i, item in enumerate(items))
-    _report_twice(source, items, values, steps)
+    values = tuple(_value(source, item, (*steps, i)) for i, item in enumerate(node.items))
+    _report_twice(source, node.items, values, steps)
     return values
 
 
@@ -67,9 +68,9 @@ def _report_twice(
     source: Source, items: tuple[Node, ...], values: tuple[Hashable, ...], steps: tuple[object, ...]
 ) -> None:
     seen: set[str] = set()
-    for item, value in zip(items, values, strict=True):
+    for index, (item, value) in enumerate(zip(items, values, strict=True)):
         if repr(value) in seen:  # repr tells 1, 1.0 and true apart
-            source.add(item.mark, steps, f"the value {quote(value)} is listed twice")
+            source.add(item.mark, (*steps, index), f"the value {quote(value)} is listed twice")
         seen.add(repr(value))
 
 

@@ -54,7 +54,7 @@ def spec_from_json(data: Any) -> ArgSpec:
                 return DictSpec(tuple((key, spec_from_json(item)) for key, item in body))
             case "none":
                 return NoneSpec()
-    except TypeError:
+    except (TypeError, ValueError):
         return _malformed("a spec", data)
     return _malformed("a spec", data)
 
@@ -80,7 +80,7 @@ def sharding_from_json(data: Any) -> Sharding:
             return PartitionSpec(tuple(tuple(a) if isinstance(a, list) else a for a in body))
         if form == "tree":
             return ShardingTree(tuple((key, sharding_from_json(item)) for key, item in body))
-    except TypeError:
+    except (TypeError, ValueError):
         return _malformed("a sharding", data)
     return _malformed("a sharding", data)
 

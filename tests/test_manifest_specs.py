@@ -1,0 +1,259 @@
+"""Argument specs: every form, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aotbuild.build.manifest import (
+    ArgSpec,
+    DictSpec,
+    LeafSpec,
+    LikeSpec,
+    ListSpec,
+    NoneSpec,
+    PartitionSpec,
+    Sharding,
+    ShardingTree,
+    TupleSpec,
+    bind_dims,
+    parse_manifest,
+    sharding_from_json,
+    sharding_to_json,
+    spec_from_json,
+    spec_to_json,
+)
+from aotbuild.errors import ManifestError
+
+TEXT = """\
+version: 1
+package: p
+functions:
+  f:
+    call: m:f
+    args:
+      - x: {spec}
+      - other: f32[batch]
+    dims: {{batch: [1, 8]}}
+"""
+
+
+def spec(text: str) -> ArgSpec:
+    return parse_manifest(TEXT.format(spec=text)).functions[0].args[0][1]
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(ManifestError) as caught:
+        parse_manifest(TEXT.format(spec=text))
+    return [f"{p.column}: {p.path}: {p.message}" for p in caught.value.problems]
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        ("text", "leaf"),
+        [
+            ("bf16[8,128]", LeafSpec((8, 128), "bfloat16")),
+            ("i32[batch, 64]", LeafSpec(("batch", 64), "int32")),
+            ("f32[]", LeafSpec((), "float32")),
+            ("'~f32[]'", LeafSpec((), "float32", weak_type=True)),
+            ("key<fry>[]", LeafSpec((), "key<fry>")),
+            ("bool[3]", LeafSpec((3,), "bool")),
+            ("f8_e4m3fn[2]", LeafSpec((2,), "float8_e4m3fn")),
+            ("float32[0]", LeafSpec((0,), "float32")),
+        ],
+    )
+    def test_read(self, text: str, leaf: LeafSpec) -> None:
+        assert spec(text) == leaf
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("f32", ("'f32' is not an aval; expected dtype[dims], for example f32[8,128] or "
+             "i32[batch]")),
+            ("f32[bacth]", "unknown dim 'bacth' (did you mean 'batch'?)"),
+            ("f32[qq]", "unknown dim 'qq'; known: batch"),
+            ("f32[2*batch]", "'f32[2*batch]': '2*batch' is neither a size nor the name of a dim"),
+            ("3", "expected a spec such as 'f32[8,128]', found the number 3"),
+            ("true", "expected a spec such as 'f32[8,128]', found the boolean true"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, text: str, message: str) -> None:
+        assert refused(text) == [f"12: functions.f.args.x: {message}"]
+
+    def test_unknown_dtype(self) -> None:
+        assert refused("f31[2]")[0].startswith("12: functions.f.args.x: unknown dtype 'f31'; known")
+
+    def test_too_long(self) -> None:
+        assert "too long" in refused(f"f32[{'1,' * 200}]")[0]
+
+
+class TestLongForm:
+    def test_read(self) -> None:
+        assert spec("{shape: [batch, 3], dtype: bfloat16}") == LeafSpec(("batch", 3), "bfloat16")
+        found = spec("{shape: [], dtype: f32, weak_type: true}")
+        assert found == LeafSpec((), "float32", weak_type=True)
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("{shape: [1]}", ("x: the key 'dtype' is missing; a dict pytree with 'shape' as keys "
+             "is written {dict: {…}}")),
+            ("{shape: [1], dtype: f32, weak: true}", ("x: unknown key 'weak' beside 'shape' "
+             "(did you mean 'weak_type'?)")),
+            ("{shape: 3, dtype: f32}", ("x.shape: expected a list of sizes and dim names, found "
+             "the number 3")),
+            ("{shape: [-1], dtype: f32}", ("x.shape.0: expected a size or the name of a dim, found "
+             "the number -1")),
+            ("{shape: [bacth], dtype: f32}", ("x.shape.0: unknown dim 'bacth' "
+             "(did you mean 'batch'?)")),
+            ("{shape: [], dtype: 3}", "x.dtype: expected the name of a dtype, found the number 3"),
+            ("{shape: [], dtype: f32, weak_type: 1}", ("x.weak_type: expected true or false, found "
+             "the number 1")),
+            ("{shape: [], dtype: bool, weak_type: true}", ("x.weak_type: dtype bool has no weak "
+             "type")),
+        ],
+    )  # fmt: skip
+    def test_refused(self, text: str, message: str) -> None:
+        assert [line.partition(": ")[2] for line in refused(text)] == [
+            f"functions.f.args.{message}"
+        ]
+
+
+class TestLike:
+    def test_read(self) -> None:
+        assert spec("{like: 'a.b:c.d'}") == LikeSpec("a.b:c.d")
+        assert spec("{like: 'a:b', dims: [batch]}") == LikeSpec("a:b", ("batch",))
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("{like: a}", "x.like: expected module:attr, found the text 'a'"),
+            ("{like: 3}", "x.like: expected module:attr, found the number 3"),
+            ("{like: 'a:b', dim: [batch]}", ("x: unknown key 'dim' beside 'like' "
+             "(did you mean 'dims'?)")),
+            ("{like: 'a:b', dims: batch}", "x.dims: expected a list of dim names, such as [batch]"),
+            ("{like: 'a:b', dims: [b]}", "x.dims: unknown dim 'b'; known: batch"),
+            ("{like: 'a:b', dims: [batch, batch]}", "x.dims: a dim is listed twice"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, text: str, message: str) -> None:
+        assert [line.partition(": ")[2] for line in refused(text)] == [
+            f"functions.f.args.{message}"
+        ]
+
+
+class TestTrees:
+    def test_read(self) -> None:
+        leaf = LeafSpec((2,), "float32")
+        assert spec("['f32[2]', null]") == ListSpec((leaf, NoneSpec()))
+        assert spec("{w: 'f32[2]', b: {}}") == DictSpec((("w", leaf), ("b", DictSpec(()))))
+        assert spec("{tuple: ['f32[2]']}") == TupleSpec((leaf,))
+        assert spec("{dict: {like: 'f32[2]', dict: []}}") == DictSpec(
+            (("like", leaf), ("dict", ListSpec(())))
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("{dict: 'f32[2]'}", "x.dict: expected a map of specs, found the text 'f32[2]'"),
+            ("{tuple: {}}", "x.tuple: expected a list of specs, found an empty map"),
+            ("{tuple: [], a: null}", ("x: 'tuple' must be the only key; a dict pytree with such "
+             "keys is written {dict: {…}}")),
+            ("{1: 'f32[2]'}", "x: the key of a dict pytree is text, found the number 1; quote it"),
+            ("[['f32[2']]", ("x.0.0: 'f32[2' is not an aval; expected dtype[dims], for example "
+             "f32[8,128] or i32[batch]")),
+        ],
+    )  # fmt: skip
+    def test_refused(self, text: str, message: str) -> None:
+        assert [line.partition(": ")[2] for line in refused(text)] == [
+            f"functions.f.args.{message}"
+        ]
+
+
+NAMES = st.sampled_from(["a", "b", "batch", "shape"])
+LEAVES = st.builds(
+    LeafSpec,
+    st.lists(st.integers(0, 99) | NAMES, max_size=3).map(tuple),
+    st.sampled_from(["float32", "key<fry>", "int4"]),
+    st.booleans(),
+)
+LIKES = st.builds(
+    LikeSpec,
+    st.just("a:b"),
+    st.lists(NAMES, max_size=2).map(tuple),
+    st.lists(st.tuples(NAMES, st.integers(0, 9) | NAMES), max_size=2).map(tuple),
+)
+SPECS = st.recursive(
+    LEAVES | LIKES | st.just(NoneSpec()),
+    lambda inner: (
+        st.builds(ListSpec, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(TupleSpec, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(DictSpec, st.lists(st.tuples(NAMES, inner), max_size=3).map(tuple))
+    ),
+    max_leaves=8,
+)
+AXES = st.none() | NAMES | st.lists(NAMES, max_size=2).map(tuple)
+SHARDINGS: st.SearchStrategy[Sharding] = st.recursive(
+    st.none() | st.builds(PartitionSpec, st.lists(AXES, max_size=3).map(tuple)),
+    lambda inner: st.builds(
+        ShardingTree, st.lists(st.tuples(NAMES | st.integers(0, 9), inner), max_size=3).map(tuple)
+    ),
+    max_leaves=6,
+)
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["leaf", "like", "list", "tuple", "dict", "none", "spec", "tree"]),
+            inner,
+            max_size=1,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+class TestWire:
+    @given(SPECS)
+    def test_spec_round_trip(self, value: ArgSpec) -> None:
+        assert spec_from_json(spec_to_json(value)) == value
+
+    @given(SHARDINGS)
+    def test_sharding_round_trip(self, value: Sharding) -> None:
+        assert sharding_from_json(sharding_to_json(value)) == value
+
+    @given(DATA)
+    def test_other_json_is_refused(self, data: object) -> None:
+        for read in (spec_from_json, sharding_from_json):
+            with contextlib.suppress(ValueError):
+                read(data)
+
+    @pytest.mark.parametrize("data", [None, {}, [], {"leaf": 3}, {"leaf": [1]}, {"what": 1}])
+    def test_malformed(self, data: object) -> None:
+        with pytest.raises(ValueError, match="not the JSON of a spec"):
+            spec_from_json(data)
+
+
+class TestBindDims:
+    def test_sizes_and_symbols(self) -> None:
+        tree = DictSpec(
+            (
+                ("l", ListSpec((LeafSpec(("a", 2, "b"), "int32", weak_type=True), NoneSpec()))),
+                ("t", TupleSpec((LikeSpec("m:x", ("b",)),))),
+            )
+        )
+        assert bind_dims(tree, {"a": 3, "b": "2*s"}) == DictSpec(
+            (
+                ("l", ListSpec((LeafSpec((3, 2, "2*s"), "int32", weak_type=True), NoneSpec()))),
+                ("t", TupleSpec((LikeSpec("m:x", ("b",), (("b", "2*s"),)),))),
+            )
+        )
+
+    @given(SPECS)
+    def test_empty_row_changes_no_shape(self, value: ArgSpec) -> None:
+        bound = bind_dims(value, {})
+        assert bind_dims(bound, {}) == bound

@@ -1,0 +1,73 @@
+"""Trees: descriptions become the very treedefs they were made from, or a reason why not."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import pytest
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime.trees import restore
+from aotbuild.spec.tree import describe, describe_output
+
+Point = namedtuple("Point", "x y")
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class State:
+    x: Any
+    size: int
+
+
+class Plain:
+    pass
+
+
+INPUTS = jax.tree_util.tree_structure((({"a": 1, "b": [1, 2]},), {"k": 1}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        None,
+        (),
+        [1, (2, None)],
+        {"b": 1, "a": {2: 1, 1: 2}},
+        Point(1, [Point(2, 3)]),
+        OrderedDict(z=1, a=2),
+    ],
+)
+def test_round_trips(value: Any) -> None:
+    treedef = jax.tree_util.tree_structure(value)
+    assert restore(describe(treedef), INPUTS) == treedef
+
+
+def test_a_subtree_of_the_inputs() -> None:
+    tree = ["tuple", ["input", [0, 0]], ["input", [0, 0, 1]]]
+    expected = jax.tree_util.tree_structure(({"a": 1, "b": [1, 2]}, [1, 2]))
+    assert restore(tree, INPUTS) == expected
+
+
+def test_a_registered_type_as_input_and_output() -> None:
+    structure = jax.tree_util.tree_structure(State(1, 2))
+    inputs = jax.tree_util.tree_structure(((State(1, 2),), {}))
+    assert restore(describe_output(structure, inputs), inputs) == structure
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        (["namedtuple", "no_such_module:Point", "*"], "No module named 'no_such_module'"),
+        (["namedtuple", "collections:Absent", "*"], "has no attribute 'Absent'"),
+        (["namedtuple", f"{__name__}:Plain", "*"], "which is not a namedtuple"),
+        (["node", f"{__name__}:Plain", None, "*"], "Could not find type"),
+    ],
+)
+def test_types_that_cannot_be_restored(tree: Any, words: str) -> None:
+    with pytest.raises(AotbuildError, match=words):
+        restore(tree, INPUTS)

@@ -1,0 +1,263 @@
+"""Wheels as wheels: built by pip in isolation, their exact contents, installed and called."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from email.parser import Parser
+from importlib import metadata
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from support import ROOT, copy_project, run_fresh
+
+pytestmark = pytest.mark.wheel
+
+JAX = metadata.version("jax")
+JAXLIB = metadata.version("jaxlib")
+
+
+def pip(python: Path | str, *arguments: str | Path, links: Path, **env: str) -> str:
+    """Run pip so that it finds aotbuild's own wheel in `links`; return what it printed."""
+    inherited = os.environ.get("PIP_FIND_LINKS", "").split()
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "AOTBUILD_"))},
+        "PIP_FIND_LINKS": " ".join([links.as_uri(), *inherited]),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        **env,
+    }
+    command = [str(python), "-m", "pip", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=links)
+    if done.returncode:
+        raise subprocess.CalledProcessError(
+            done.returncode, command, output=done.stdout + done.stderr
+        )
+    return done.stdout
+
+
+def tree_of(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def make_venv(folder: Path) -> Path:
+    venv.create(folder, with_pip=True)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with aotbuild's own wheel."""
+    folder = tmp_path_factory.mktemp("links")
+    pip(sys.executable, "wheel", "--no-deps", "-w", folder, ROOT, links=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_project("../../example_project", tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def wheel(links: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheels")
+    pip(sys.executable, "wheel", "--no-deps", "-w", out, project, links=links)
+    (found,) = out.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, links: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    python = make_venv(tmp_path_factory.mktemp("env"))
+    pip(python, "install", "--quiet", wheel, links=links)
+    return python
+
+
+def member(wheel: Path, suffix: str) -> str:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(suffix))
+        return archive.read(name).decode()
+
+
+class TestOwnWheel:
+    def test_metadata_and_contents(self, links: Path) -> None:
+        (own,) = links.glob("aotbuild-*.whl")
+        with ZipFile(own) as archive:
+            names = set(archive.namelist())
+        tops = {name.split("/")[0] for name in names}
+        assert tops == {"aotbuild", "hatch_aotbuild", "aotbuild-0.1.0.dist-info"}
+        assert {"aotbuild/py.typed", "hatch_aotbuild/py.typed"} <= names
+        assert any(name.endswith("aotbuild.schema.json") for name in names)
+        required = Parser().parsestr(member(own, "/METADATA")).get_all("Requires-Dist") or []
+        assert all("extra ==" in line for line in required)
+        assert "hatch_aotbuild.hooks" in member(own, "/entry_points.txt")
+
+
+class TestExampleWheel:
+    def test_name(self, wheel: Path) -> None:
+        platform = wheel.stem.removeprefix("digits_classifier-0.1.0-py3-none-")
+        assert platform.startswith(("manylinux_", "macosx_")), wheel.name
+
+    def test_exact_file_set(self, wheel: Path) -> None:
+        with ZipFile(wheel) as archive:
+            names = archive.namelist()
+        blobs = [name for name in names if name.startswith("digits/_aot/blobs/")]
+        stems = [Path(name).stem for name in blobs]
+        assert sorted(Path(name).suffix for name in blobs) == [".pjrt"] * 8 + [".stablehlo"] * 8
+        assert all(len(stem) == 64 for stem in stems)
+        assert sorted(set(names) - set(blobs)) == [
+            "digits/__init__.py",
+            "digits/__main__.py",
+            "digits/_aot/index",
+            "digits/data.py",
+            "digits/heldout.npz",
+            "digits/model.py",
+            "digits/weights.npz",
+            "digits_classifier-0.1.0.dist-info/METADATA",
+            "digits_classifier-0.1.0.dist-info/RECORD",
+            "digits_classifier-0.1.0.dist-info/WHEEL",
+        ]
+
+    def test_metadata(self, wheel: Path) -> None:
+        parsed = Parser().parsestr(member(wheel, "/METADATA"))
+        plain = [r for r in parsed.get_all("Requires-Dist") or [] if "extra" not in r]
+        assert sorted(plain) == [
+            "aotbuild<0.2,>=0.1",
+            "flatbuffers>=24.3",
+            f"jax=={JAX}",
+            f"jaxlib=={JAXLIB}",
+            "numpy",
+        ]
+
+    def test_wheel_file(self, wheel: Path) -> None:
+        parsed = Parser().parsestr(member(wheel, "/WHEEL"))
+        assert parsed["Root-Is-Purelib"] == "false"
+        assert parsed.get_all("Tag") == [wheel.stem.split("-", 2)[2]]
+
+    def test_the_project_is_untouched(self, wheel: Path, project: Path) -> None:
+        assert tree_of(project) == {
+            name: data
+            for name, data in tree_of(ROOT / "example_project").items()
+            if "__pycache__" not in name
+        }
+
+    def test_no_path_of_the_build_is_inside(self, wheel: Path, project: Path) -> None:
+        with ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                assert str(project).encode() not in archive.read(name), name
+
+
+class TestInstalled:
+    def test_environment_has_no_build_tools(self, installed: Path, links: Path) -> None:
+        listed = pip(installed, "list", "--format=freeze", links=links).lower()
+        names = {line.partition("==")[0] for line in listed.split()}
+        assert names & {"hatchling", "pyyaml", "pydantic", "click", "rich", "packaging"} == set()
+        assert {"aotbuild", "jax", "jaxlib", "digits-classifier"} <= names
+
+    def test_every_function_without_compiling(self, installed: Path, tmp_path: Path) -> None:
+        script = tmp_path / "call.py"
+        script.write_text(
+            "import jax, numpy as np\n"
+            "events = []\n"
+            "jax.monitoring.register_event_duration_secs_listener(\n"
+            "    lambda n, s, **_: events.append(n) if '/compile/' in n else None)\n"
+            "import aotbuild\n"
+            "from digits.data import load_params, load_heldout\n"
+            "lib, params = aotbuild.load('digits'), load_params()\n"
+            "assert set(lib.functions) == {'predict', 'embed', 'top_k', 'predict_sharded'}\n"
+            "x = np.random.default_rng(0).random((32, 8, 8), np.float32)\n"
+            "outs = [lib.predict(params, x[:n]) for n in (1, 8, 32)]\n"
+            "outs += [lib.embed(params, x), lib.top_k(params, x[:1], k=3)]\n"
+            "outs += [lib.predict_sharded(params, x)]\n"
+            "jax.block_until_ready(outs)\n"
+            "assert not events, events\n"
+            "from digits.model import predict\n"
+            "np.testing.assert_allclose(outs[2], jax.jit(predict)(params, x), atol=1e-5)\n"
+            "np.testing.assert_allclose(outs[-1], outs[2], atol=1e-5)\n"
+            "assert len(outs[-1].sharding.device_set) == 2\n"
+        )
+        env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(
+            [installed, "-P", script], capture_output=True, text=True, env=env, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+
+    def test_loads_from_the_wheel_file_itself(self, wheel: Path, tmp_path: Path) -> None:
+        code = (
+            "import aotbuild, numpy as np;"
+            f"lib = aotbuild.load({str(wheel)!r});"
+            f"import sys; sys.path.insert(0, {str(wheel)!r});"
+            "print(sorted(lib.functions))"
+        )
+        assert "predict_sharded" in run_fresh(code, tmp_path).stdout
+
+
+class TestEditable:
+    def test_compiles_for_this_host(self, project: Path, links: Path, tmp_path: Path) -> None:
+        before = tree_of(project)
+        python = make_venv(tmp_path / "env")
+        pip(python, "install", "--quiet", "-e", project, links=links)
+        code = "import aotbuild, digits; print(digits.__file__, sorted(aotbuild.load('digits').functions))"
+        done = subprocess.run(
+            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert str(project) in done.stdout
+        assert "'predict_sharded'" in done.stdout
+        assert tree_of(project) == before
+
+    def test_deferred(self, project: Path, links: Path, tmp_path: Path) -> None:
+        python = make_venv(tmp_path / "env")
+        pip(
+            python, "install", "--quiet", "-e", project, links=links, AOTBUILD_EDITABLE="defer"
+        )
+        code = "import aotbuild; aotbuild.load('digits')"
+        done = subprocess.run(
+            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert "NoArtifacts" in done.stderr
+        assert "editable install that defers compiling" in done.stderr
+
+
+class TestRefusing:
+    def build_broken(self, project: Path, links: Path, tmp_path: Path, old: str, new: str) -> str:
+        root = copy_project("../../example_project", tmp_path)
+        manifest = root / "aot.yaml"
+        text = manifest.read_text()
+        assert old in text
+        manifest.write_text(text.replace(old, new))
+        out = tmp_path / "out"
+        out.mkdir()
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            pip(sys.executable, "wheel", "--no-deps", "-w", out, root, links=links)
+        assert list(out.iterdir()) == []
+        return str(caught.value.output)
+
+    def test_manifest_error(self, project: Path, links: Path, tmp_path: Path) -> None:
+        output = self.build_broken(project, links, tmp_path, "batch: [1, 8, 32]", "bacth: [1]")
+        assert "aot.yaml" in output
+        assert "did you mean 'bacth'?" in output or "unknown dim" in output
+        assert "Traceback" not in output
+
+    def test_function_not_found(self, project: Path, links: Path, tmp_path: Path) -> None:
+        output = self.build_broken(project, links, tmp_path, "digits.model:embed", "digits.model:ebmed")
+        assert "digits.model has no 'ebmed' (did you mean 'embed'?)" in output
+        assert "nothing was packaged" in output
+
+
+class TestSdist:
+    def test_does_nothing(self, project: Path, links: Path, tmp_path: Path) -> None:
+        python = make_venv(tmp_path / "env")
+        pip(python, "install", "--quiet", "hatchling", "aotbuild[build]", links=links)
+        code = "from hatchling.build import build_sdist; print(build_sdist(%r))" % str(tmp_path)
+        done = subprocess.run(
+            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=project
+        )
+        assert done.returncode == 0, done.stderr
+        listing = subprocess.run(
+            ["tar", "-tzf", tmp_path / done.stdout.split()[-1]], capture_output=True, text=True
+        ).stdout
+        assert "digits/model.py" in listing
+        assert "_aot/" not in listing
