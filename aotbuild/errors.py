@@ -65,10 +65,20 @@ class BuildError(AotbuildError):
     def __init__(self, failures: Sequence[UnitFailure], total: int) -> None:
         self.failures = tuple(failures)
         self.total = total
-        listing = "\n".join(str(failure) for failure in self.failures)
+        listing = "\n".join(map(str, _merge_equal(self.failures)))
         super().__init__(
             f"{len(self.failures)} of {total} build units failed, nothing was packaged:\n{listing}"
         )
+
+
+def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
+    """Name the units that failed alike together, so that each message is read once."""
+    units: dict[tuple[str, str], list[str]] = {}
+    for failure in failures:
+        units.setdefault((failure.stage, failure.message), []).append(failure.unit)
+    return [
+        UnitFailure("\n".join(names), stage, message) for (stage, message), names in units.items()
+    ]
 
 
 class PlanError(AotbuildError):
@@ -106,7 +116,7 @@ class NoArtifacts(AotbuildError):
             f"package {package!r} holds no precompiled executables: no _aot/index{places}\n"
             "It was installed from sources without the aotbuild hook, or as an editable install "
             "that defers compiling. Build its wheel with `pip wheel .` and install that, or run "
-            "`aotbuild build`."
+            "`aotbuild build --in-place`."
         )
 
 
@@ -164,7 +174,7 @@ class UnknownFunction(AotbuildError, AttributeError):
 
 
 class NoExecutable(AotbuildError):
-    """No executable may run this call here. `trace` holds the verdict on each that was looked at."""
+    """No executable may run this call here; `trace` holds the verdict on each one."""
 
     def __init__(self, function: str, summary: str, trace: Sequence[str], remedy: str) -> None:
         self.function, self.summary = function, summary

@@ -39,7 +39,7 @@ def copy_project(name: str, to: Path) -> Path:
 
 
 def build(root: Path, folder: Path | None = None) -> Package:
-    """Build a project's manifest into `folder` (default: into its package, as an install has it)."""
+    """Build a project's manifest into `folder` (default: into its package)."""
     manifest = load_manifest(root / MANIFEST)
     sources = find_sources(root, manifest.package)
     place = folder or sources.import_root / manifest.package / "_aot"
@@ -49,7 +49,7 @@ def build(root: Path, folder: Path | None = None) -> Package:
 def run_fresh(
     code: str, path: Path, *, devices: int = 1, check: bool = True, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh process that imports from `path`; its stderr is shown on failure."""
+    """Run code in a fresh process that imports from `path`; show its stderr on failure."""
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "AOTBUILD_"))},
         "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)]),
@@ -59,7 +59,11 @@ def run_fresh(
     }
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", "-c", code],
-        capture_output=True, text=True, env=environment, cwd=path, timeout=300,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=path,
+        timeout=300,
     )
     if check:
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

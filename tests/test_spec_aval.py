@@ -38,8 +38,21 @@ def test_specs_are_read(text: str, expected: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "f32", "f32[", "f32[2", "g32[2]", "f32[-1]", "f32[2,]", "f32[a b]", "f32[2][3]", "~key<fry>[]",
-     "f32[٣]", "f32[1.5]", "f32[9999999999999999999999]"],
+    [
+        "",
+        "f32",
+        "f32[",
+        "f32[2",
+        "g32[2]",
+        "f32[-1]",
+        "f32[2,]",
+        "f32[a b]",
+        "f32[2][3]",
+        "~key<fry>[]",
+        "f32[٣]",
+        "f32[1.5]",
+        "f32[9999999999999999999999]",
+    ],
 )
 def test_wrong_specs_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
@@ -59,8 +72,17 @@ def test_target_round_trip(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "cpu", "cpu:native:1", "cpu:x86-64-v4:0", "cpu:x86-64-v4:1:1", "portable:tpu,cpu:1",
-             "portable::1", "vpu:x:1"]
+    "text",
+    [
+        "",
+        "cpu",
+        "cpu:native:1",
+        "cpu:x86-64-v4:0",
+        "cpu:x86-64-v4:1:1",
+        "portable:tpu,cpu:1",
+        "portable::1",
+        "vpu:x:1",
+    ],
 )
 def test_wrong_targets_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -38,7 +38,12 @@ class Plain:
 
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
     lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
@@ -59,8 +64,17 @@ def test_equal_values_of_different_types_differ() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [Colour.RED, Options(2, "a"), Pair(1, 2), Plain(), np.dtype("float32"), len, functools.reduce,
-     Options, frozenset({1, 2})],
+    [
+        Colour.RED,
+        Options(2, "a"),
+        Pair(1, 2),
+        Plain(),
+        np.dtype("float32"),
+        len,
+        functools.reduce,
+        Options,
+        frozenset({1, 2}),
+    ],
 )
 def test_objects_are_compared_but_never_decoded(value: object) -> None:
     encoded = encode(value)
@@ -78,7 +92,9 @@ def test_what_means_nothing_elsewhere_is_refused(value: object) -> None:
         encode(value)
 
 
-@pytest.mark.parametrize("data", [{"name": "os:system"}, {"object": ["os:environ", []]}, {"a": 1, "b": 2}, {}])
+@pytest.mark.parametrize(
+    "data", [{"name": "os:system"}, {"object": ["os:environ", []]}, {"a": 1, "b": 2}, {}]
+)
 def test_decoding_never_runs_code(data: object) -> None:
     with pytest.raises(ValueError, match="not the encoding of a plain value"):
         decode(data)

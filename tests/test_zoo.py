@@ -1,4 +1,4 @@
-"""Every kind of function, built once and called from fresh processes: equal to jit, no compiling."""
+"""Every kind of function, built once and called from fresh processes: as jit, compiling nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ rng = np.random.default_rng(0)
 x24 = rng.normal(size=(2, 4)).astype(np.float32)
 """
 CALLS = {
-    "linen": "from zoo import trees as z; out = check('linen', z.linen_apply, z.linen_params(), x24)",
+    "linen": (
+        "from zoo import trees as z;out = check('linen', z.linen_apply, z.linen_params(), x24)"
+    ),
     "nnx": "from zoo import trees as z; out = check('nnx', z.nnx_apply, z.nnx_state(), x24)",
     "equinox": (
         "from zoo import trees as z;"

@@ -145,8 +145,10 @@ def table(wheel: Path, result: Result) -> str:
     lines = [f"  {name:<31}{left:>12}{right:>12}" for name, left, right in rows]
     lines += [
         "",
-        f"  The first result came {first['jit'] / first['aot']:.1f} times sooner"
-        f" (medians of {PAIRS} processes each).",
+        (
+            f"  The first result came {first['jit'] / first['aot']:.1f} times sooner"
+            f" (medians of {PAIRS} processes each)."
+        ),
         f"  {aot['images']} images in batches; {wheel.name}, {kilobytes(wheel.stat().st_size)},",
         f"  carries {blobs(wheel)}.",
     ]

@@ -54,7 +54,7 @@ def count_compilations() -> Counter[str]:
 
     counts: Counter[str] = Counter()
 
-    def listener(event: str, duration_secs: float, **_: str | int) -> None:
+    def listener(event: str, *_: float, **__: str | int) -> None:
         if event in EVENTS:
             counts[EVENTS[event]] += 1
 
@@ -75,7 +75,8 @@ def jitted() -> Callable[..., Any]:
     import jax
     from digits.model import predict
 
-    return jax.jit(predict)
+    jitted_predict: Callable[..., Any] = jax.jit(predict)
+    return jitted_predict
 
 
 if __name__ == "__main__":

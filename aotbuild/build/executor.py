@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aotbuild.build.jobs import Job, Settings, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
-from aotbuild.build.process import Worker, WorkerDied, import_path
+from aotbuild.build.pool import WorkerPool
+from aotbuild.build.process import WorkerDied, import_path
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.function import Function
@@ -44,59 +44,9 @@ Event = UnitStarted | UnitDone
 Listener = Callable[[Event], None]
 
 
-@dataclass
-class WorkerPool:
-    """Idle workers by their settings, at most `limit` alive at a time."""
-
-    init: dict[str, Any]
-    path: list[str]
-    limit: int
-    stopped: bool = False
-    _idle: list[Worker] = field(default_factory=list)
-    _busy: list[Worker] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def take(self, settings: Settings) -> Worker:
-        """Return an idle worker with these settings, or start one in place of another."""
-        with self._lock:
-            if self.stopped:
-                raise CancelledError
-            fits = (w for w in self._idle if w.settings == settings)
-            worker, surplus = next(fits, None), None
-            if worker is not None:
-                self._idle.remove(worker)
-            else:
-                full = self._idle and len(self._idle) + len(self._busy) >= self.limit
-                surplus = self._idle.pop(0) if full else None
-                worker = Worker(settings, self.init, self.path)
-            self._busy.append(worker)
-        if surplus is not None:
-            surplus.close()
-        return worker
-
-    def give_back(self, worker: Worker) -> None:
-        """Keep a worker for the next job."""
-        with self._lock:
-            self._busy.remove(worker)
-            self._idle.append(worker)
-
-    def discard(self, worker: Worker) -> None:
-        """End a worker that cannot be used again."""
-        with self._lock:
-            self._busy.remove(worker)
-        worker.close()
-
-    def stop(self) -> None:
-        """Start no more workers, and end those at work at once."""
-        with self._lock:
-            self.stopped = True
-            for worker in self._busy:
-                worker.kill()
-
-    def close(self) -> None:
-        """End all idle workers."""
-        while self._idle:
-            self._idle.pop().close()
+def ignore(event: Event) -> None:
+    """Hear an event and do nothing."""
+    del event
 
 
 def run_units(

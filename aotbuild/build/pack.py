@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.build.executor import Listener, UnitDone, run_units
+from aotbuild.build.executor import Listener, UnitDone, ignore, run_units
 from aotbuild.build.plan import Plan
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, UnitFailure
-from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, write_index
 from aotbuild.spec.record import Record
 
@@ -31,15 +30,14 @@ class Package:
 
 
 def build_package(
-    plan: Plan, sources: SourceTree, folder: Path, listener: Listener = lambda event: None
+    plan: Plan, sources: SourceTree, folder: Path, listener: Listener = ignore
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
     Nothing is written to `folder` until everything succeeded.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=folder.parent) as temporary:
-        staging = Path(temporary) / "_aot"
+    with _workplace(folder) as temporary:
+        staging = temporary / "_aot"
         staging.mkdir(mode=0o755)
         done = run_units(plan, sources, staging, listener)
         failures = [*(d.failure for d in done if d.failure), *_conflicts(done)]
@@ -48,9 +46,7 @@ def build_package(
         records = tuple(d.record for d in done if d.record)
         functions = {d.function.name: d.function for d in done if d.function}
         _drop_unused_blobs(staging, records)
-        (staging / INDEX_NAME).write_bytes(
-            write_index(_header(plan), functions.values(), records)
-        )
+        (staging / INDEX_NAME).write_bytes(write_index(_header(plan), functions.values(), records))
         _replace(staging, folder)
     return Package(folder, plan, records)
 
@@ -84,9 +80,22 @@ def _drop_unused_blobs(folder: Path, records: tuple[Record, ...]) -> None:
             path.unlink()
 
 
+@contextmanager
+def _workplace(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `folder`; parents that were made for it go if unused."""
+    made = [parent for parent in folder.parents if not parent.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=folder.parent) as temporary:
+            yield Path(temporary)
+    finally:
+        for parent in made:
+            if not any(parent.iterdir()):
+                parent.rmdir()
+
+
 def _replace(staging: Path, folder: Path) -> None:
+    """Put a finished folder in its place; the old one is moved aside first and never half-gone."""
     if folder.exists():
-        shutil.rmtree(folder)
+        folder.rename(staging.parent / "replaced")
     staging.rename(folder)
-
-

@@ -15,6 +15,7 @@ from aotbuild.build.manifest import (
     FunctionEntry,
     Manifest,
     PortableTarget,
+    StaticArg,
 )
 from aotbuild.errors import PlanError
 from aotbuild.spec.isa import missing_level_reason
@@ -110,9 +111,16 @@ def _units(
 
 
 def _static_values(function: FunctionEntry) -> Iterator[Statics]:
-    names = [s.position if s.name is None else s.name for s in function.statics]
+    names = [_static_key(static) for static in function.statics]
     for values in product(*(static.values for static in function.statics)):
         yield tuple(zip(names, values, strict=True))
+
+
+def _static_key(static: StaticArg) -> str | int:
+    if static.name is not None:
+        return static.name
+    assert static.position is not None, "a static argument has a name or a position"
+    return static.position
 
 
 def _symbolic_row(row: Row, function: FunctionEntry) -> Row:

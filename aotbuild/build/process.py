@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -32,7 +33,7 @@ class Worker:
     def __init__(self, settings: Settings, init: dict[str, Any], path: list[str]) -> None:
         self.settings = settings
         self._timed_out = False
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOTSTRAP, json.dumps(path)],
             stdin=subprocess.PIPE,
@@ -96,10 +97,8 @@ class Worker:
         self._kill()
 
     def _kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
     def _obituary(self, timeout: float) -> str:

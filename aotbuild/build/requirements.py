@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import metadata
 
 from packaging.version import Version
 
@@ -16,8 +17,12 @@ def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
 
     The project's own dependencies are there because its functions are imported and traced.
     """
-    jax = [f"jax=={request.jax}" for request in manifest.toolchains[:1]] or ["jax>=0.10.2"]
-    return [*jax, *project]
+    return [_jax(manifest), *project]
+
+
+def deferred_requirements(manifest: Manifest) -> list[str]:
+    """Return the Requires-Dist of an editable install that compiles later, where it is."""
+    return [f"aotbuild{_compatible(metadata.version('aotbuild'))}", _jax(manifest)]
 
 
 def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
@@ -41,6 +46,11 @@ def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
 def wheel_tag(plan: Plan) -> str:
     """Return the wheel's tag: any Python 3, no ABI, and jaxlib's own platform for native code."""
     return f"py3-none-{plan.environment.wheel_platform if plan.native else 'any'}"
+
+
+def _jax(manifest: Manifest) -> str:
+    pins = [f"jax=={request.jax}" for request in manifest.toolchains]
+    return pins[0] if pins else "jax>=0.10.2"
 
 
 def _compatible(version: str) -> str:

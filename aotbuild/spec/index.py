@@ -8,18 +8,18 @@
     <key> <offset> <length> <SHA-256>        n rows of the same width, sorted by key
     {…}                                      the objects, one JSON a line
 
-A key is 16 digits for the function and 32 for the signature (zeros for the function itself), so the
-rows of a function are neighbours and a lookup is a bisection. Rows carry the digest of their object:
-the head vouches for the rows, the rows for the objects, and an object is parsed only when it is
-asked for. See docs/reference/format.md.
+A key is 16 digits for the function and 32 for the signature (zeros for the function itself), so
+the rows of a function are neighbours and a lookup is a bisection. Rows carry the digest of their
+object: the head vouches for the rows, the rows for the objects, and an object is parsed only when
+it is asked for. See docs/reference/format.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
 from aotbuild.spec.canonical import canonical_json, sha256_hex
@@ -27,6 +27,8 @@ from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_from_json, record_to_json
 from aotbuild.spec.signature import KEY_DIGITS
+
+T = TypeVar("T")
 
 MAGIC = b"aotbuild-index "
 FORMAT = 1
@@ -43,8 +45,7 @@ def write_index(
     """Return the bytes of an index; equal contents give equal bytes in any order."""
     objects = [(_group(f.name) + _FUNCTION_KEY, canonical_json(f.to_json())) for f in functions]
     objects += [
-        (_group(r.function) + r.signature.key(), canonical_json(record_to_json(r)))
-        for r in records
+        (_group(r.function) + r.signature.key(), canonical_json(record_to_json(r))) for r in records
     ]
     rows, body, offset = [], [], 0
     for key, data in sorted(objects):
@@ -128,7 +129,7 @@ class Index:
             raise InvalidIndex(self.place, f"a record under key {self._key(row)}", str(record))
         return record
 
-    def _parse(self, row: int, read: Any) -> Any:
+    def _parse(self, row: int, read: Callable[[Any], T]) -> T:
         fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1) - 1]).decode("ascii")
         key, offset, length, expected = fields.split(" ")
         start = self._objects + int(offset, 16)
@@ -136,7 +137,8 @@ class Index:
         found = sha256_hex(data)
         end = bytes(self._data[start + len(data) : start + len(data) + 1])
         if found != expected or end != b"\n":
-            raise InvalidIndex(f"{self.place}, object {key}", f"SHA-256 {expected}", found)
+            place = f"{self.place}, object {key}"
+            raise InvalidIndex(place, f"SHA-256 {expected}", f"SHA-256 {found}")
         try:
             return read(json.loads(bytes(data)))
         except (ValueError, RecursionError) as err:

@@ -1,7 +1,8 @@
 """CPU instruction-set levels, as sets of features, and the choice of the best one for a host.
 
-Levels above the baseline are those of the x86-64 psABI (x86-64-ABI 1.0, table 3.1: Micro-Architecture
-Levels). `x86-64-v2+avx` is the floor that jaxlib itself needs: below AVX it refuses to import.
+Levels above the baseline are those of the x86-64 psABI (x86-64-ABI 1.0, table 3.1:
+Micro-Architecture Levels). `x86-64-v2+avx` is the floor that jaxlib itself needs: below AVX it
+refuses to import.
 Feature names are those of /proc/cpuinfo on Linux.
 """
 
@@ -47,7 +48,7 @@ def level_of(name: str) -> IsaLevel:
 
 
 def missing_features(name: str, architecture: str, features: AbstractSet[str]) -> tuple[str, ...]:
-    """Return what a host lacks for a level, sorted; the architecture itself may be what it lacks."""
+    """Return what a host lacks for a level, sorted; it may be the architecture itself."""
     level = level_of(name)
     if level.architecture != architecture:
         return (level.architecture,)

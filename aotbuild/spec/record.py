@@ -11,7 +11,7 @@ from aotbuild.spec.target import Target
 from aotbuild.spec.tree import Tree
 
 # One PartitionSpec: for each dimension None, the name of a mesh axis, or several names.
-PartitionSpec = tuple[None | str | tuple[str, ...], ...]
+PartitionSpec = tuple[str | tuple[str, ...] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Record:
 
     def __str__(self) -> str:
         statics = self.signature.describe_statics()
-        return f"{self.function}[{statics}] {self.target}" if statics else (
-            f"{self.function} {self.target}"
+        return (
+            f"{self.function}[{statics}] {self.target}"
+            if statics
+            else (f"{self.function} {self.target}")
         )

@@ -1,9 +1,9 @@
 """Python values as JSON that keeps their types: static arguments and the data inside pytrees.
 
-`1`, `1.0`, `True`, `(1,)` and `[1]` have five different encodings, so none can be taken for another.
-Scalars, tuples, lists and dicts can be decoded again. Functions, types, enums, dtypes and plain
-objects are only ever compared: encoding checks that a name leads back to the very same object, and
-decoding them is refused, because it would run code that a file names.
+`1`, `1.0`, `True`, `(1,)` and `[1]` have five different encodings, so none can be taken for
+another. Scalars, tuples, lists and dicts can be decoded again. Functions, types, enums, dtypes and
+plain objects are only ever compared: encoding checks that a name leads back to the very same
+object, and decoding them is refused, because it would run code that a file names.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _encode_object(value: Any) -> Any:
 
 
 def _encode_state(value: Any) -> Any:
-    """Return the state of an instance of a Python class: its fields, or its `__dict__` and slots."""
+    """Return the state of a Python object: its fields, or its `__dict__` and slots."""
     kind = type(value)
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
@@ -102,7 +102,7 @@ def _encode_state(value: Any) -> Any:
         slots = [slot for base in kind.__mro__ for slot in _slots(base)]
         names = sorted({*slots, *getattr(value, "__dict__", {})})
     written_in_c = not names and not hasattr(value, "__dict__")
-    if written_in_c or kind.__reduce__ is not object.__reduce__:
+    if written_in_c or any("__reduce__" in base.__dict__ for base in kind.__mro__[:-1]):
         msg = f"a {kind.__module__}.{kind.__qualname__} keeps its state where it cannot be read"
         raise NotEncodable(msg)
     return [[name, encode(getattr(value, name))] for name in names if hasattr(value, name)]

@@ -11,8 +11,13 @@ from aotbuild.errors import PlanError
 
 _TABLE = "tool.hatch.build.targets.wheel.hooks.aotbuild"
 # Keys that hatchling itself defines for every hook.
-_HATCHLING = {"dependencies", "enable-by-default", "require-runtime-dependencies",
-              "require-runtime-features", "path"}
+_HATCHLING = {
+    "dependencies",
+    "enable-by-default",
+    "require-runtime-dependencies",
+    "require-runtime-features",
+    "path",
+}
 _CHOICES = ("build", "defer")
 
 

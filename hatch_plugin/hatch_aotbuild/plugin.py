@@ -15,7 +15,12 @@ from aotbuild.build.executor import Event, UnitDone
 from aotbuild.build.manifest import Manifest, load_manifest
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
+from aotbuild.build.requirements import (
+    build_requirements,
+    deferred_requirements,
+    wheel_requirements,
+    wheel_tag,
+)
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import AotbuildError
 from hatch_aotbuild.options import Options, read_options
@@ -39,12 +44,9 @@ class AotBuildHook(BuildHookInterface[Any]):
             return
         if version == "editable" and self._options.editable == "defer":
             self.app.display_info("aotbuild: editable install, compiling is deferred")
+            build_data["dependencies"] += deferred_requirements(self._manifest)
             return
-        try:
-            package = self._build()
-        except AotbuildError as err:
-            self.app.abort(f"aotbuild: {err}")
-            raise
+        package = self._build_or_abort()
         key = "force_include_editable" if version == "editable" else "force_include"
         build_data.setdefault(key, {})[str(package.folder)] = self._sources.artifacts
         build_data["pure_python"] = False
@@ -54,6 +56,17 @@ class AotBuildHook(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the temporary folder."""
         shutil.rmtree(self._workplace, ignore_errors=True)
+
+    def _build_or_abort(self) -> Package:
+        try:
+            return self._build()
+        except AotbuildError as err:
+            self.app.abort(f"aotbuild: {err}")
+            raise
+        finally:
+            # abort() and Ctrl-C leave before hatchling would call finalize.
+            if not (self._workplace / "_aot").exists():
+                shutil.rmtree(self._workplace)
 
     def _build(self) -> Package:
         plan = make_plan(self._manifest, probe())
