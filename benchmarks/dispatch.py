@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -19,20 +20,42 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 import jax
 import numpy as np
-import runtime_support
 
 import aotbuild
 
 _CALLS = 2000
+_SOURCE = """
+def affine(params, x):
+    return params["w"] * x + params["b"]
+"""
+_MANIFEST = """
+version: 1
+package: affine
+functions:
+  affine:
+    call: affine.model:affine
+    args: [params: {{w: "f32[size]", b: "f32[size]"}}, x: "f32[size]"]
+    dims: {{size: {sizes}}}
+"""
 
 
 def affine(params: dict[str, Any], x: Any) -> Any:
     """Return w * x + b."""
     return params["w"] * x + params["b"]
+
+
+def build(root: Path, signatures: int) -> Path:
+    """Build a package with this many signatures of `affine`; return its `_aot` folder."""
+    (root / "affine").mkdir()
+    (root / "affine" / "__init__.py").touch()
+    (root / "affine" / "model.py").write_text(_SOURCE)
+    sizes = list(range(1, signatures + 1))
+    (root / "aot.yaml").write_text(_MANIFEST.format(sizes=sizes))
+    command = [sys.executable, "-m", "aotbuild.cli", "build", str(root / "aot.yaml")]
+    subprocess.run([*command, "--out", str(root / "_aot")], check=True, capture_output=True)
+    return root / "_aot"
 
 
 def main() -> int:
@@ -53,8 +76,7 @@ def measure(signatures: int, pairs: int) -> dict[str, float]:
     """Return the medians of both in µs a call, and the median ratio of the pairs."""
     inputs = [example(size) for size in range(1, signatures + 1)]
     with tempfile.TemporaryDirectory() as folder:
-        built = [runtime_support.build("affine", affine, given) for given in inputs]
-        library = aotbuild.load(runtime_support.write(Path(folder), built))
+        library = aotbuild.load(build(Path(folder), signatures))
         kernel, jitted = library.affine, jax.jit(affine)
         calls = [tuple(given.values()) for given in inputs]
         for arguments in calls:

@@ -17,8 +17,8 @@ import jaxlib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from aotbuild.runtime.host import probe_architecture, probe_cpu_features
 from aotbuild.runtime.jax_private import aval_of
+from aotbuild.spec import cpuinfo
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.function import Function, Static
@@ -30,7 +30,7 @@ from aotbuild.spec.target import Target
 from aotbuild.spec.tree import describe, describe_output
 from aotbuild.spec.values import encode
 
-ISA = best_level(probe_architecture(), probe_cpu_features()) or "x86-64-v2+avx"
+ISA = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +89,10 @@ def build(
         count = int(np.prod(list(mesh.values())))
         grid = np.array(jax.devices()[:count]).reshape(list(mesh.values()))
         real = Mesh(grid, tuple(mesh))
-        shardings["in_shardings"] = tuple(
-            NamedSharding(real, PartitionSpec(*s)) for s in [*[()] * len(constants), *specs]
+        # XLA chooses how constants lie, as it does for those that a build hoists.
+        shardings["in_shardings"] = (
+            *[None] * len(constants),
+            *[NamedSharding(real, PartitionSpec(*spec)) for spec in specs],
         )
         shardings["out_shardings"] = NamedSharding(real, PartitionSpec(*out_spec))
     compiled = (

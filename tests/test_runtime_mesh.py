@@ -12,7 +12,7 @@ import pytest
 from runtime_support import fresh
 
 BUILD = """
-import json, sys
+import dataclasses, json, sys
 from pathlib import Path
 import numpy as np
 from runtime_support import build, write
@@ -29,6 +29,13 @@ built = [
     build("donor", lambda x: x + 1, {"x": x}, mesh={"data": 4}, in_specs={"x": ("data",)},
           out_spec=("data",), donate=["x"]),
 ]
+liar = build("liar", lambda x: x + 1, {"x": x}, mesh={"data": 2}, in_specs={"x": ("data",)},
+             out_spec=("data",))
+for name, field in (("wrong_in", "in_specs"), ("wrong_out", "out_specs")):
+    calling = dataclasses.replace(liar.record.calling, **{field: ((),)})
+    built.append(dataclasses.replace(
+        liar, function=dataclasses.replace(liar.function, name=name),
+        record=dataclasses.replace(liar.record, function=name, calling=calling)))
 write(Path(sys.argv[1]), built)
 print("null")
 """
@@ -112,10 +119,30 @@ for value in (x, jax.numpy.asarray(x)):
         out = library.four(w, value)["y"]
         np.testing.assert_array_equal(out, x @ w)
         found.append([ids(out), out.committed])
-np.testing.assert_array_equal(library.shift(x), x + x)
 show(found)
 """
     assert run(folder, code) == [[[0, 1, 2, 3], True]] * 4
+
+
+def test_constants_lie_as_the_executable_wants_them(folder: str) -> None:
+    code = """
+for _ in range(2):
+    np.testing.assert_array_equal(library.shift(x), x + x)
+(constant,) = [entry.value for entry in library._package.loader._constants._entries.values()]
+show([str(constant.sharding.spec), [s.data.shape for s in constant.addressable_shards]])
+"""
+    assert run(folder, code)[1] == [[4, 4], [4, 4]]
+
+
+@pytest.mark.parametrize("name", ["wrong_in", "wrong_out"])
+def test_a_record_that_lies_about_shardings_is_refused(folder: str, name: str) -> None:
+    code = f"""
+try:
+    library.{name}(x)
+except aotbuild.errors.AotbuildError as err:
+    show(str(err))
+"""
+    assert "is not sharded as its record says" in run(folder, code)
 
 
 def test_other_axis_names_with_the_same_placement(folder: str) -> None:
@@ -133,7 +160,8 @@ count = library.preload()
 library.one(w, x), library.four(w, x), library.shift(x), library.donor(x)
 show([count, library.stats()["loaded"]])
 """
-    assert run(folder, code) == [4, 4]
+    # The two that lie share their bytes.
+    assert run(folder, code) == [5, 5]
 
 
 def test_donation_of_a_sharded_array(folder: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aotbuild.runtime.host import Host, parse_cpuinfo
+from aotbuild.runtime.host import Host
 from aotbuild.runtime.select import Grade, select
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.isa import LEVELS
@@ -112,13 +112,6 @@ def test_what_jaxlib_provides_is_registered() -> None:
     assert select([record(custom_calls=calls)], HOST)[0].fits
     without = dataclasses.replace(HOST, lapack=False)
     assert not select([record(custom_calls=calls)], without)[0].fits
-
-
-def test_cpuinfo_keeps_what_every_cpu_has() -> None:
-    text = "processor : 0\nflags\t: avx avx2\n\nprocessor : 1\nflags\t: avx fma\n"
-    assert parse_cpuinfo(text) == {"avx"}
-    assert parse_cpuinfo("Features : fp asimd\n") == {"fp", "asimd"}
-    assert parse_cpuinfo("") == frozenset()
 
 
 def test_selecting_imports_no_jax() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aotbuild.spec import cpuinfo
 from aotbuild.spec.aval import SHORT_DTYPES, Aval, parse_spec
 from aotbuild.spec.isa import LEVELS, best_level, missing_features
 from aotbuild.spec.target import Target
@@ -97,3 +98,10 @@ def test_best_level_follows_the_bits() -> None:
     assert best_level("aarch64", frozenset()) == "aarch64"
     assert missing_features("x86-64-v3", "x86_64", v3 - {"fma", "bmi1"}) == ("bmi1", "fma")
     assert missing_features("x86-64-v3", "aarch64", v3) == ("x86_64",)
+
+
+def test_cpuinfo_keeps_what_every_cpu_has() -> None:
+    text = "processor : 0\nflags\t: avx avx2\n\nprocessor : 1\nflags\t: avx fma\n"
+    assert cpuinfo.parse_cpuinfo(text) == {"avx"}
+    assert cpuinfo.parse_cpuinfo("Features : fp asimd\n") == {"fp", "asimd"}
+    assert cpuinfo.parse_cpuinfo("") == frozenset()

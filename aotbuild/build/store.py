@@ -55,7 +55,7 @@ class Store:
         return Entry(json.loads(facts), data)
 
     def put(self, key: str, entry: Entry) -> None:
-        """Keep an entry. Where the folder cannot be written, nothing is kept and a warning logged."""
+        """Keep an entry; where the folder cannot be written, log a warning and keep nothing."""
         path = self._path(key)
         rest = canonical_json(entry.facts) + b"\n" + entry.data
         try:

@@ -19,7 +19,7 @@ from aotbuild.runtime.placement import (
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
-from aotbuild.spec.record import Record
+from aotbuild.spec.record import Constant, Record
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,10 @@ class Loader:
         return self._executables.get(key, lambda: self._make(record, placement))
 
     def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
-        """Deserialize the bytes of a record onto devices; return whether that was new."""
-        before = len(self._loaded)
-        self._xla_executable(record, devices)
-        for constant, sharding in self._constant_shardings(record, devices):
-            self._constant(constant, sharding, devices)
-        return len(self._loaded) > before
+        """Load the bytes and constants of a record onto devices; return whether that was new."""
+        is_new = (record.blob.sha256, devices) not in self._loaded
+        self._load_constants(record, self._xla_executable(record, devices), devices)
+        return is_new
 
     def clear(self) -> None:
         """Forget everything that was loaded."""
@@ -76,23 +74,23 @@ class Loader:
 
     def _make(self, record: Record, placement: Placement) -> Executable:
         calling, devices = record.calling, placement.devices
-        avals = [*(c.aval for c in calling.constants), *record.signature.leaves]
-        shardings = [*constant_shardings(calling, devices), *leaf_shardings(record, devices)]
-        inputs = list(zip(avals, shardings, strict=True))
-        outputs = zip(calling.outputs, output_shardings(calling, devices), strict=True)
-        constants = tuple(
-            self._constant(constant, sharding, devices)
-            for constant, sharding in self._constant_shardings(record, devices)
-        )
+        xla_executable = self._xla_executable(record, devices)
+        shardings = [
+            *constant_shardings(calling, xla_executable, devices),
+            *leaf_shardings(record, devices),
+        ]
+        avals = [*(constant.aval for constant in calling.constants), *record.signature.leaves]
+        pairs = list(zip(avals, shardings, strict=True))
+        inputs = [pairs[index] for index in sorted(calling.kept)]
+        outputs = list(zip(calling.outputs, output_shardings(calling, devices), strict=True))
+        if calling.mesh and not jax_private.has_shardings(xla_executable, inputs, outputs):
+            msg = f"{record}: the executable is not sharded as its record says; rebuild the wheel"
+            raise AotbuildError(msg)
         mesh_executable = jax_private.mesh_executable(
-            self._xla_executable(record, devices),
-            calling.name,
-            devices,
-            [inputs[index] for index in sorted(calling.kept)],
-            list(outputs),
-            calling.kept,
+            xla_executable, calling.name, devices, inputs, outputs, calling.kept,
             placement.committed,
-        )
+        )  # fmt: skip
+        constants = self._load_constants(record, xla_executable, devices)
         return Executable(record, mesh_executable, constants)
 
     def _xla_executable(self, record: Record, devices: tuple[Any, ...]) -> Any:
@@ -118,10 +116,13 @@ class Loader:
                 )
                 raise AotbuildError(msg) from err
 
-    def _constant(self, constant: Any, sharding: Any, devices: tuple[Any, ...]) -> Any:
-        key = (constant.blob.sha256, constant.aval, sharding, devices)
-        return self._constants.get(key, lambda: load_constant(self._source, constant, sharding))
+    def _load_constants(
+        self, record: Record, xla_executable: Any, devices: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        shardings = constant_shardings(record.calling, xla_executable, devices)
+        pairs = zip(record.calling.constants, shardings, strict=True)
+        return tuple(self._constant(constant, sharding) for constant, sharding in pairs)
 
-    def _constant_shardings(self, record: Record, devices: tuple[Any, ...]) -> list[Any]:
-        shardings = constant_shardings(record.calling, devices)
-        return list(zip(record.calling.constants, shardings, strict=True))
+    def _constant(self, constant: Constant, sharding: Any) -> Any:
+        key = (constant.blob.sha256, constant.aval, sharding)
+        return self._constants.get(key, lambda: load_constant(self._source, constant, sharding))

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from jax._src import compiler, core, dtypes, sharding_impls, tree_util
+from jax._src import compiler, core, dtypes, op_shardings, sharding_impls, tree_util
 from jax._src.interpreters import pxla
 from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
@@ -27,7 +27,7 @@ _CACHE_CAPACITY = 1 << 16
 _PLATFORM_OF_TARGETS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
 
 
-class NotAnArray(TypeError):  # noqa: N818
+class NotAnArray(TypeError):
     """A value has no aval that an executable could take; the message says what it is."""
 
     def __init__(self, value: Any, reason: object = "") -> None:
@@ -149,6 +149,41 @@ def mesh_executable(
         pgle_profiler=None,
     )
     return unloaded.load()
+
+
+def parameter_shardings(xla_executable: Any, mesh: Any) -> list[Any]:
+    """Return the sharding that XLA gave to each kept input of an executable over a mesh."""
+    specs = [
+        sharding_impls.parse_flatten_op_sharding(sharding, mesh)[0]
+        for sharding in xla_executable.get_parameter_shardings() or ()
+    ]
+    return [sharding_impls.NamedSharding(mesh, spec) for spec in specs]
+
+
+def has_shardings(
+    xla_executable: Any, inputs: Sequence[tuple[Aval, Any]], outputs: Sequence[tuple[Aval, Any]]
+) -> bool:
+    """Return whether an executable is sharded as (aval, sharding) pairs say.
+
+    Buffers of another size segfault in XLA; other outputs would be put together wrongly.
+    """
+    pairs = (
+        (xla_executable.get_parameter_shardings(), inputs),
+        (xla_executable.get_output_shardings(), outputs),
+    )
+    return all(found is None or _all_equal(found, expected) for found, expected in pairs)
+
+
+def _all_equal(found: Sequence[Any], expected: Sequence[tuple[Aval, Any]]) -> bool:
+    avals = [shaped_array(aval) for aval, _ in expected]
+    shardings = _physical([sharding for _, sharding in expected], avals)
+    ranks = [core.physical_aval(aval).ndim for aval in avals]
+    return len(found) == len(expected) and all(
+        op_shardings.are_hlo_shardings_equal(
+            xc.HloSharding.from_proto(have), want._to_xla_hlo_sharding(rank)
+        )
+        for have, want, rank in zip(found, shardings, ranks, strict=True)
+    )
 
 
 @cache

@@ -91,7 +91,8 @@ class Library:
 
     def preload(self, *names: str, threads: int | None = None) -> int:
         """Load every executable that fits this host onto the default devices; return how many."""
-        jobs = [job for name in names or self.functions for job in self._fitting(name)]
+        fitting = [job for name in names or self.functions for job in self._fitting(name)]
+        jobs = {(record.blob, devices): (record, devices) for record, devices in fitting}.values()
         load = self._package.loader.load_bytes
         with ThreadPoolExecutor(threads) as pool:
             futures = [pool.submit(load, record, devices) for record, devices in jobs]

@@ -93,9 +93,14 @@ def default_devices(platform: str, count: int) -> tuple[Any, ...]:
     return tuple(local_devices(platform)[:count])
 
 
-def constant_shardings(calling: Calling, devices: Sequence[Any]) -> list[Any]:
-    """Return the sharding of every constant: each device of a mesh holds it whole."""
-    return _shardings(calling, [()] * len(calling.constants), devices)
+def constant_shardings(calling: Calling, xla_executable: Any, devices: Sequence[Any]) -> list[Any]:
+    """Return the sharding of every constant; over a mesh, the one that XLA chose for it."""
+    whole = _shardings(calling, [()] * len(calling.constants), devices)
+    if not calling.mesh or not whole:
+        return whole
+    chosen = jax_private.parameter_shardings(xla_executable, whole[0].mesh)
+    by_input = dict(zip(sorted(calling.kept), chosen, strict=False))
+    return [by_input.get(index, sharding) for index, sharding in enumerate(whole)]
 
 
 def leaf_shardings(record: Record, devices: Sequence[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 # macOS names its bits as Intel's manuals do; these are the ones that differ from Linux's names.
@@ -20,6 +21,7 @@ def architecture() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
 
 
+@cache
 def features() -> frozenset[str]:
     """Return the CPU's features by their /proc/cpuinfo names; empty where none are published."""
     if sys.platform == "darwin":
