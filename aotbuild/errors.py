@@ -120,6 +120,19 @@ class NoArtifacts(AotbuildError):
         )
 
 
+class MissingJax(AotbuildError, ImportError):
+    """The executables are there, but jax, which calls them, is not installed."""
+
+    def __init__(self, package: str, version: str) -> None:
+        self.package, self.version = package, version
+        super().__init__(
+            f"{package}: jax is not installed\n"
+            f"  expected jax {version}, which built the executables\n"
+            "  found    no jax in this environment (runtime: jaxlib leaves it out)\n"
+            f"Install it: pip install jax=={version}"
+        )
+
+
 class InvalidIndex(AotbuildError):
     """The index is truncated, edited or not an index; nothing of it was used."""
 

@@ -120,7 +120,7 @@ class TestPortable:
         for size in (3, 5, 8):
             x = np.ones((size, 4), "float32")
             np.testing.assert_array_equal(library.f(x)["y"], x * 2)
-        assert library.stats()["portable_compiled"] == 1
+        assert library.stats()["portable_compiled"] == 3
         for wrong in (np.ones((9, 4), "float32"), np.ones((3, 5), "float32"), OTHER.astype("int8")):
             with pytest.raises(SignatureMismatch, match="portable:cpu:1: REFUSED: "):
                 library.f(wrong)

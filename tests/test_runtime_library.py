@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,19 @@ import pytest
 from runtime_support import ISA, build, write
 
 import aotbuild
-from aotbuild.errors import AotbuildError, DamagedBlob, InvalidIndex, NoExecutable, UnknownFunction
+from aotbuild.build.manifest.names import LIBRARY_NAMES
+from aotbuild.errors import (
+    AotbuildError,
+    DamagedBlob,
+    InvalidIndex,
+    MissingJax,
+    NoExecutable,
+    UnknownFunction,
+)
 from aotbuild.runtime.host import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
+from aotbuild.spec.index import write_index
 
 X = np.ones(4, "float32")
 SIZES = (2, 4)
@@ -177,3 +187,18 @@ class TestVerbs:
             assert library.double(X).devices() == {jax.devices()[0]}
         with jax.default_device("cpu"):
             assert library.double(X).devices() == {jax.devices()[0]}
+
+
+def test_public_names_are_reserved_in_manifests() -> None:
+    public = {name for name in vars(Library) if not name.startswith("_")}
+    assert public | {"on"} == LIBRARY_NAMES
+
+
+def test_jax_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n, *a: None if n == "jax" else find(n))
+    folder = tmp_path / "_aot"
+    folder.mkdir()
+    (folder / "index").write_bytes(write_index({"package": "p", "jax": "0.10.2"}, [], []))
+    with pytest.raises(MissingJax, match=r"pip install jax==0\.10\.2"):
+        aotbuild.load(folder)

@@ -260,6 +260,20 @@ class TestRefusing:
         assert "nothing was packaged" in output
 
 
+class TestInPlace:
+    def test_what_was_built_in_place_is_not_packaged_twice(
+        self, links: Path, tmp_path: Path
+    ) -> None:
+        root = copy_project("../../example_project", tmp_path)
+        stale = root / "digits" / "_aot"
+        stale.mkdir()
+        (stale / "index").write_text("stale")
+        pip(sys.executable, "wheel", "--no-deps", "-w", tmp_path, root, links=links)
+        (found,) = tmp_path.glob("*.whl")
+        with ZipFile(found) as archive:
+            assert archive.read("digits/_aot/index").startswith(b"aotbuild-index ")
+
+
 class TestSdist:
     def test_does_nothing(self, project: Path, links: Path, tmp_path: Path) -> None:
         python = make_venv(tmp_path / "env")

@@ -55,6 +55,8 @@ def _header(plan: Plan) -> dict[str, str]:
     return {
         "aotbuild": plan.environment.aotbuild,
         "fallback": plan.manifest.fallback,
+        "jax": plan.environment.toolchain.jax,
+        "jaxlib": plan.environment.toolchain.jaxlib,
         "package": plan.manifest.package,
     }
 

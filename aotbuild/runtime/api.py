@@ -26,7 +26,7 @@ def load(package: str | os.PathLike[str], *, arrays: str = "jax") -> Library:
     """Return the precompiled functions of a package.
 
     `package` is the name of an installed package, the path of an `_aot` folder, or a wheel.
-    Raises PackageNotFound, NoArtifacts, InvalidIndex or UnsupportedFormat.
+    Raises PackageNotFound, NoArtifacts, InvalidIndex, UnsupportedFormat or MissingJax.
     """
     if arrays not in _ARRAYS:
         msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"

@@ -50,7 +50,9 @@ class Portable:
     def __init__(self, source: Source, stats: Stats) -> None:
         self._source = source
         self._stats = stats
-        self._compiled: Once[Callable[..., Any]] = Once()
+        self._exported: Once[Any] = Once()
+        self._jitted: Once[Callable[..., Any]] = Once()
+        self._counted: Once[bool] = Once()
 
     def run(
         self, call: Call, records: Iterable[Record], host: Host, error: NoExecutable
@@ -61,42 +63,60 @@ class Portable:
             reason = _refuse(call, record, host)
             if reason is None:
                 try:
-                    return record, list(self._exported(call, record, host)(*call.leaves))
+                    return record, self._run(call, record, host)
                 except ValueError as err:
                     if not _symbolic(record):
                         raise
                     reason = str(err).splitlines()[0]
             reasons.append(f"{record}: REFUSED: {reason}")
-        trace = [*error.trace, *(reasons or ["no portable record was built"])]
+        known = [line for line in error.trace if "portable: compiled at first use" not in line]
+        trace = [*known, *(reasons or ["no portable record was built"])]
         raise type(error)(error.function, error.summary, trace, error.remedy) from error
 
-    def _exported(self, call: Call, record: Record, host: Host) -> Callable[..., Any]:
+    def _run(self, call: Call, record: Record, host: Host) -> list[Any]:
+        devices, options = self._placement(call, record, host)
+        key = (record.blob.sha256, devices)
+        jitted = self._jitted.get(key, lambda: self._jit(record, options))
+        outputs = list(jitted(*call.leaves))
+        # A symbolic one is compiled again for every signature that it serves.
+        self._counted.get((*key, call.signature.key()), lambda: self._count(call, record))
+        return outputs
+
+    def _placement(
+        self, call: Call, record: Record, host: Host
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if not record.calling.mesh:
-            return self._compiled.get(record.blob.sha256, lambda: self._load(record))
+            return (), {}
         from aotbuild.runtime.placement import leaf_shardings, place
 
         devices = place(call, record, host.platform).devices
-        key = (record.blob.sha256, devices)
-        shardings = leaf_shardings(record, devices)
-        return self._compiled.get(key, lambda: self._load(record, in_shardings=shardings))
+        return devices, {"in_shardings": leaf_shardings(record, devices)}
 
-    def _load(self, record: Record, **options: Any) -> Callable[..., Any]:
+    def _jit(self, record: Record, options: dict[str, Any]) -> Callable[..., Any]:
         import jax
+
+        exported = self._exported.get(record.blob.sha256, lambda: self._deserialize(record))
+        donated = tuple(record.calling.donated)
+        jitted: Callable[..., Any] = jax.jit(
+            exported.call, donate_argnums=donated or None, **options
+        )
+        return jitted
+
+    def _deserialize(self, record: Record) -> Any:
         from jax import export
 
         data = read_blob(self._source, record.blob)
         try:
-            exported = export.deserialize(bytearray(data))
+            return export.deserialize(bytearray(data))
         except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
             msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}"
             raise AotbuildError(msg) from err
+
+    def _count(self, call: Call, record: Record) -> bool:
         self._stats.count("portable_compiled")
-        _LOG.warning("%s: no executable fits; compiling the portable one", record)
-        donated = tuple(record.calling.donated)
-        compiled: Callable[..., Any] = jax.jit(
-            exported.call, donate_argnums=donated or None, **options
-        )
-        return compiled
+        leaves = ", ".join(map(str, call.signature.leaves))
+        _LOG.warning("%s: no executable fits; compiled the portable one for %s", record, leaves)
+        return True
 
 
 def _symbolic(record: Record) -> list[str] | None:

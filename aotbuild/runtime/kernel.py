@@ -27,7 +27,8 @@ from aotbuild.spec.record import Record
 _LOG = logging.getLogger("aotbuild")
 _MISMATCHES_KEPT = 1024
 _REFUSED_REMEDY = (
-    "Install the wheel that was built for this host, or set AOTBUILD_FALLBACK=portable or =jit."
+    "Change what a reason names, install a wheel that was built for this host, or set "
+    "AOTBUILD_FALLBACK=portable or =jit."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,7 +10,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, UnknownFunction
+from aotbuild.errors import (
+    AotbuildError,
+    InvalidArgument,
+    MissingJax,
+    NoExecutable,
+    UnknownFunction,
+)
 from aotbuild.runtime.host import Host, probe
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.select import Verdict, select
@@ -65,7 +72,9 @@ class Library:
 
     def open(self) -> None:
         """Open the index now rather than at the first use; raises what is wrong with it."""
-        _ = self._index
+        header = self._index.header
+        if importlib.util.find_spec("jax") is None:
+            raise MissingJax(self._name, str(header.get("jax", "")))
 
     def __repr__(self) -> str:
         return f"<aotbuild.Library {self._name} at {self._source.place}>"

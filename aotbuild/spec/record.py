@@ -67,7 +67,8 @@ class Calling:
 
     `constants` come before the leaves of the signature. `kept` indexes constants then leaves;
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
-    every input and output has a PartitionSpec over it.
+    every leaf and output has a PartitionSpec over it (`in_specs`, `out_specs`); constants are whole
+    on every device.
     """
 
     name: str
@@ -83,7 +84,10 @@ class Calling:
 
 @dataclass(frozen=True)
 class Record:
-    """One executable: whose it is, what it needs, how it is called, where its bytes are."""
+    """One executable: whose it is, what it needs, how it is called, where its bytes are.
+
+    `provenance["label"]` is the signature as the manifest writes it, with its dims, for people.
+    """
 
     function: str
     signature: Signature
@@ -100,8 +104,5 @@ class Record:
 
     def __str__(self) -> str:
         statics = self.signature.describe_statics()
-        return (
-            f"{self.function}[{statics}] {self.target}"
-            if statics
-            else (f"{self.function} {self.target}")
-        )
+        plain = f"{self.function}[{statics}]" if statics else self.function
+        return f"{self.provenance.get('label', plain)} {self.target}"

@@ -47,6 +47,7 @@ class AotBuildHook(BuildHookInterface[Any]):
             build_data["dependencies"] += deferred_requirements(self._manifest)
             return
         package = self._build_or_abort()
+        self._leave_out_source_artifacts()
         key = "force_include_editable" if version == "editable" else "force_include"
         build_data.setdefault(key, {})[str(package.folder)] = self._sources.artifacts
         build_data["pure_python"] = False
@@ -56,6 +57,15 @@ class AotBuildHook(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the temporary folder."""
         shutil.rmtree(self._workplace, ignore_errors=True)
+
+    def _leave_out_source_artifacts(self) -> None:
+        """Exclude an `_aot` that `aotbuild build --in-place` wrote; the wheel gets the new one."""
+        config = self.build_config
+        place = self._sources.import_root / self._sources.artifacts
+        relative = place.relative_to(Path(self.root).resolve()).as_posix()
+        owner = config.target_config if "exclude" in config.target_config else config.build_config
+        owner.setdefault("exclude", []).append(f"/{relative}")
+        config.__dict__.pop("exclude_spec", None)  # hatchling may have read it already
 
     def _build_or_abort(self) -> Package:
         try:

@@ -17,7 +17,11 @@ from aotbuild.build.manifest.problems import did_you_mean, one_of, quote
 from aotbuild.spec.isa import LEVELS
 
 ISA_NAMES = ("host", *LEVELS)
-LIBRARY_NAMES = frozenset({"preload", "explain", "stats", "on", "close"})
+# The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
+# compares), and `on`, which is kept for choosing devices.
+LIBRARY_NAMES = frozenset(
+    {"close", "explain", "functions", "kernel", "on", "open", "preload", "stats"}
+)
 CUSTOM = "aotbuild"  # error type: the message is ours
 
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)

@@ -1,0 +1,113 @@
+"""The documents: links lead somewhere, examples parse, and nothing public is left out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aotbuild
+from aotbuild import errors
+from aotbuild.build.manifest import parse_manifest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+VARIABLE = re.compile(r"\bAOTBUILD_[A-Z]+\b")
+INDEX = DOCS / "index.md"
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", text_of(page))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as code hosts make them."""
+    titles = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(prose(page)))
+    return {title.strip().replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    for link in LINK.findall(prose(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            yield f"{link}: no such file"
+        elif anchor and anchor not in anchors(target):
+            yield f"{link}: no such heading"
+
+
+def yaml_manifests() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for indent, language, body in FENCE.findall(text_of(page)):
+            if language == "yaml" and re.search(r"^ *version: 1$", body, re.MULTILINE):
+                yield name_of(page), re.sub(f"^{indent}", "", body, flags=re.MULTILINE)
+
+
+def variables_of_sources() -> set[str]:
+    files = [*(ROOT / "aotbuild").rglob("*.py"), *(ROOT / "hatch_plugin").rglob("*.py")]
+    return {name for file in files for name in VARIABLE.findall(text_of(file))}
+
+
+ERRORS = sorted(
+    name
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, errors.AotbuildError)
+)
+MANIFESTS = list(yaml_manifests())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    assert list(broken_links(page)) == []
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One two\n[a](gone.md) [b](#one-two) [c](#three) [d](https://e.org)\n")
+    assert list(broken_links(page)) == ["gone.md: no such file", "#three: no such heading"]
+
+
+def test_the_index_leads_to_every_page() -> None:
+    linked = {(DOCS / link).resolve() for link in LINK.findall(text_of(INDEX))}
+    assert sorted(set(PAGES[1:]) - linked - {INDEX}) == []
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_error_has_a_section(name: str) -> None:
+    assert f"\n## {name}\n" in text_of(DOCS / "reference" / "errors.md")
+
+
+def test_every_variable_is_documented() -> None:
+    documented = text_of(DOCS / "reference" / "runtime.md")
+    assert sorted(n for n in variables_of_sources() if f"`{n}`" not in documented) == []
+
+
+@pytest.mark.parametrize("name", aotbuild.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    assert f"aotbuild.{name}" in text_of(DOCS / "reference" / "runtime.md") or name[0] == "_"
+
+
+def test_there_are_manifests_in_the_docs() -> None:
+    assert len(MANIFESTS) > 5
+
+
+@pytest.mark.parametrize(("page", "text"), MANIFESTS, ids=[page for page, _ in MANIFESTS])
+def test_manifests_in_the_docs_parse(page: str, text: str) -> None:
+    assert parse_manifest(text, page).functions
