@@ -38,24 +38,24 @@ def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
 
 def kept_inputs(compiled: jax.stages.Compiled) -> tuple[int, ...]:
     """Return the indices of inputs that the executable takes. Private: `_kept_var_idx`."""
-    executable: Any = compiled._executable  # type: ignore[attr-defined]
+    executable: Any = compiled._executable
     return tuple(sorted(executable._kept_var_idx))
 
 
 def const_args(compiled: jax.stages.Compiled) -> list[Any]:
     """Return the hoisted constants, in input order. Private: `Compiled._params.const_args`."""
-    return list(compiled._params.const_args)  # type: ignore[attr-defined]
+    return list(compiled._params.const_args)
 
 
 def has_host_callbacks(compiled: jax.stages.Compiled) -> bool:
     """Return whether Python is called back. Private: `UnloadedMeshExecutable.host_callbacks`."""
-    executable: Any = compiled._executable  # type: ignore[attr-defined]
+    executable: Any = compiled._executable
     return bool(executable._unloaded_executable.host_callbacks)
 
 
 def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:
     """Return the shardings of the flat outputs. Private: `_out_shardings`."""
-    executable: Any = compiled._executable  # type: ignore[attr-defined]
+    executable: Any = compiled._executable
     return list(executable._out_shardings)
 
 
@@ -81,3 +81,11 @@ def source_line(equation: Any) -> str:
 def is_mutable_ref(value: Any) -> bool:
     """Return whether a value is a mutable array (`jax.new_ref`). Private: `core.Ref`."""
     return isinstance(value, core.Ref)
+
+
+def is_internal_effect(effect: Any) -> bool:
+    """Return whether an effect ends inside the function, as that of a mutable array made there.
+
+    Private: `core.InternalMutableArrayEffect`. XLA sees values only; jit takes it too.
+    """
+    return isinstance(effect, core.InternalMutableArrayEffect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +18,17 @@ from aotbuild.build.manifest import (
     NoneSpec,
     TupleSpec,
 )
-from aotbuild.build.worker.resolve import resolve, user_traceback
+from aotbuild.build.worker.resolve import resolve
+from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.aval import Aval
 
 Dims = Callable[[str], Any]
+
+_LIKE_REMEDY = (
+    "Expected arrays, jax.ShapeDtypeStructs, a tree of them, or a function of the dims that "
+    "returns one (equinox: eqx.filter(module, eqx.is_array))."
+)
 
 
 def make_avals(spec: ArgSpec, role: str, symbolic: Dims | None = None) -> Any:
@@ -66,13 +73,28 @@ def _like(spec: LikeSpec, role: str, symbolic: Dims | None) -> Any:
     found = resolve(spec.ref, role)
     found = getattr(found, "__aotbuild_source__", found)
     values = {k: symbolic(v) if symbolic and isinstance(v, str) else v for k, v in spec.values}
-    try:
-        if callable(found) and not _is_tree_of_arrays(found):
-            return jax.eval_shape(lambda: found(**values))
-        return jax.eval_shape(lambda tree: tree, found)
-    except Exception as err:  # user code may raise anything
-        msg = f"{role}: like: {spec.ref} gave no tree of arrays\n{user_traceback(err)}"
-        raise TraceRefused(msg) from err
+    where = f"{role}: like: {spec.ref}"
+    if callable(found) and not _is_tree_of_arrays(found):
+        try:
+            return jax.eval_shape(functools.partial(found, **values))
+        except (Exception, SystemExit) as err:  # user code may raise anything
+            msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_LIKE_REMEDY}"
+            raise TraceRefused(msg) from err
+    for path, leaf in jax.tree_util.tree_flatten_with_path(found)[0]:
+        kind = _no_array(leaf)
+        if kind:
+            msg = f"{where}{jax.tree_util.keystr(path)} is a {kind}\n{_LIKE_REMEDY}"
+            raise TraceRefused(msg)
+    return jax.eval_shape(lambda tree: tree, found)
+
+
+def _no_array(leaf: Any) -> str | None:
+    """Return what a leaf is if it can be no input of an executable."""
+    if jax_private.is_mutable_ref(leaf):
+        return "mutable array"
+    if isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype"):
+        return None
+    return f"{type(leaf).__module__}.{type(leaf).__qualname__}"
 
 
 def _is_tree_of_arrays(value: Any) -> bool:

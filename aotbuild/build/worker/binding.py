@@ -9,11 +9,14 @@ from inspect import Parameter
 from typing import Any
 
 from aotbuild.build.jobs import Job
+from aotbuild.build.worker.resolve import did_you_mean
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.function import Function, Static
 from aotbuild.spec.values import NotEncodable, encode
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_LONGEST = 200
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,12 @@ def bind(job: Job, function: Any) -> Binding:
     positional = [p.name for p in parameters if p.kind in _POSITIONAL]
     statics = [(_static_name(job, name, positional, signature), v) for name, v in job.statics]
     static_names = {name for name, _ in statics}
+    if len(static_names) < len(statics):
+        names = [name for name, _ in statics]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
+        msg = f"{where}: one parameter is given by name and by position ({', '.join(twice)})"
+        raise TraceRefused(msg)
     slots = [name for name in positional if name not in static_names]
     _check_arguments(job, signature, slots, static_names)
     dynamic = tuple(name for name, _ in job.args)
@@ -61,17 +70,24 @@ def call_arguments(
     """Return (args, kwargs) for the user's function, static values in their places."""
     parameters = binding.signature.parameters
     named = {**args, **kwargs, **statics}
-    extra = {name: value for name, value in named.items() if name not in parameters}
+    extra = {name: named[name] for name in named if name not in _named(binding.signature)}
     ordered: OrderedDict[str, Any] = OrderedDict()
     for name, parameter in parameters.items():
         if parameter.kind == Parameter.VAR_POSITIONAL:
-            ordered[name] = tuple(extra.pop(key) for key in args if key in extra)
+            rest = tuple(extra.pop(key) for key in args if key in extra)
+            # An empty one would end up among the keywords when a parameter before it is left out.
+            ordered.update({name: rest} if rest else {})
         elif parameter.kind == Parameter.VAR_KEYWORD:
             ordered[name] = extra
         elif name in named:
             ordered[name] = named[name]
     bound = inspect.BoundArguments(binding.signature, ordered)
     return bound.args, bound.kwargs
+
+
+def _named(signature: inspect.Signature) -> dict[str, Parameter]:
+    """Return the parameters that an argument can be given to by name or place of its own."""
+    return {n: p for n, p in signature.parameters.items() if p.kind not in _VARIADIC}
 
 
 def _signature(job: Job, function: Any) -> inspect.Signature:
@@ -89,13 +105,14 @@ def _static_name(
         if given >= len(positional):
             msg = (
                 f"functions.{job.name}.static: position {given} is outside the "
-                f"{len(positional)} positional parameters of {job.call}{signature}"
+                f"{len(positional)} positional parameters of {job.call}{_shown(signature)}"
             )
             raise TraceRefused(msg)
         return positional[given]
-    takes_any = any(p.kind == Parameter.VAR_KEYWORD for p in signature.parameters.values())
-    if given not in signature.parameters and not takes_any:
-        msg = f"functions.{job.name}.static: {job.call}{signature} has no parameter {given!r}"
+    if given not in _named(signature) and not _takes(signature, Parameter.VAR_KEYWORD):
+        hint = did_you_mean(given, _named(signature))
+        where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
+        msg = f"{where} has no parameter {given!r}{hint}"
         raise TraceRefused(msg)
     return given
 
@@ -114,28 +131,58 @@ def _check_arguments(
     job: Job, signature: inspect.Signature, slots: list[str], statics: set[str]
 ) -> None:
     """Refuse a wrong number, order or name of arguments, naming the function's own signature."""
-    kinds = {p.kind for p in signature.parameters.values()}
-    names = [name for name, _ in job.args]
-    given = {*names, *(name for name, _ in job.kwargs), *statics}
-    where = f"functions.{job.name}.args: {job.call}{signature}"
-    if len(names) > len(slots) and Parameter.VAR_POSITIONAL not in kinds:
-        msg = f"{where} takes {len(slots)} array arguments by position, the manifest gives "
-        raise TraceRefused(f"{msg}{len(names)}: {', '.join(names)}")
-    for name, slot in zip(names, slots, strict=False):
+    given = [*(name for name, _ in (*job.args, *job.kwargs)), *statics]
+    checks = (
+        _keywords_problem(signature, [name for name, _ in job.args], [n for n, _ in job.kwargs]),
+        _places_problem(signature, [name for name, _ in job.args], slots),
+        _missing_problem(signature, given),
+    )
+    for option, problem in (found for found in checks if found):
+        msg = f"functions.{job.name}.{option}: {job.call}{_shown(signature)} {problem}"
+        raise TraceRefused(msg)
+
+
+def _keywords_problem(
+    signature: inspect.Signature, args: list[str], kwargs: list[str]
+) -> tuple[str, str] | None:
+    parameters = _named(signature)
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    for name in args:
+        if kinds.get(name) == Parameter.KEYWORD_ONLY:
+            return "args", f"takes {name!r} by name only; give it under kwargs"
+    for name in kwargs:
+        if kinds.get(name) == Parameter.POSITIONAL_ONLY:
+            return "kwargs", f"takes {name!r} by position only; give it under args"
+        if name not in parameters and not _takes(signature, Parameter.VAR_KEYWORD):
+            return "kwargs", f"has no parameter {name!r}{did_you_mean(name, parameters)}"
+    return None
+
+
+def _places_problem(
+    signature: inspect.Signature, args: list[str], slots: list[str]
+) -> tuple[str, str] | None:
+    for name, slot in zip(args, slots, strict=False):
         if name != slot:
-            msg = f"{where}: expected {slot!r} at this place, found {name!r}; args are positional"
-            raise TraceRefused(msg)
-    missing = [
-        p.name
-        for p in signature.parameters.values()
-        if p.default is Parameter.empty
-        and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        and p.name not in given
-    ]
-    if missing:
-        msg = f"{where} needs {', '.join(map(repr, missing))}, which the manifest does not give"
-        raise TraceRefused(msg)
-    unknown = [name for name, _ in job.kwargs if name not in signature.parameters]
-    if unknown and Parameter.VAR_KEYWORD not in kinds:
-        msg = f"functions.{job.name}.kwargs: {job.call}{signature} has no {unknown[0]!r}"
-        raise TraceRefused(msg)
+            return "args", f"expected {slot!r} at this place, found {name!r}; args are positional"
+    if len(args) > len(slots) and not _takes(signature, Parameter.VAR_POSITIONAL):
+        counts = f"takes {len(slots)} array arguments by position, the manifest gives {len(args)}"
+        return "args", f"{counts}: {', '.join(args)}"
+    return None
+
+
+def _missing_problem(signature: inspect.Signature, given: list[str]) -> tuple[str, str] | None:
+    required = (n for n, p in _named(signature).items() if p.default is Parameter.empty)
+    missing = [repr(name) for name in required if name not in given]
+    if not missing:
+        return None
+    return "args", f"needs {', '.join(missing)}, which the manifest does not give"
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """Return a signature for people; the default of a parameter may be a whole array."""
+    text = str(signature)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"
+
+
+def _takes(signature: inspect.Signature, kind: Any) -> bool:
+    return any(parameter.kind == kind for parameter in signature.parameters.values())

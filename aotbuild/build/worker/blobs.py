@@ -28,6 +28,10 @@ class BlobFolder:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, final)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(final)
         return blob
+
+    def read(self, blob: Blob) -> bytes:
+        """Return the bytes of a blob that was added."""
+        return (self.root / blob.path).read_bytes()

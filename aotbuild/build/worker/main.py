@@ -8,26 +8,29 @@ Lines out:      {"ready": true}
                 {"target": …, "stage": …, "error": text}
                 {"done": true}                  the job is finished
 
-Whatever the user's code prints goes to stderr, which the parent keeps as the log.
+The user's code reads an empty stdin, and whatever it prints goes to stderr, which the parent keeps
+as the log.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 
 def main() -> None:
     """Serve jobs until stdin ends."""
-    out = _take_stdout()
-    init = json.loads(sys.stdin.readline())
+    lines, out = _take_stdin(), _take_stdout()
+    # A compiler that dies of a signal leaves the Python stack in the log.
+    faulthandler.enable()
+    init = json.loads(lines.readline())
     _send(out, {"ready": True})
     session: Any = None
-    for line in sys.stdin:
+    for line in lines:
         if session is None:
             session = _start(init)
         for message in session.run(json.loads(line)["job"]):
@@ -35,31 +38,32 @@ def main() -> None:
         _send(out, {"done": True})
 
 
+def _take_stdin() -> IO[str]:
+    """Keep the real stdin for the protocol; who else reads finds an empty one."""
+    protocol = os.fdopen(os.dup(0), encoding="utf-8")
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+    return protocol
+
+
 def _take_stdout() -> IO[str]:
     """Keep the real stdout for the protocol, and send everybody else's output to stderr."""
     protocol = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    # What was printed before a crash is in the log.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return protocol
 
 
 def _start(init: dict[str, Any]) -> Any:
-    import jax
-
-    for name, value in init["config"]:
-        jax.config.update(name, value)
-    # Locations would carry the paths of this machine into the bytes.
-    jax.config.update("jax_traceback_in_locations_limit", 0)
+    # Here, not above: importing jax takes a second that a worker without jobs does not need.
     from aotbuild.build.worker.session import Session
 
-    return Session(Path(init["blobs"]), init["provenance"], init["secret_paths"])
+    config = [(name, value) for name, value in init["config"]]
+    blobs = Path(init["blobs"]).absolute()
+    return Session(blobs, init["provenance"], init["secret_paths"], config)
 
 
 def _send(out: IO[str], message: dict[str, Any]) -> None:
     out.write(json.dumps(message) + "\n")
     out.flush()
-
-
-def messages(stream: IO[str]) -> Iterator[dict[str, Any]]:
-    """Read a worker's lines, on the parent's side."""
-    for line in stream:
-        yield json.loads(line)

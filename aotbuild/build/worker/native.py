@@ -15,6 +15,7 @@ from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.shardings import Spec, in_specs, named_sharding, out_specs, specs_of
 from aotbuild.build.worker.trace import Traced, in_mesh
+from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
@@ -43,10 +44,7 @@ def compile_native(
     traced: Traced, target: Target, blobs: BlobFolder, calls: CustomCalls, provenance: Any
 ) -> Record:
     """Return the record of a native executable, its bytes and constants written to `blobs`."""
-    compiler_options = dict(traced.job.compiler_options) or None
-    with in_mesh(traced.mesh):
-        lowered = jit_flat(traced).trace(*traced.leaves).lower()
-        compiled = lowered.compile(compiler_options=compiler_options)
+    compiled = _compile(traced)
     if jax_private.has_host_callbacks(compiled):
         msg = f"{traced.job.call} calls back into Python; no executable on disk can carry that"
         raise TraceRefused(msg)
@@ -56,14 +54,29 @@ def compile_native(
         signature=traced.signature,
         target=target,
         blob=blobs.add("pjrt", data),
-        requires=_requirements(traced, target, calls.of(compiled.as_text() or "")),
+        requires=_requirements(target, calls.of(compiled.as_text() or "")),
         calling=_calling(traced, compiled, blobs),
         analysis=_analysis(compiled),
         provenance=provenance,
     )
 
 
-def _requirements(traced: Traced, target: Target, custom_calls: Any) -> Requirements:
+def _compile(traced: Traced) -> Any:
+    options, jitted = dict(traced.job.compiler_options), jit_flat(traced)
+    try:
+        with in_mesh(traced.mesh):
+            lowered = jitted.trace(*traced.leaves).lower()
+            return lowered.compile(compiler_options=options or None)
+    except Exception as err:  # lowering rules, XLA and its options raise many types
+        hint = ""
+        if options:
+            listing = ", ".join(f"{name}: {value!r}" for name, value in options.items())
+            hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
+        msg = f"{traced.job.call} cannot be compiled for the CPU\n{user_traceback(err)}{hint}"
+        raise TraceRefused(msg) from err
+
+
+def _requirements(target: Target, custom_calls: Any) -> Requirements:
     from jaxlib import version
 
     return Requirements(

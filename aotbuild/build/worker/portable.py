@@ -1,4 +1,4 @@
-"""Export a trace as portable StableHLO: one artifact for several platforms, compiled where it runs."""
+"""Export a trace as portable StableHLO: one artifact for several platforms."""
 
 from __future__ import annotations
 
@@ -7,39 +7,25 @@ from typing import Any
 import jax
 from jax import export
 
-from aotbuild.build.worker.avals import to_aval
+from aotbuild.build.jobs import Job
+from aotbuild.build.worker.avals import Dims, to_aval
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.native import jit_flat
 from aotbuild.build.worker.shardings import in_specs, out_specs
 from aotbuild.build.worker.trace import Traced, in_mesh
+from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
 
 
-def export_portable(
-    traced: Traced, target: Target, blobs: BlobFolder, provenance: Any
-) -> Record:
+def export_portable(traced: Traced, target: Target, blobs: BlobFolder, provenance: Any) -> Record:
     """Return the record of an exported function, its bytes written to `blobs`.
 
     Where dims are symbolic, the avals with their names are kept as `provenance["symbolic_leaves"]`.
     """
-    options = traced.job.export
-    try:
-        with in_mesh(traced.mesh):
-            exported = export.export(
-                jit_flat(traced),
-                platforms=target.platforms,
-                disabled_checks=[_check(name) for name in options.disabled_checks],
-            )(*traced.leaves)
-        data = bytes(exported.serialize(vjp_order=options.vjp_order))
-    except Exception as err:  # jax.export raises many types for what it cannot carry
-        msg = (
-            f"{traced.job.call} cannot be exported for {', '.join(target.platforms)}: "
-            f"{type(err).__name__}: {err}\n"
-            "Leave out the platform, or allow the custom call under export: disabled_checks."
-        )
-        raise TraceRefused(msg) from err
+    exported = _export(traced, target)
+    data = _serialize(traced, exported)
     return Record(
         function=traced.job.name,
         signature=traced.signature,
@@ -49,6 +35,54 @@ def export_portable(
         calling=_calling(traced),
         provenance={**provenance, **_export_facts(exported, traced)},
     )
+
+
+def symbolic_dims(job: Job) -> Dims:
+    """Return what makes symbolic sizes of a job's expressions, all in one scope."""
+    where, constraints = f"functions.{job.name}.export", job.export.constraints
+    try:
+        scope = export.SymbolicScope(constraints)
+    except ValueError as err:
+        msg = f"{where}.constraints: jax refuses {', '.join(map(repr, constraints))}: {err}"
+        raise TraceRefused(msg) from err
+
+    def dim(text: str) -> Any:
+        try:
+            return export.symbolic_shape(text, scope=scope)[0]
+        except ValueError as err:
+            msg = f"{where}.dims: jax refuses {text!r}: {err}"
+            raise TraceRefused(msg) from err
+
+    return dim
+
+
+def _export(traced: Traced, target: Target) -> export.Exported:
+    checks = [_check(name) for name in traced.job.export.disabled_checks]
+    jitted = jit_flat(traced)
+    try:
+        with in_mesh(traced.mesh):
+            exporter = export.export(jitted, platforms=target.platforms, disabled_checks=checks)
+            return exporter(*traced.leaves)
+    except Exception as err:  # jax.export raises many types for what it cannot carry
+        msg = (
+            f"{traced.job.call} cannot be exported for {', '.join(target.platforms)}\n"
+            f"{user_traceback(err)}\n"
+            "Leave out the platform, or allow the custom call under export: disabled_checks."
+        )
+        raise TraceRefused(msg) from err
+
+
+def _serialize(traced: Traced, exported: export.Exported) -> bytes:
+    """Return the artifact; the derivatives that `vjp_order` asks for are traced here."""
+    order = traced.job.export.vjp_order
+    try:
+        return bytes(exported.serialize(vjp_order=order))
+    except Exception as err:  # differentiating raises many types
+        msg = (
+            f"{traced.job.call} was exported, but not its derivatives of order {order}\n"
+            f"{user_traceback(err)}\nSet export: {{vjp_order: 0}} if nobody differentiates it."
+        )
+        raise TraceRefused(msg) from err
 
 
 def _requirements(target: Target) -> Requirements:

@@ -26,19 +26,23 @@ _EFFECT_REMEDY = "Write it as a pure function: values in, values out."
 def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
     """Raise TraceRefused with every callback, mutable closure and effect in a jaxpr."""
     problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr.jaxpr)]
-    if closed_jaxpr.effects and not problems:
-        effects = ", ".join(sorted(type(effect).__name__ for effect in closed_jaxpr.effects))
-        problems.append(f"has side effects ({effects})\n  {_EFFECT_REMEDY}")
+    effects = [e for e in closed_jaxpr.effects if not jax_private.is_internal_effect(e)]
+    if effects and not problems:
+        names = ", ".join(sorted(type(effect).__name__ for effect in effects))
+        problems.append(f"has side effects ({names})\n  {_EFFECT_REMEDY}")
     if problems:
         msg = "\n".join(f"{job.call} {problem}" for problem in dict.fromkeys(problems))
         raise TraceRefused(msg)
 
 
 def _refs(closed_jaxpr: Any) -> Iterator[str]:
-    for constant in closed_jaxpr.consts:
+    jaxpr = closed_jaxpr.jaxpr
+    for variable, constant in zip(jaxpr.constvars, closed_jaxpr.consts, strict=True):
         if jax_private.is_mutable_ref(constant):
-            yield f"closes over a mutable array, {constant!r}\n  {_REF_REMEDY}"
-    for variable in closed_jaxpr.jaxpr.invars:
+            uses = (equation for equation in jaxpr.eqns if variable in equation.invars)
+            where = next(map(_at, uses), "")
+            yield f"closes over a mutable array, {variable.aval}{where}\n  {_REF_REMEDY}"
+    for variable in jaxpr.invars:
         if str(variable.aval).startswith("Ref{"):
             yield f"takes a mutable array, {variable.aval}\n  {_REF_REMEDY}"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
+import pkgutil
 import sys
-import traceback
+from collections.abc import Iterable
 from typing import Any
 
+from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 
 
@@ -19,13 +20,10 @@ def resolve(reference: str, role: str) -> Any:
     """
     module_name, _, qualname = reference.partition(":")
     found: Any = _import(module_name, reference, role)
+    place = module_name
     for part in qualname.split("."):
-        if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            msg = f"{role}: {reference}: {module_name} has no {qualname!r}{hint}"
-            raise TraceRefused(msg)
-        found = getattr(found, part)
+        found = _attribute(found, part, place, f"{role}: {reference}")
+        place = f"{place}.{part}"
     return found
 
 
@@ -39,18 +37,34 @@ def resolve_function(reference: str, role: str) -> Any:
     return found
 
 
+def _attribute(owner: Any, name: str, place: str, where: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError as err:
+        msg = f"{where}: {place} has no {name!r}{did_you_mean(name, dir(owner))}"
+        raise TraceRefused(msg) from err
+    except (Exception, SystemExit) as err:  # a property or a module's __getattr__ is user code
+        msg = f"{where}: reading {name!r} of {place} failed\n{user_traceback(err)}"
+        raise TraceRefused(msg) from err
+
+
 def _import(module_name: str, reference: str, role: str) -> Any:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as err:
         missing = err.name or ""
         if module_name == missing or module_name.startswith(f"{missing}."):
-            msg = f"{role}: {reference}: no module named {missing!r} in the project or what it uses"
+            parent, _, name = missing.rpartition(".")
+            hint = did_you_mean(name, _submodules(parent))
+            msg = (
+                f"{role}: {reference}: no module named {missing!r} in the project or what it "
+                f"uses{hint}"
+            )
             raise TraceRefused(msg) from err
         msg = (
             f"{role}: {reference}: importing {module_name} needs {missing!r}, which is not "
             "installed in the build environment; add it to the project's dependencies or to "
-            "build-system.requires"
+            f"build-system.requires\n{user_traceback(err)}"
         )
         raise TraceRefused(msg) from err
     except (Exception, SystemExit) as err:  # user code at import may raise anything
@@ -58,18 +72,16 @@ def _import(module_name: str, reference: str, role: str) -> Any:
         raise TraceRefused(msg) from err
 
 
-def user_traceback(error: BaseException) -> str:
-    """Return where the user's own code raised, without the frames of jax and of this worker."""
-    frames = traceback.extract_tb(error.__traceback__)
-    hidden = (*_package_folders(), "<frozen importlib")
-    kept = [frame for frame in frames if not frame.filename.startswith(hidden)]
-    where = "".join(f"  at {f.filename}:{f.lineno} in {f.name}\n" for f in kept[-5:])
-    return f"{where}{type(error).__name__}: {str(error).strip()}"
+def _submodules(package: str) -> Iterable[str]:
+    path = getattr(sys.modules.get(package), "__path__", None)
+    # Without a package there are hundreds of modules, most of them not the user's.
+    return [module.name for module in pkgutil.iter_modules(path)] if path else []
 
 
-def _package_folders() -> tuple[str, ...]:
-    modules = (sys.modules.get(name) for name in ("jax", "jaxlib", "aotbuild", "importlib"))
-    return tuple(f"{os.path.dirname(m.__file__)}{os.sep}" for m in modules if m and m.__file__)
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint for an error message, or "" where no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _kind(value: Any) -> str:

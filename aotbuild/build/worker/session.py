@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jax import export
+import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.native import compile_native
-from aotbuild.build.worker.portable import export_portable
-from aotbuild.build.worker.resolve import user_traceback
+from aotbuild.build.worker.portable import export_portable, symbolic_dims
+from aotbuild.build.worker.settings import apply_config, check_flags, unchanged_config
 from aotbuild.build.worker.trace import Traced, trace
+from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import AotbuildError, TraceRefused
+from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_to_json
 from aotbuild.spec.target import Target
+
+# Where no path goes on: a control character or a quote.
+_PATH_END = re.compile(rb"[\0-\x1f\"']")
 
 
 class Session:
     """One worker's life: where blobs go, and what was registered before the user's code ran."""
 
-    def __init__(self, blobs: Path, provenance: dict[str, Any], secret_paths: list[str]) -> None:
+    def __init__(
+        self,
+        blobs: Path,
+        provenance: dict[str, Any],
+        secret_paths: Iterable[str],
+        config: Iterable[tuple[str, Any]],
+    ) -> None:
         self._blobs = BlobFolder(blobs)
         self._provenance = provenance
-        self._secret_paths = [path.encode() for path in secret_paths]
+        self._secret_paths = _secret_paths(secret_paths)
         self._calls = CustomCalls()
+        # Before the user's code can change the variable: XLA has read it by then.
+        self._flags = os.environ.get("XLA_FLAGS", "")
+        self._refused: Exception | None = None
+        try:
+            _start_jax(config)
+        except Exception as err:  # noqa: BLE001 (reported with every job, under the unit's name)
+            self._refused = err
 
     def run(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the messages of one job; a unit that fails does not stop the others."""
         job = Job.from_json(data)
         try:
-            traced = _trace(job)
-        except Exception as err:  # everything is reported, under the unit's name
+            if self._refused:
+                raise self._refused
+            check_flags(job.targets, self._flags)
+            with unchanged_config(f"functions.{job.name}: {job.call}"):
+                traced = trace(job, symbolic_dims(job) if job.sample else None)
+        except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             for target in job.targets:
                 yield _failure(target, "trace", err)
             return
@@ -47,11 +71,16 @@ class Session:
     def _unit(self, traced: Traced, target: Target) -> dict[str, Any]:
         try:
             record = self._compile(traced, target)
-            self._check_paths(record)
-        except Exception as err:  # everything is reported, under the unit's name
+            message = {
+                "target": str(target),
+                "function": traced.function.to_json(),
+                "record": record_to_json(record),
+            }
+            self._check_paths("the compiled bytes", self._blobs.read(record.blob))
+            self._check_paths("the index", canonical_json(message))
+        except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             return _failure(target, "compile", err)
-        function = traced.function.to_json()
-        return {"target": str(target), "function": function, "record": record_to_json(record)}
+        return message
 
     def _compile(self, traced: Traced, target: Target) -> Record:
         provenance = {**self._provenance, "label": traced.job.label}
@@ -59,27 +88,36 @@ class Session:
             return export_portable(traced, target, self._blobs, provenance)
         return compile_native(traced, target, self._blobs, self._calls, provenance)
 
-    def _check_paths(self, record: Record) -> None:
-        data = (self._blobs.root / record.blob.path).read_bytes()
+    def _check_paths(self, what: str, data: bytes) -> None:
         for path in self._secret_paths:
-            if path in data:
+            at = data.find(path)
+            if at >= 0:
+                found = _PATH_END.split(data[at : at + 300])[0].decode("utf-8", "ignore")
                 msg = (
-                    f"the compiled bytes contain {path.decode()}, a path of this machine; the "
-                    "function probably keeps __file__ or a path in a name"
+                    f"{what} would contain {found!r}, a path of this machine; the function "
+                    "probably keeps __file__ or a path in a name (jax.named_scope, __name__) or in "
+                    "a static value"
                 )
                 raise TraceRefused(msg)
 
 
-def _trace(job: Job) -> Traced:
-    if not job.sample:
-        return trace(job)
-    scope = export.SymbolicScope(job.export.constraints)
-    return trace(job, lambda text: export.symbolic_shape(text, scope=scope)[0])
+def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
+    apply_config(config)
+    # Locations would carry the paths of this machine into the bytes.
+    jax.config.update("jax_traceback_in_locations_limit", 0)
+    # XLA reads its flags once. Doing it now keeps what the user's code sets from counting.
+    jax.devices()
+
+
+def _secret_paths(given: Iterable[str]) -> list[bytes]:
+    """Return the folders that no byte of a package may name, the most specific first."""
+    home = str(Path("~").expanduser())
+    paths = {*given, home, sys.prefix, sys.base_prefix, *map(os.path.abspath, sys.path)}
+    # Short ones such as / or /usr would be found by chance.
+    long_enough = (path for path in paths if path.count(os.sep) > 1)
+    return [os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True)]
 
 
 def _failure(target: Target, stage: str, error: Exception) -> dict[str, Any]:
-    if isinstance(error, AotbuildError):
-        text = str(error)
-    else:
-        text = f"{user_traceback(error)}\n{''.join(traceback.format_exception(error))}"
+    text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
     return {"target": str(target), "stage": stage, "error": text}

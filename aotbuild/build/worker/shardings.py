@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from aotbuild.build.manifest import PartitionSpec as ManifestSpec
 from aotbuild.build.manifest import Sharding, ShardingTree
 from aotbuild.build.worker.trace import Traced
+from aotbuild.build.worker.user_errors import shorten
 from aotbuild.errors import TraceRefused
 from aotbuild.spec import record
 
@@ -22,7 +24,7 @@ def in_specs(traced: Traced) -> tuple[Spec, ...]:
     role = f"functions.{traced.job.name}.in_shardings"
     given = dict(traced.job.in_shardings)
     trees = [ShardingTree(tuple(given.items()))] * len(traced.paths)
-    return _spread(role, trees, traced.paths, traced.leaves)
+    return _spread(role, trees, traced.paths, traced.leaves, dict(traced.job.mesh))
 
 
 def out_specs(traced: Traced) -> tuple[Spec, ...] | None:
@@ -31,7 +33,7 @@ def out_specs(traced: Traced) -> tuple[Spec, ...] | None:
         return None
     role = f"functions.{traced.job.name}.out_shardings"
     trees = [traced.job.out_shardings] * len(traced.out_paths)
-    return _spread(role, trees, traced.out_paths, traced.outputs)
+    return _spread(role, trees, traced.out_paths, traced.outputs, dict(traced.job.mesh))
 
 
 def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
@@ -57,27 +59,48 @@ def _spec_of(job_name: str, index: int, sharding: Any, mesh: Mesh) -> Spec:
 
 
 def _spread(
-    role: str, trees: list[Sharding], paths: Iterable[tuple[Any, ...]], leaves: Iterable[Any]
+    role: str,
+    trees: Sequence[Sharding],
+    paths: Iterable[tuple[Any, ...]],
+    leaves: Iterable[Any],
+    mesh: dict[str, int],
 ) -> tuple[Spec, ...]:
     specs, used = [], set()
     for tree, path, leaf in zip(trees, paths, leaves, strict=True):
         spec, steps = _follow(tree, path)
         used.add(steps)
-        if len(spec) > len(leaf.shape):
-            shown = jax.tree_util.keystr(tuple(e for e in path if not isinstance(e, str)))
-            msg = (
-                f"{role}: PartitionSpec{spec} has {len(spec)} entries, but the array at "
-                f"{path[0] if path and isinstance(path[0], str) else 'result'}{shown} has "
-                f"{len(leaf.shape)} dimensions"
-            )
+        problem = _misfit(spec, leaf.shape, mesh)
+        if problem:
+            msg = f"{role}: PartitionSpec{spec} does not fit {_place(path)}: {problem}"
             raise TraceRefused(msg)
         specs.append(spec)
     for steps in _ends(trees[0], ()) if trees else ():
         if not any(step[: len(steps)] == steps for step in used):
             path_text = ".".join(map(str, steps))
-            msg = f"{role}: {path_text} leads to no array; check the names of the tree's nodes"
+            known = ", ".join(dict.fromkeys(map(_place, paths)))
+            msg = f"{role}: {path_text} leads to no array; the arrays are {shorten(known)}"
             raise TraceRefused(msg)
     return tuple(specs)
+
+
+def _misfit(spec: Spec, shape: tuple[Any, ...], mesh: dict[str, int]) -> str | None:
+    """Return why an array of this shape cannot be split so; symbolic sizes are not known yet."""
+    if len(spec) > len(shape):
+        return f"it has {len(spec)} entries, the array has {len(shape)} dimensions"
+    for index, (axes, size) in enumerate(zip(spec, shape, strict=False)):
+        names = (axes,) if isinstance(axes, str) else axes or ()
+        parts = prod(mesh[name] for name in names)
+        if isinstance(size, int) and size % parts:
+            split = " and ".join(map(repr, names))
+            return f"dimension {index} has size {size}, which {split} would split into {parts}"
+    return None
+
+
+def _place(path: tuple[Any, ...]) -> str:
+    """Return where an array is, as `params['w']` or `result[0]`."""
+    named = bool(path) and isinstance(path[0], str)
+    below = jax.tree_util.keystr(path[1:] if named else path)
+    return f"{path[0] if named else 'result'}{below}"
 
 
 def _follow(tree: Sharding, path: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
@@ -113,5 +136,5 @@ def _key(entry: Any) -> Any:
     return entry
 
 
-def _plain(axes: Any) -> None | str | tuple[str, ...]:
+def _plain(axes: Any) -> str | tuple[str, ...] | None:
     return tuple(axes) if isinstance(axes, tuple | list) else axes

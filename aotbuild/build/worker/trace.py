@@ -9,17 +9,39 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, Mesh
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.worker.avals import Dims, make_avals, to_aval
 from aotbuild.build.worker.binding import Binding, bind, call_arguments
 from aotbuild.build.worker.refuse import check_jaxpr
-from aotbuild.build.worker.resolve import resolve_function, user_traceback
+from aotbuild.build.worker.resolve import resolve_function
+from aotbuild.build.worker.trees import describe_arguments, describe_result, named_path
+from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.function import Function
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import Tree, TreeRefused, describe, describe_output
+from aotbuild.spec.tree import Tree
+
+_REMEDIES: tuple[tuple[Any, str], ...] = (
+    (
+        jax.errors.TracerArrayConversionError,
+        "numpy was given a traced array: use jax.numpy, or list the argument under static:.",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "A mask decides the shape of the result: use jax.numpy.where with three arguments.",
+    ),
+    (
+        jax.errors.InconclusiveDimensionOperation,
+        "Sizes are symbols here: say what is true of them under export: constraints.",
+    ),
+    (
+        (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
+        "The value decides what is computed: list it under static:, or use lax.cond or lax.select.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -60,20 +82,22 @@ def trace(job: Job, symbolic: Dims | None = None) -> Traced:
     check_jaxpr(job, traced.jaxpr)
     canonical = (tuple(args.values()), dict(sorted(kwargs.items())))
     names = (*args, *sorted(kwargs))
-    flat, in_tree = jax.tree_util.tree_flatten_with_path(canonical)
-    outputs, out_tree = jax.tree_util.tree_flatten_with_path(traced.out_info)
+    flat = jax.tree_util.tree_flatten_with_path(canonical)[0]
+    outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
     leaves = tuple(leaf for _, leaf in flat)
     order = _leaf_order(binding, args, kwargs, len(leaves))
+    in_tree = describe_arguments(job, canonical, names)
+    avals = tuple(map(to_aval, _sample_leaves(job) or leaves))
     return Traced(
         job=job,
         function=binding.function,
-        signature=_signature(job, binding, in_tree, _sample_leaves(job) or leaves),
+        signature=Signature(in_tree, avals, binding.static_values()),
         closed_jaxpr=_reorder(traced.jaxpr, order, leaves),
         leaves=leaves,
-        paths=tuple(_named(path, names) for path, _ in flat),
+        paths=tuple(named_path(path, names) for path, _ in flat),
         outputs=tuple(out for _, out in outputs),
         out_paths=tuple(tuple(path) for path, _ in outputs),
-        out_tree=_describe_output(job, out_tree, in_tree, traced.out_info),
+        out_tree=describe_result(job, traced.out_info, canonical),
         mesh=mesh,
     )
 
@@ -107,21 +131,33 @@ def _trace(
     statics = tuple(name for name, _ in binding.statics)
     try:
         with in_mesh(mesh):
-            jitted = jax.jit(function, static_argnames=statics)
+            jitted = jax.jit(_hashable(function, binding), static_argnames=statics)
             return jitted.trace(*call_args, **call_kwargs)
-    except jax.errors.ConcretizationTypeError as err:
-        remedy = (
-            "The value decides what is computed: list it under static:, or use lax.cond, "
-            "lax.select or lax.fori_loop."
-        )
-        raise TraceRefused(_failure(job, err, remedy)) from err
-    except Exception as err:  # user code may raise anything
-        remedy = "Call it once with jax.eval_shape and these shapes to see the same error."
-        raise TraceRefused(_failure(job, err, remedy)) from err
+    except (Exception, SystemExit) as err:  # user code may raise anything
+        msg = f"{job.call} raised while it was traced\n{user_traceback(err)}\n{_remedy(err)}"
+        raise TraceRefused(msg) from err
 
 
-def _failure(job: Job, error: BaseException, remedy: str) -> str:
-    return f"{job.call} raised while it was traced\n{user_traceback(error)}\n{remedy}"
+def _hashable(function: Any, binding: Binding) -> Any:
+    """Return a function that jit can keep: instances that hold arrays, as modules, have no hash."""
+    try:
+        hash(function)
+    except TypeError:
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        call.__name__ = call.__qualname__ = type(function).__name__
+        call.__signature__ = binding.signature  # type: ignore[attr-defined]
+        return call
+    return function
+
+
+def _remedy(error: BaseException) -> str:
+    for kind, remedy in _REMEDIES:
+        if isinstance(error, kind):
+            return remedy
+    return "Call it once with jax.eval_shape and these shapes to see the same error."
 
 
 def _leaf_order(
@@ -153,58 +189,5 @@ def _reorder(closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...]) -> An
     """Return the jaxpr with its inputs in the canonical order of the leaves."""
     if order == list(range(len(leaves))):
         return closed_jaxpr
-    run = jax.extend.core.jaxpr_as_fun(closed_jaxpr)
+    run = jaxpr_as_fun(closed_jaxpr)
     return jax.make_jaxpr(lambda *flat: run(*(flat[i] for i in order)))(*leaves)
-
-
-def _signature(job: Job, binding: Binding, in_tree: Any, leaves: tuple[Any, ...]) -> Signature:
-    try:
-        tree = describe(in_tree)
-    except TreeRefused as err:
-        msg = (
-            f"{job.call}: the tree of the arguments holds {err.node}, whose auxiliary data means "
-            f"nothing in another process: {err.reason}\n"
-            "Pass the arrays only (equinox: eqx.filter or partition; flax: the state), and close "
-            "over the rest."
-        )
-        raise TraceRefused(msg) from err
-    return Signature(tree, tuple(map(to_aval, leaves)), binding.static_values())
-
-
-def _describe_output(job: Job, out_tree: Any, in_tree: Any, out_info: Any) -> Tree:
-    try:
-        return describe_output(out_tree, in_tree)
-    except TreeRefused as err:
-        path = _path_of(out_info, err.path)
-        msg = (
-            f"{job.call} returns {err.node} at result{path}: {err.reason}\n"
-            "Return standard containers, namedtuples, registered dataclasses with plain static "
-            "fields, or a tree that equals that of an argument."
-        )
-        raise TraceRefused(msg) from err
-
-
-def _path_of(tree: Any, indices: tuple[int, ...]) -> str:
-    """Return the key path of a node that child indices lead to, as jax prints it."""
-    for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]:
-        # Each index is one step down, so the node's path is a prefix of a leaf's below it.
-        if _starts_with(tree, path, indices):
-            return jax.tree_util.keystr(path[: len(indices)])
-    return "".join(f"[{index}]" for index in indices)
-
-
-def _starts_with(tree: Any, path: tuple[Any, ...], indices: tuple[int, ...]) -> bool:
-    node = jax.tree.structure(tree)
-    first = 0
-    for index in indices:
-        first += sum(child.num_leaves for child in node.children()[:index])
-        node = node.children()[index]
-    leaf = jax.tree_util.tree_flatten_with_path(tree)[0][first : first + 1]
-    return bool(leaf) and leaf[0][0] == path
-
-
-def _named(path: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return a leaf's path with the argument's name in place of its two leading entries."""
-    kind, entry, *rest = path
-    name = names[entry.idx] if kind.idx == 0 else entry.key
-    return (name, *rest)

@@ -1,0 +1,102 @@
+"""jax's settings: the manifest's are applied once, and the user's code may not change them."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+
+from aotbuild.errors import TraceRefused
+from aotbuild.spec.isa import level_of
+from aotbuild.spec.target import Target
+
+# What these change is not in the executable: logging, caches, which backend is the default.
+_HARMLESS = (
+    "jax_compilation_cache",
+    "jax_compiler_detailed_logging",
+    "jax_debug_log",
+    "jax_default_device",
+    "jax_dump_ir",
+    "jax_enable_compilation_cache",
+    "jax_explain_cache_misses",
+    "jax_log",
+    "jax_persistent_cache",
+    "jax_platform",
+    "jax_raise_persistent_cache_errors",
+    "jax_traceback_filtering",
+    "jax_transfer_guard",
+)
+
+
+def apply_config(config: Iterable[tuple[str, Any]]) -> None:
+    """Set jax's options as the manifest says; TraceRefused names one that jax does not take."""
+    for name, value in config:
+        known = dict(jax.config.values)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            msg = f"config: jax {jax.__version__} has no option {name!r}{hint}"
+            raise TraceRefused(msg)
+        if isinstance(known[name], bool) and not isinstance(value, bool):
+            msg = f"config: {name}: expected true or false, found {value!r}"
+            raise TraceRefused(msg)
+        try:
+            jax.config.update(name, value)
+        except (ValueError, TypeError, RuntimeError) as err:
+            msg = f"config: {name}: jax refuses {value!r}: {err}"
+            raise TraceRefused(msg) from err
+
+
+def check_flags(targets: Iterable[Target], flags: str) -> None:
+    """Refuse flags of this process that would compile for another CPU, or too few devices.
+
+    The parent sets them; `env:` of the manifest may have set others in their place.
+    """
+    given = flags.split()
+    for target in targets:
+        cap = level_of(target.detail).xla_max_isa if target.platform == "cpu" else None
+        expected = [f"--xla_force_host_platform_device_count={target.devices}"]
+        expected += [f"--xla_cpu_max_isa={cap}"] if cap else []
+        missing = [flag for flag in expected if flag not in given]
+        if missing:
+            msg = (
+                f"env: XLA_FLAGS is {flags!r}, but {target} needs {' '.join(missing)}\n"
+                "Take XLA_FLAGS out of env:; options of XLA belong under compiler_options:."
+            )
+            raise TraceRefused(msg)
+
+
+@contextlib.contextmanager
+def unchanged_config(role: str) -> Iterator[None]:
+    """Refuse it when the user's code changes what jax traces or compiles, and undo every change.
+
+    A worker serves several functions, and what one module sets would be true for the next.
+    """
+    before = dict(jax.config.values)
+    try:
+        yield
+        changes = [f"{n} from {before[n]!r} to {jax.config.values[n]!r}" for n in _changed(before)]
+        if changes:
+            name = _changed(before)[0]
+            msg = (
+                f"{role}: importing or tracing it changed jax's settings: {', '.join(changes)}\n"
+                "Say in the manifest what the function is compiled with, for example "
+                f"config: {{{name}: {_yaml(jax.config.values[name])}}}"
+            )
+            raise TraceRefused(msg)
+    finally:
+        for name, value in before.items():
+            if jax.config.values[name] != value:
+                jax.config.update(name, value)
+
+
+def _changed(before: dict[str, Any]) -> list[str]:
+    now = jax.config.values
+    return [n for n in before if now[n] != before[n] and not n.startswith(_HARMLESS)]
+
+
+def _yaml(value: Any) -> str:
+    return {True: "true", False: "false", None: "null"}.get(value, str(value))

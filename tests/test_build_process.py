@@ -1,0 +1,169 @@
+"""Workers that die, hang, or run code that takes their process for its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support import MANIFEST, build, fresh_json, write_project
+
+from aotbuild.build.environment import probe
+from aotbuild.build.executor import UnitDone, run_units
+from aotbuild.build.manifest import load_manifest
+from aotbuild.build.plan import make_plan
+from aotbuild.build.sources import find_sources
+from aotbuild.errors import BuildError
+
+CRASHES = """
+import os, signal, sys, time
+def crash(x):
+    print("on the way down")
+    os.kill(os.getpid(), signal.SIGSEGV)
+def abort(x): os.abort()
+def leave(x): os._exit(5)
+def hang(x): time.sleep(600)
+def fine(x): return x + 1
+"""
+# Everything a program may do to its process when it believes to be alone in it.
+NOISY = """
+import os, sys, atexit, logging
+print("imported")
+os.write(1, b'{"done": true}\\n')
+sys.stdout.write('{"target": "cpu", "stage": "x", "error": "forged"}\\n')
+assert sys.stdin.read() == "" and os.read(0, 100) == b""
+sys.stdin.close()
+sys.stdin = open(os.devnull)
+os.system("echo from a child; cat")
+os.chdir("/")
+sys.path.clear()
+sys.argv[:] = ["other"]
+logging.basicConfig(stream=sys.stdout, level=logging.DEBUG)
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=7 --no_such_flag"
+os.environ["JAX_ENABLE_X64"] = "1"
+atexit.register(lambda: os.write(1, b"bye"))
+import jax
+jax.config.update("jax_log_compiles", True)
+jax.config.update("jax_compilation_cache_dir", "/nonexistent/cache")
+def noisy(x):
+    print("tracing", x)
+    os.write(1, b"not json\\n" * 1000)
+    sys.stdout.flush()
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    return x * len(jax.devices())
+def other(x): return x - 1
+"""
+X = "args: [x: 'f32[3]']"
+
+
+def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Path:
+    functions = "".join(f"  {name}:\n    call: proj.mod:{name}\n    {X}\n" for name in names)
+    manifest = f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n{functions}"
+    return write_project(root, manifest, mod=module)
+
+
+def run(root: Path, timeout: float) -> dict[str, UnitDone]:
+    manifest = load_manifest(root / MANIFEST)
+    plan = make_plan(manifest, probe())
+    blobs = root / "blobs-here"
+    blobs.mkdir()
+    sources = find_sources(root, manifest.package)
+    done = run_units(plan, sources, blobs, lambda event: None, timeout=timeout)
+    return {result.unit.function.name: result for result in done}
+
+
+def test_crash_costs_one_unit_and_is_told_with_its_log(tmp_path: Path) -> None:
+    root = project(tmp_path, CRASHES, "crash", "fine", "abort", "leave")
+    found = run(root, timeout=60)
+    assert found["fine"].record is not None
+    crash, abort, leave = (str(found[name].failure) for name in ("crash", "abort", "leave"))
+    assert "died of SIGSEGV\n" in crash
+    assert "the end of its log:" in crash
+    assert f'"{root}/proj/mod.py", line 5 in crash' in crash
+    assert "on the way down" in crash
+    assert "died of SIGABRT" in abort
+    assert "ended with exit code 5" in leave
+
+
+def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:
+    root = project(tmp_path, CRASHES, "crash", "fine", targets="[cpu, portable]")
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    assert [failure.unit.split(" ")[0] for failure in caught.value.failures] == ["crash()"] * 2
+    assert {path.name for path in (root / "proj").iterdir()} == {"__init__.py", "mod.py"}
+
+
+def test_hang_is_stopped_and_named(tmp_path: Path) -> None:
+    found = run(project(tmp_path, CRASHES, "hang"), timeout=2)
+    assert "took longer than 2 s and was stopped" in str(found["hang"].failure)
+
+
+def test_noisy_code_disturbs_neither_protocol_nor_result(tmp_path: Path) -> None:
+    before = Path.cwd()
+    root = project(tmp_path / "wörk spaces/プロジェクト", NOISY, "noisy", "other")
+    package = build(root)
+    assert Path.cwd() == before
+    assert [record.function for record in package.records] == ["noisy", "other"]
+    code = (
+        "import aotbuild, json, numpy as np; x = np.ones(3, np.float32)\n"
+        "lib = aotbuild.load('proj')\n"
+        "print(json.dumps([*lib.noisy(x).tolist(), *lib.other(x).tolist()]))"
+    )
+    assert fresh_json(code, root) == [1, 1, 1, 0, 0, 0]
+
+
+def test_relative_folder_is_meant_as_the_parent_sees_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path, NOISY, "noisy")
+    monkeypatch.chdir(root)
+    package = build(root, Path("out/_aot"))
+    assert [path.name for path in package.files() if path.name == "index"] == ["index"]
+
+
+def test_messages_are_unicode(tmp_path: Path) -> None:
+    root = tmp_path / "häuser mit leerzeichen"
+    source = "def größe(x):\n    raise ValueError('zu groß: ∞')\nf = größe\n"
+    manifest = (
+        "version: 1\npackage: proj\nfunctions:\n"
+        "  f:\n    call: proj.mod:f\n    args: [x: 'f32[]']\n"
+    )
+    with pytest.raises(BuildError, match="ValueError: zu groß: ∞") as caught:
+        build(write_project(root, manifest, mod=source))
+    assert f"{root}/proj/mod.py:2 in größe" in str(caught.value)
+
+
+@pytest.mark.parametrize("targets", ["[cpu]", "[cpu, portable]"])
+def test_function_is_traced_once_for_all_targets_of_a_signature(
+    tmp_path: Path, targets: str
+) -> None:
+    source = (
+        "import jax, os\ncount = os.environ['COUNT']\n"
+        "def f(x):\n    open(count, 'a').write('x')\n    return helper(x)\n"
+        "@jax.custom_vjp\ndef helper(x):\n    open(count, 'a').write('h')\n    return x * 2\n"
+        "helper.defvjp(lambda x: (x * 2, None), lambda _, g: (g,))\n"
+    )
+    counted = tmp_path / "count"
+    manifest = (
+        f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n"
+        f"  f:\n    call: proj.mod:f\n    {X}\n    env: {{COUNT: '{counted}'}}\n"
+    )
+    build(write_project(tmp_path / "p", manifest, mod=source))
+    assert counted.read_text() == "xh"
+
+
+def test_symbolic_export_is_one_more_trace(tmp_path: Path) -> None:
+    counted = tmp_path / "count"
+    source = f"def f(x):\n    open({os.fspath(counted)!r}, 'a').write('x')\n    return x\n"
+    manifest = """version: 1
+package: proj
+targets: [cpu, portable]
+functions:
+  f:
+    call: proj.mod:f
+    args: [x: 'f32[n]']
+    dims: {n: [2, 3]}
+    export: {dims: {n: n}}
+"""
+    build(write_project(tmp_path / "p", manifest, mod=source))
+    assert counted.read_text() == "xxx"
