@@ -391,11 +391,6 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("other",),
     ),
     # --- options that only jax can judge
-    "flags": (
-        "proj.bad:identity",
-        f"{X}\n    env: {{XLA_FLAGS: '--xla_cpu_enable_fast_math=true'}}",
-        ("env: XLA_FLAGS is '--xla_cpu_enable_fast_math=true'", "compiler_options"),
-    ),
     "config_name": (
         "proj.bad:identity",
         f"{X}\n    config: {{jax_enable_x46: true}}",

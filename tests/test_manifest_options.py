@@ -247,8 +247,8 @@ class TestFunctionNames:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("class", "'class' is not a Python identifier"),
-            ("a-b", "'a-b' is not a Python identifier"),
+            ("class", "'class' is not a Python identifier in ASCII"),
+            ("a-b", "'a-b' is not a Python identifier in ASCII"),
             ("_f", "'_f' begins with an underscore; choose a public name"),
             ("preload", "'preload' is a name of the Library itself; choose another one"),
             ('"on"', "'on' is a name of the Library itself; choose another one"),
@@ -323,7 +323,7 @@ class TestDims:
             ("[{a: 1, b: 2}, {b: 2, a: 1}]", "dims.1: this row is listed twice"),
             ("[{a: 1, b: 2}, {}]", "dims.1: an empty row; give each dim a size"),
             ("3", "dims: expected a map, found the number 3"),
-            ("{a: 1, b: 1, 'c d': 1}", "dims: 'c d' is not a Python identifier"),
+            ("{a: 1, b: 1, 'c d': 1}", "dims: 'c d' is not a Python identifier in ASCII"),
         ],
     )  # fmt: skip
     def test_refused(self, dims: str, message: str) -> None:
@@ -377,7 +377,7 @@ class TestStatic:
             ("{s: .nan}", "static.s: NaN equals no value, so no call could match it"),
             ("{s: [{a: 1}]}", ("static.s.0: a static value is hashable: null, a boolean, number, "
              "text, or a list of such; found a map")),
-            ("{a-b: 1}", "static: 'a-b' is not a Python identifier"),
+            ("{a-b: 1}", "static: 'a-b' is not a Python identifier in ASCII"),
         ],
     )  # fmt: skip
     def test_refused(self, static: str, message: str) -> None:
@@ -398,7 +398,7 @@ class TestArguments:
             ("args: [x: 'f32[]', x: 'f32[]']", "args: the argument 'x' is listed twice"),
             ("args: [x: 'f32[]'], kwargs: {x: 'f32[]'}", ("kwargs: 'x' is listed under args "
              "already")),
-            ("kwargs: {a b: 'f32[]'}", "kwargs: 'a b' is not a Python identifier"),
+            ("kwargs: {a b: 'f32[]'}", "kwargs: 'a b' is not a Python identifier in ASCII"),
         ],
     )  # fmt: skip
     def test_refused(self, entry: str, message: str) -> None:
@@ -491,6 +491,11 @@ class TestMaps:
             ("env: {A: 1}", "env.A: expected text, found the number 1; quote it: \"1\""),
             ("env: {A: true}", "env.A: expected text, found the boolean true; quote it: \"true\""),
             ("env: {A: null}", "env.A: expected text, found nothing (null)"),
+            ("env: {JAX_X: a}", "env: JAX_X is set by aotbuild; give jax's options under config:"),
+            (
+                "env: {XLA_FLAGS: a}",
+                "env: XLA_FLAGS is set by aotbuild; give XLA's options under compiler_options:",
+            ),
             ("env: {A=B: a}", "env: expected the name of an environment variable, found 'A=B'"),
             ("config: {enable_x64: true}", ("config: a config name begins with 'jax_', found "
              "'enable_x64' (did you mean 'jax_enable_x64'?)")),

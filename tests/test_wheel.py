@@ -27,6 +27,7 @@ def pip(python: Path | str, *arguments: str | Path, links: Path, **env: str) -> 
         **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "AOTBUILD_"))},
         "PIP_FIND_LINKS": " ".join([links.as_uri(), *inherited]),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "AOTBUILD_STORE": "off",
         **env,
     }
     command = [str(python), "-m", "pip", *map(str, arguments)]

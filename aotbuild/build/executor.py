@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool
 from aotbuild.build.process import WorkerDied, import_path
 from aotbuild.build.sources import SourceTree
+from aotbuild.build.store import default_root
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
@@ -79,6 +80,40 @@ def run_units(
     return [done[str(unit)] for unit in plan.units]
 
 
+@dataclass
+class _Progress:
+    """How far one job is: units without a result, and those that a crash now would cost."""
+
+    waiting: dict[str, BuildUnit]
+    listener: Listener
+    results: list[UnitDone] = field(default_factory=list)
+    stage: str = "trace"
+    at_work: tuple[str, ...] = ()
+
+    def restart(self) -> None:
+        """Begin again with what is waiting: all of it hangs on the trace."""
+        self.stage, self.at_work = "trace", tuple(self.waiting)
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """Take a message of the worker."""
+        if "start" in message:
+            self.stage, self.at_work = "compile", (message["start"],)
+            self.listener(UnitStarted(self.waiting[message["start"]]))
+            return
+        self._finish(_read(self.waiting.pop(message["target"]), message))
+        self.at_work = tuple(self.waiting)[:1]
+
+    def fail(self, reason: str) -> None:
+        """Give the units that were at work up."""
+        for target in self.at_work:
+            unit = self.waiting.pop(target)
+            self._finish(UnitDone(unit, failure=UnitFailure(str(unit), self.stage, reason)))
+
+    def _finish(self, result: UnitDone) -> None:
+        self.results.append(result)
+        self.listener(result)
+
+
 def _run_job(
     pool: WorkerPool,
     settings: Settings,
@@ -87,29 +122,22 @@ def _run_job(
     listener: Listener,
     timeout: float,
 ) -> list[UnitDone]:
-    """Run one job to its end. When a worker dies, its unit has failed and the rest go on."""
-    waiting = {str(unit.target): unit for unit in units}
-    results: list[UnitDone] = []
-    while waiting:
-        worker, current = pool.take(settings), next(iter(waiting))
+    """Run one job to its end. When a worker dies, what it was at has failed and the rest go on."""
+    progress = _Progress({str(unit.target): unit for unit in units}, listener)
+    while progress.waiting:
+        progress.restart()
+        worker = pool.take(settings)
         try:
-            for message in worker.run(_only(job, waiting), timeout):
-                current = message.get("start") or message["target"]
-                if "start" in message:
-                    listener(UnitStarted(waiting[current]))
-                    continue
-                results.append(_read(waiting.pop(current), message))
-                listener(results[-1])
+            for message in worker.run(_only(job, progress.waiting), timeout):
+                progress.hear(message)
         except WorkerDied as err:
             pool.discard(worker)
             if pool.stopped:
                 raise CancelledError from err
-            unit = waiting.pop(current)
-            results.append(UnitDone(unit, failure=UnitFailure(str(unit), "compile", str(err))))
-            listener(results[-1])
+            progress.fail(str(err))
         else:
             pool.give_back(worker)
-    return results
+    return progress.results
 
 
 def _only(job: Job, waiting: Iterable[str]) -> Job:
@@ -127,8 +155,10 @@ def _read(unit: BuildUnit, message: dict[str, Any]) -> UnitDone:
 
 def _init(plan: Plan, sources: SourceTree, blobs: Path) -> dict[str, Any]:
     environment = plan.environment
+    store = default_root(os.environ)
     return {
         "blobs": str(blobs),
+        "store": None if store is None else str(store.absolute()),
         # Short prefixes such as / or /usr would be found by chance.
         "secret_paths": [p for p in (str(sources.root), sys.prefix) if p.count(os.sep) > 1],
         "provenance": {

@@ -5,6 +5,7 @@ Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import jax
@@ -36,15 +37,27 @@ def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
     return bytes(executable.client.serialize_executable(executable))
 
 
-def kept_inputs(compiled: jax.stages.Compiled) -> tuple[int, ...]:
-    """Return the indices of inputs that the executable takes. Private: `_kept_var_idx`."""
-    executable: Any = compiled._executable
-    return tuple(sorted(executable._kept_var_idx))
+def kept_inputs(lowered: jax.stages.Lowered) -> tuple[int, ...]:
+    """Return the indices of inputs that the executable takes. Private: `kept_var_idx`."""
+    lowering: Any = lowered._lowering
+    return tuple(sorted(lowering.compile_args["kept_var_idx"]))
 
 
-def const_args(compiled: jax.stages.Compiled) -> list[Any]:
-    """Return the hoisted constants, in input order. Private: `Compiled._params.const_args`."""
-    return list(compiled._params.const_args)
+def const_args(lowered: jax.stages.Lowered) -> list[Any]:
+    """Return the hoisted constants, in input order. Private: `Lowering.const_args`."""
+    lowering: Any = lowered._lowering
+    return list(lowering.const_args)
+
+
+def module_bytes(lowered: jax.stages.Lowered) -> bytes:
+    """Return the lowered module as MLIR bytecode; equal functions give equal bytes.
+
+    Not private, but not documented by jax either: `compiler_ir` is an MLIR module of jaxlib.
+    """
+    buffer = io.BytesIO()
+    module: Any = lowered.compiler_ir("stablehlo")
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def has_host_callbacks(compiled: jax.stages.Compiled) -> bool:

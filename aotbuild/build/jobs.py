@@ -26,7 +26,7 @@ from aotbuild.spec.target import Target
 from aotbuild.spec.values import decode, encode
 
 # Flags and settings of the calling shell would change what is compiled; the manifest decides.
-_DROPPED_PREFIXES = ("JAX_", "XLA_", "TF_XLA_", "LIBTPU_")
+_DROPPED_PREFIXES = ("JAX_", "XLA_", "TF_XLA_", "LIBTPU_", "PYTHONWARNINGS", "PYTHONOPTIMIZE")
 
 
 @dataclass(frozen=True)

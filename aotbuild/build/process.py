@@ -93,7 +93,12 @@ class Worker:
             yield json.loads(line)
 
     def _time_out(self) -> None:
+        """End the process so that its log tells where it hung: faulthandler prints the stack."""
         self._timed_out = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=2)
         self._kill()
 
     def _kill(self) -> None:
@@ -119,4 +124,4 @@ class Worker:
 
 def import_path(import_root: Path) -> list[str]:
     """Return the `sys.path` of workers: the project's sources, then what the parent has."""
-    return [str(import_root), *(entry for entry in sys.path if entry)]
+    return [str(import_root), *(str(Path(entry).absolute()) for entry in sys.path if entry)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from aotbuild.spec.aval import Aval
@@ -95,9 +96,9 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "constants": [[str(c.aval), blob_to_json(c.blob)] for c in calling.constants],
         "kept": list(calling.kept),
         "donated": list(calling.donated),
-        "in_specs": list(map(_spec_to_json, calling.in_specs)),
+        "in_specs": specs_to_json(calling.in_specs),
         "outputs": [str(aval) for aval in calling.outputs],
-        "out_specs": list(map(_spec_to_json, calling.out_specs)),
+        "out_specs": specs_to_json(calling.out_specs),
         "out_tree": calling.out_tree,
         "mesh": [list(axis) for axis in calling.mesh],
     }
@@ -109,20 +110,28 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         constants=tuple(Constant(Aval.parse(a), blob_from_json(b)) for a, b in data["constants"]),
         kept=tuple(map(int, data["kept"])),
         donated=tuple(map(int, data["donated"])),
-        in_specs=tuple(map(_spec_from_json, data["in_specs"])),
+        in_specs=specs_from_json(data["in_specs"]),
         outputs=tuple(map(Aval.parse, data["outputs"])),
-        out_specs=tuple(map(_spec_from_json, data["out_specs"])),
+        out_specs=specs_from_json(data["out_specs"]),
         out_tree=data["out_tree"],
         mesh=tuple((_text(name), int(size)) for name, size in data["mesh"]),
     )
 
 
-def _spec_to_json(spec: PartitionSpec) -> list[Any]:
-    return [list(axes) if isinstance(axes, tuple) else axes for axes in spec]
+def specs_to_json(specs: Iterable[PartitionSpec]) -> list[Any]:
+    """Return the JSON form of PartitionSpecs; the inverse of `specs_from_json`."""
+    return [[list(axes) if isinstance(axes, tuple) else axes for axes in spec] for spec in specs]
 
 
-def _spec_from_json(data: list[Any]) -> PartitionSpec:
-    return tuple(tuple(map(_text, axes)) if isinstance(axes, list) else axes for axes in data)
+def specs_from_json(data: list[Any]) -> tuple[PartitionSpec, ...]:
+    """Read what `specs_to_json` wrote."""
+    return tuple(tuple(_axes(axes) for axes in spec) for spec in data)
+
+
+def _axes(data: Any) -> str | tuple[str, ...] | None:
+    if isinstance(data, list):
+        return tuple(map(_text, data))
+    return None if data is None else _text(data)
 
 
 def _text(value: Any) -> str:

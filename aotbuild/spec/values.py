@@ -59,13 +59,13 @@ def qualified_name(obj: Any) -> str:
     """Return `module:qualname` of a function or type; NotEncodable unless it leads back to it."""
     module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str):
-        msg = f"{obj!r} has no module and qualified name"
+        msg = f"a {type(obj).__qualname__} has no module and qualified name"
         raise NotEncodable(msg)
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, part, None)
     if found is not obj:
-        msg = f"{module}:{qualname} does not lead back to the object itself ({obj!r})"
+        msg = f"{module}:{qualname} does not lead back to the object itself"
         raise NotEncodable(msg)
     return f"{module}:{qualname}"
 

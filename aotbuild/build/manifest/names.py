@@ -51,14 +51,14 @@ def is_identifier(name: object) -> bool:
 def identifier(name: str) -> str:
     """Check a name of an argument, dim or mesh axis."""
     if not is_identifier(name):
-        refuse(f"{quote(name)} is not a Python identifier")
+        refuse(f"{quote(name)} is not a Python identifier in ASCII")
     return name
 
 
 def function_name_problem(name: str) -> str | None:
     """Return what is wrong with a name under ``functions:``; it becomes an attribute."""
     if not is_identifier(name):
-        return f"{quote(name)} is not a Python identifier"
+        return f"{quote(name)} is not a Python identifier in ASCII"
     if name.startswith("_"):
         return f"{quote(name)} begins with an underscore; choose a public name"
     if name in LIBRARY_NAMES:
@@ -154,6 +154,10 @@ def env_name(name: str) -> str:
     """Check the name of an environment variable."""
     if not _ENV.match(name):
         refuse(f"expected the name of an environment variable, found {quote(name)}")
+    if name.startswith("JAX_"):
+        refuse(f"{name} is set by aotbuild; give jax's options under config:")
+    if name.startswith("XLA_"):
+        refuse(f"{name} is set by aotbuild; give XLA's options under compiler_options:")
     return name
 
 

@@ -31,7 +31,7 @@ def _name_problem(source: Source, name: object) -> str | None:
     if isinstance(name, int):
         return None
     if not is_identifier(name):
-        return f"{quote(name)} is not a Python identifier"
+        return f"{quote(name)} is not a Python identifier in ASCII"
     if name in source.names():
         return f"{quote(name)} is an argument with a spec already; static or traced, not both"
     return None

@@ -61,7 +61,8 @@ def _start(init: dict[str, Any]) -> Any:
 
     config = [(name, value) for name, value in init["config"]]
     blobs = Path(init["blobs"]).absolute()
-    return Session(blobs, init["provenance"], init["secret_paths"], config)
+    store = Path(init["store"]) if init["store"] else None
+    return Session(blobs, store, init["provenance"], init["secret_paths"], config)
 
 
 def _send(out: IO[str], message: dict[str, Any]) -> None:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jax.extend.core import jaxpr_as_fun
 
 from aotbuild.build import jax_private
+from aotbuild.build.store import Entry, Store, key_of
 from aotbuild.build.worker.avals import to_aval
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
-from aotbuild.build.worker.shardings import Spec, in_specs, named_sharding, out_specs, specs_of
+from aotbuild.build.worker.shardings import (
+    Spec,
+    in_specs,
+    named_sharding,
+    out_specs,
+    specs_of,
+)
 from aotbuild.build.worker.trace import Traced, in_mesh
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.record import Calling, Record, Requirements
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.record import Calling, CustomCall, Record, Requirements
+from aotbuild.spec.record_json import specs_from_json, specs_to_json
 from aotbuild.spec.target import Target
 
 
@@ -40,43 +51,110 @@ def jit_flat(traced: Traced, **options: Any) -> Any:
     )
 
 
-def compile_native(
-    traced: Traced, target: Target, blobs: BlobFolder, calls: CustomCalls, provenance: Any
-) -> Record:
-    """Return the record of a native executable, its bytes and constants written to `blobs`."""
-    compiled = _compile(traced)
-    if jax_private.has_host_callbacks(compiled):
-        msg = f"{traced.job.call} calls back into Python; no executable on disk can carry that"
-        raise TraceRefused(msg)
-    data = jax_private.serialize_executable(compiled)
-    return Record(
-        function=traced.job.name,
-        signature=traced.signature,
-        target=target,
-        blob=blobs.add("pjrt", data),
-        requires=_requirements(target, calls.of(compiled.as_text() or "")),
-        calling=_calling(traced, compiled, blobs),
-        analysis=_analysis(compiled),
-        provenance=provenance,
-    )
+@dataclass(frozen=True)
+class NativeCompiler:
+    """Makes executables for this process's CPU level, or takes them from the store."""
+
+    blobs: BlobFolder
+    calls: CustomCalls
+    store: Store | None
+
+    def compile(self, traced: Traced, target: Target, provenance: dict[str, Any]) -> Record:
+        """Return the record of an executable, its bytes and constants written to `blobs`."""
+        lowered = _lower(traced)
+        entry = self._compile_once(traced, target, lowered, provenance)
+        calls = tuple(CustomCall(*call) for call in entry.facts["custom_calls"])
+        return Record(
+            function=traced.job.name,
+            signature=traced.signature,
+            target=target,
+            blob=self.blobs.add("pjrt", entry.data),
+            requires=_requirements(target, calls),
+            calling=self._calling(traced, lowered, entry),
+            analysis=entry.facts["analysis"],
+            provenance=provenance,
+        )
+
+    def _compile_once(
+        self, traced: Traced, target: Target, lowered: Any, provenance: dict[str, Any]
+    ) -> Entry:
+        if self.store is None:
+            return self._compile(traced, lowered)
+        key = key_of(_inputs(target, lowered, provenance))
+        entry = self.store.get(key)
+        if entry is None:
+            entry = self._compile(traced, lowered)
+            self.store.put(key, entry)
+        return entry
+
+    def _compile(self, traced: Traced, lowered: Any) -> Entry:
+        compiled = _compile(traced, lowered)
+        calls = self.calls.of(compiled.as_text() or "")
+        facts = {
+            "custom_calls": [[call.target, call.provider] for call in calls],
+            "analysis": _analysis(compiled),
+            "out_specs": specs_to_json(_out_specs(traced, compiled)),
+        }
+        return Entry(facts, jax_private.serialize_executable(compiled))
+
+    def _calling(self, traced: Traced, lowered: Any, entry: Entry) -> Calling:
+        return Calling(
+            name=traced.job.name,
+            constants=store_constants(jax_private.const_args(lowered), self.blobs),
+            kept=jax_private.kept_inputs(lowered),
+            donated=traced.donated,
+            in_specs=in_specs(traced) if traced.mesh else (),
+            outputs=tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
+            out_specs=specs_from_json(entry.facts["out_specs"]),
+            out_tree=traced.out_tree,
+            mesh=traced.job.mesh,
+        )
 
 
-def _compile(traced: Traced) -> Any:
-    options, jitted = dict(traced.job.compiler_options), jit_flat(traced)
+def _lower(traced: Traced) -> Any:
     try:
         with in_mesh(traced.mesh):
-            lowered = jitted.trace(*traced.leaves).lower()
-            return lowered.compile(compiler_options=options or None)
-    except Exception as err:  # lowering rules, XLA and its options raise many types
+            return jit_flat(traced).trace(*traced.leaves).lower()
+    except TraceRefused:
+        raise
+    except Exception as err:  # lowering rules raise many types
+        msg = f"{traced.job.call} cannot be lowered for the CPU\n{user_traceback(err)}"
+        raise TraceRefused(msg) from err
+
+
+def _compile(traced: Traced, lowered: Any) -> Any:
+    options = dict(traced.job.compiler_options)
+    try:
+        with in_mesh(traced.mesh):
+            compiled = lowered.compile(compiler_options=options or None)
+    except Exception as err:  # XLA and its options raise many types
         hint = ""
         if options:
             listing = ", ".join(f"{name}: {value!r}" for name, value in options.items())
             hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
         msg = f"{traced.job.call} cannot be compiled for the CPU\n{user_traceback(err)}{hint}"
         raise TraceRefused(msg) from err
+    if jax_private.has_host_callbacks(compiled):
+        msg = f"{traced.job.call} calls back into Python; no executable on disk can carry that"
+        raise TraceRefused(msg)
+    return compiled
 
 
-def _requirements(target: Target, custom_calls: Any) -> Requirements:
+def _inputs(target: Target, lowered: Any, provenance: dict[str, Any]) -> dict[str, Any]:
+    """Return all that decides the bytes of an executable, as the store's key wants it.
+
+    The features are those of this CPU: below its cap, XLA also tunes for the CPU it runs on.
+    """
+    decisive = ("aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
+    return {
+        "module": sha256_hex(jax_private.module_bytes(lowered)),
+        "target": str(target),
+        "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
+        **{name: provenance[name] for name in decisive},
+    }
+
+
+def _requirements(target: Target, custom_calls: tuple[CustomCall, ...]) -> Requirements:
     from jaxlib import version
 
     return Requirements(
@@ -86,20 +164,6 @@ def _requirements(target: Target, custom_calls: Any) -> Requirements:
         jaxlib=version.__version__,
         x64=bool(jax.config.jax_enable_x64),
         custom_calls=custom_calls,
-    )
-
-
-def _calling(traced: Traced, compiled: Any, blobs: BlobFolder) -> Calling:
-    return Calling(
-        name=traced.job.name,
-        constants=store_constants(jax_private.const_args(compiled), blobs),
-        kept=jax_private.kept_inputs(compiled),
-        donated=traced.donated,
-        in_specs=in_specs(traced) if traced.mesh else (),
-        outputs=tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
-        out_specs=_out_specs(traced, compiled),
-        out_tree=traced.out_tree,
-        mesh=traced.job.mesh,
     )
 
 

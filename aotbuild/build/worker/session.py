@@ -12,11 +12,12 @@ from typing import Any
 import jax
 
 from aotbuild.build.jobs import Job
+from aotbuild.build.store import Store
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.custom_calls import CustomCalls
-from aotbuild.build.worker.native import compile_native
+from aotbuild.build.worker.native import NativeCompiler
 from aotbuild.build.worker.portable import export_portable, symbolic_dims
-from aotbuild.build.worker.settings import apply_config, check_flags, unchanged_config
+from aotbuild.build.worker.settings import apply_config, traced_with, unchanged_config
 from aotbuild.build.worker.trace import Traced, trace
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import AotbuildError, TraceRefused
@@ -35,16 +36,16 @@ class Session:
     def __init__(
         self,
         blobs: Path,
+        store: Path | None,
         provenance: dict[str, Any],
         secret_paths: Iterable[str],
         config: Iterable[tuple[str, Any]],
     ) -> None:
         self._blobs = BlobFolder(blobs)
-        self._provenance = provenance
-        self._secret_paths = _secret_paths(secret_paths)
-        self._calls = CustomCalls()
         # Before the user's code can change the variable: XLA has read it by then.
-        self._flags = os.environ.get("XLA_FLAGS", "")
+        self._provenance = {**provenance, "xla_flags": os.environ.get("XLA_FLAGS", "")}
+        self._secret_paths = _secret_paths(secret_paths)
+        self._native = NativeCompiler(self._blobs, CustomCalls(), Store(store) if store else None)
         self._refused: Exception | None = None
         try:
             _start_jax(config)
@@ -57,7 +58,6 @@ class Session:
         try:
             if self._refused:
                 raise self._refused
-            check_flags(job.targets, self._flags)
             with unchanged_config(f"functions.{job.name}: {job.call}"):
                 traced = trace(job, symbolic_dims(job) if job.sample else None)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
@@ -83,10 +83,15 @@ class Session:
         return message
 
     def _compile(self, traced: Traced, target: Target) -> Record:
-        provenance = {**self._provenance, "label": traced.job.label}
+        provenance = {
+            **self._provenance,
+            "label": traced.job.label,
+            "config": traced_with(traced.job.config),
+            "compiler_options": dict(traced.job.compiler_options),
+        }
         if target.is_portable:
             return export_portable(traced, target, self._blobs, provenance)
-        return compile_native(traced, target, self._blobs, self._calls, provenance)
+        return self._native.compile(traced, target, provenance)
 
     def _check_paths(self, what: str, data: bytes) -> None:
         for path in self._secret_paths:

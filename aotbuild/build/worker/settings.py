@@ -10,8 +10,6 @@ from typing import Any
 import jax
 
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.isa import level_of
-from aotbuild.spec.target import Target
 
 # What these change is not in the executable: logging, caches, which backend is the default.
 _HARMLESS = (
@@ -28,6 +26,17 @@ _HARMLESS = (
     "jax_raise_persistent_cache_errors",
     "jax_traceback_filtering",
     "jax_transfer_guard",
+)
+
+
+# Options that change dtypes, random bits or precision; the record keeps their values.
+_PINNED = (
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_enable_x64",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_threefry_partitionable",
 )
 
 
@@ -50,23 +59,9 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
             raise TraceRefused(msg) from err
 
 
-def check_flags(targets: Iterable[Target], flags: str) -> None:
-    """Refuse flags of this process that would compile for another CPU, or too few devices.
-
-    The parent sets them; `env:` of the manifest may have set others in their place.
-    """
-    given = flags.split()
-    for target in targets:
-        cap = level_of(target.detail).xla_max_isa if target.platform == "cpu" else None
-        expected = [f"--xla_force_host_platform_device_count={target.devices}"]
-        expected += [f"--xla_cpu_max_isa={cap}"] if cap else []
-        missing = [flag for flag in expected if flag not in given]
-        if missing:
-            msg = (
-                f"env: XLA_FLAGS is {flags!r}, but {target} needs {' '.join(missing)}\n"
-                "Take XLA_FLAGS out of env:; options of XLA belong under compiler_options:."
-            )
-            raise TraceRefused(msg)
+def traced_with(config: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the options of jax that decide what a trace computes, with the manifest's own."""
+    return {**{name: jax.config.values[name] for name in _PINNED}, **dict(config)}
 
 
 @contextlib.contextmanager
