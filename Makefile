@@ -21,7 +21,7 @@ demo:
 	$(PYTHON) tools/demo.py
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
