@@ -4,21 +4,32 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test bench lint format clean
 
 help:
 	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
+	@echo "make bench   time a warm call against jax.jit"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the sources"
 
+define CHECK_PYTHON
+@$(PYTHON) -c 'import sys; sys.exit("aotbuild needs Python 3.11 or newer, $(PYTHON) is " \
+	+ sys.version.split()[0] + "; give another: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+endef
+
 $(VENV)/.installed: pyproject.toml
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
 demo:
+	$(CHECK_PYTHON)
 	$(PYTHON) tools/demo.py
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/dispatch.py
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)

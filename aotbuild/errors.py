@@ -217,9 +217,10 @@ class NotTransformable(AotbuildError, TypeError):
     def __init__(self, function: str, call: str, reason: str) -> None:
         self.function, self.call, self.reason = function, call, reason
         super().__init__(
-            f"{function}: called inside a JAX transformation (an argument is a tracer)\n"
-            f"  expected concrete arrays, or the source {call} to be importable\n"
+            f"{function}: called where only its source can run: inside a JAX transformation, or "
+            "under jax.disable_jit\n"
+            f"  expected the source {call} to be importable\n"
             f"  found    {reason}\n"
             "An executable cannot be traced through. Install the package with its source, or call "
-            "the function outside jit, grad and vmap."
+            "the function outside jit, grad, vmap and disable_jit."
         )

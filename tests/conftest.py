@@ -1,12 +1,24 @@
-"""What holds for all tests: no build takes anything from the user's store."""
+"""What holds for all tests: no build takes from the user's store; aotbuild has one wheel."""
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
+from support import ROOT
+from wheel_support import pip
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_store() -> None:
     os.environ["AOTBUILD_STORE"] = "off"
+
+
+@pytest.fixture(scope="session")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with aotbuild's own wheel."""
+    folder = tmp_path_factory.mktemp("links")
+    pip(sys.executable, "wheel", "--no-deps", "-w", folder, ROOT, links=folder)
+    return folder

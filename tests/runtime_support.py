@@ -43,8 +43,16 @@ class Built:
 
     def replace(self, **changes: Any) -> Built:
         """Return it with other requirements."""
-        requires = dataclasses.replace(self.record.requires, **changes)
-        return dataclasses.replace(self, record=dataclasses.replace(self.record, requires=requires))
+        record = self.record
+        requires = dataclasses.replace(record.requires, **changes)
+        mesh = (("data", requires.devices),) if "devices" in changes else record.calling.mesh
+        changed = dataclasses.replace(
+            record,
+            requires=requires,
+            target=dataclasses.replace(record.target, devices=requires.devices),
+            calling=dataclasses.replace(record.calling, mesh=mesh),
+        )
+        return dataclasses.replace(self, record=changed)
 
 
 def build(

@@ -256,6 +256,14 @@ def test_shell_settings_are_ignored(records: dict[str, Record]) -> None:
     assert {r.requires.devices for r in records.values() if not r.calling.mesh} == {1}
 
 
+def test_settings_that_decide_a_trace_are_in_the_record(records: dict[str, Record]) -> None:
+    config = {name: record.provenance["config"] for name, record in records.items()}
+    assert config["precision"]["jax_default_matmul_precision"] == "highest"
+    assert config["wide"]["jax_enable_x64"] is True
+    assert config["jitted"]["jax_enable_x64"] is False
+    assert config["jitted"]["jax_default_prng_impl"] == "threefry2x32"
+
+
 def test_statics_follow_the_parameter(package: Package) -> None:
     statics = [r.signature.statics for r in package.records if r.function == "static_between"]
     assert statics == [(("mode", "plus"),), (("mode", "minus"),)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,13 +63,13 @@ def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Pat
     return write_project(root, manifest, mod=module)
 
 
-def run(root: Path, timeout: float) -> dict[str, UnitDone]:
+def run(root: Path, timeout: float, executor: Executor | None = None) -> dict[str, UnitDone]:
     manifest = load_manifest(root / MANIFEST)
     plan = make_plan(manifest, probe())
     blobs = root / "blobs-here"
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
-    done = run_units(plan, sources, blobs, lambda event: None, timeout=timeout)
+    done = run_units(plan, sources, blobs, lambda event: None, executor, timeout)
     return {result.unit.function.name: result for result in done}
 
 
@@ -91,6 +92,21 @@ def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:
         build(root)
     assert [failure.unit.split(" ")[0] for failure in caught.value.failures] == ["crash()"] * 2
     assert {path.name for path in (root / "proj").iterdir()} == {"__init__.py", "mod.py"}
+
+
+def test_given_executor_runs_the_jobs_and_stays_open(tmp_path: Path) -> None:
+    ran: list[object] = []
+
+    class Recording(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
+            ran.append(fn)
+            return super().submit(fn, *args, **kwargs)
+
+    with Recording(1) as executor:
+        found = run(project(tmp_path, CRASHES, "fine"), 60, executor)
+        assert executor.submit(int).result() == 0
+    assert found["fine"].record is not None
+    assert len(ran) == 2
 
 
 def test_hang_is_stopped_and_named(tmp_path: Path) -> None:

@@ -32,9 +32,10 @@ def test_help_names_the_commands() -> None:
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
     for line in (
-        "build   Compile it all into one _aot folder.",
-        "plan    Print what would be compiled.",
-        "schema  Print the JSON schema of the manifest.",
+        "build    Compile it all into one _aot folder.",
+        "inspect  Print what a wheel or package holds.",
+        "plan     Print what would be compiled.",
+        "schema   Print the JSON schema of the manifest.",
     ):
         assert line in result.stdout
 

@@ -41,6 +41,13 @@ def slow(x, k):
     pathlib.Path(os.environ["STARTED"]).write_text(str(os.getpid()))
     time.sleep(600)
 """
+# Processes that a shell put into the background ignore SIGINT, and so do their children.
+INTERRUPTIBLE = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from aotbuild.cli.main import main
+main()
+"""
 FOLDER = Path("build", "aot", "proj", "_aot")
 
 
@@ -151,7 +158,7 @@ def test_interrupted_while_compiling(project: Path, tmp_path: Path) -> None:
     os.mkfifo(started)
     reader = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
     process = subprocess.Popen(
-        [sys.executable, "-m", "aotbuild.cli", "build"],
+        [sys.executable, "-c", INTERRUPTIBLE, "build"],
         env={**os.environ, "STARTED": str(started), "PYTHONPATH": _path()},
         stderr=subprocess.PIPE,
         text=True,

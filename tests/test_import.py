@@ -27,5 +27,5 @@ def test_the_check_can_fail() -> None:
 def test_public_names() -> None:
     import aotbuild
 
-    assert aotbuild.__all__ == ["__version__", "load", "precompiled"]
+    assert aotbuild.__all__ == ["__version__", "errors", "load", "precompiled"]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.errors import InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import WheelSource, open_index
 from aotbuild.spec.index import write_index
@@ -49,7 +49,7 @@ class TestWheels:
         assert source.place == f"{tmp_path / 'p.whl'}/p/_aot"
         assert open_index(source).header["package"] == "p"
         source.close()
-        with pytest.raises(InvalidIndex):
+        with pytest.raises(AotbuildError, match="the library was closed, and with it the wheel"):
             open_index(source)
 
     def test_without_artifacts(self, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from runtime_support import fresh
 BUILD = """
 import dataclasses, json, sys
 from pathlib import Path
+import jax
 import numpy as np
 from runtime_support import build, write
 x, w = np.arange(32, dtype="float32").reshape(8, 4), np.ones((4, 2), "float32")
@@ -28,6 +29,8 @@ built = [
           out_spec=("data",), constants={"c": x}),
     build("donor", lambda x: x + 1, {"x": x}, mesh={"data": 4}, in_specs={"x": ("data",)},
           out_spec=("data",), donate=["x"]),
+    build("keys", jax.random.key_data, {"k": jax.random.split(jax.random.key(0), 4)},
+          mesh={"data": 2}, in_specs={"k": ("data",)}, out_spec=("data",)),
 ]
 liar = build("liar", lambda x: x + 1, {"x": x}, mesh={"data": 2}, in_specs={"x": ("data",)},
              out_spec=("data",))
@@ -124,6 +127,35 @@ show(found)
     assert run(folder, code) == [[[0, 1, 2, 3], True]] * 4
 
 
+def test_an_uncommitted_jax_array_is_spread_without_compiling(folder: str) -> None:
+    code = """
+found = []
+for kernel, value in ((lambda v: library.four(w, v)["x"], x), (library.donor, x)):
+    for _ in range(2):
+        array = jax.device_put(value)
+        events.clear()
+        out = kernel(array)
+        found.append([len(events), bool((np.asarray(array) == value).all())])
+        np.testing.assert_array_equal(out, x * 2 if kernel is not library.donor else x + 1)
+show(found)
+"""
+    assert run(folder, code) == [[0, True]] * 4
+
+
+def test_typed_keys_are_spread_without_compiling(folder: str) -> None:
+    code = """
+found = []
+for seed in range(2):
+    keys = jax.random.split(jax.random.key(seed), 4)
+    data = np.asarray(jax.random.key_data(keys))
+    events.clear()
+    out = library.keys(keys)
+    found.append([len(events), bool((np.asarray(out) == data).all())])
+show(found)
+"""
+    assert run(folder, code) == [[0, True]] * 2
+
+
 def test_constants_lie_as_the_executable_wants_them(folder: str) -> None:
     code = """
 for _ in range(2):
@@ -158,10 +190,11 @@ def test_preload_takes_the_default_devices(folder: str) -> None:
     code = """
 count = library.preload()
 library.one(w, x), library.four(w, x), library.shift(x), library.donor(x)
+library.keys(jax.random.split(jax.random.key(0), 4))
 show([count, library.stats()["loaded"]])
 """
     # The two that lie share their bytes.
-    assert run(folder, code) == [5, 5]
+    assert run(folder, code) == [6, 6]
 
 
 def test_donation_of_a_sharded_array(folder: str) -> None:

@@ -30,21 +30,21 @@ def make_record(name: str = "f", batch: int = 1) -> Record:
     return Record(
         function=name,
         signature=Signature(tree, (aval, Aval((), "float32", True)), (("causal", True), ("k", 3))),
-        target=Target("cpu", "x86-64-v3", 1),
+        target=Target("cpu", "x86-64-v3", 2),
         blob=blob,
         requires=Requirements(
-            ("cpu",), 1, 1, "x86-64-v3", "0.10.2", False, (CustomCall("lapack_sgetrf", "lapack"),)
+            ("cpu",), 2, 1, "x86-64-v3", "0.10.2", False, (CustomCall("lapack_sgetrf", "lapack"),)
         ),
         calling=Calling(
             name,
             (Constant(Aval((2,), "bfloat16"), blob),),
             (0, 1, 2),
             (0,),
-            ((), ("d", None, ("a", "b"))),
+            (("d", ("a", "b")), ()),
             (aval,),
             (("d",),),
             ["list", "*"],
-            (("d", 2),),
+            (("d", 2), ("a", 1), ("b", 1)),
         ),
         analysis={"flops": 2.0},
         provenance={"jax": "0.10.2"},

@@ -41,7 +41,7 @@ def probe() -> Environment:
         toolchain=Toolchain(_version("jax"), _version("jaxlib"), platform.python_version()),
         architecture=architecture,
         isa=best_level(architecture, cpuinfo.features()),
-        wheel_platform=wheel_platform(_read_wheel_file()),
+        wheel_platform=wheel_platform(metadata.distribution("jaxlib").read_text("WHEEL") or ""),
         aotbuild=_version("aotbuild"),
     )
 
@@ -51,17 +51,12 @@ def wheel_platform(wheel_file: str) -> str:
 
     Several platforms are joined by dots, as in the file names of wheels (PEP 425).
     """
-    tags = [line.partition(":")[2].strip() for line in wheel_file.splitlines()]
+    tags = [line[4:].strip() for line in wheel_file.splitlines() if line.startswith("Tag:")]
     platforms = {tag.split("-")[2] for tag in tags if tag.count("-") == 2}
     if not platforms:
         msg = "jaxlib's WHEEL file has no platform tag; reinstall jaxlib from a wheel"
         raise PlanError(msg)
     return ".".join(sorted(platforms))
-
-
-def _read_wheel_file() -> str:
-    text = metadata.distribution("jaxlib").read_text("WHEEL") or ""
-    return "\n".join(line for line in text.splitlines() if line.startswith("Tag:"))
 
 
 def _version(distribution: str) -> str:

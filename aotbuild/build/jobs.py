@@ -20,7 +20,7 @@ from aotbuild.build.manifest import (
     spec_from_json,
     spec_to_json,
 )
-from aotbuild.build.plan import BuildUnit
+from aotbuild.build.plan import BuildUnit, mesh_size
 from aotbuild.spec.isa import level_of
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import decode, encode
@@ -153,11 +153,9 @@ def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
 
 
 def _settings(function: FunctionEntry, isa: str | None) -> Settings:
-    devices = 1
-    for _, size in function.mesh:
-        devices *= size
     hoist = function.constants == "hoist"
-    return Settings(isa, devices, hoist, tuple(sorted(function.config)), function.env)
+    config = tuple(sorted(function.config))
+    return Settings(isa, mesh_size(function), hoist, config, function.env)
 
 
 def _job(units: list[BuildUnit]) -> Job:

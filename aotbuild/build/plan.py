@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from aotbuild.build.environment import Environment, Toolchain
 from aotbuild.build.manifest import (
@@ -41,11 +41,16 @@ class BuildUnit:
     toolchain: Toolchain
 
     @property
-    def signature_label(self) -> str:
-        """Function and signature for people, as `logits(batch=1, causal=True)`."""
+    def values_label(self) -> str:
+        """Dims and static arguments for people, as `batch=1, causal=True`."""
         values = [f"{name}={value}" for name, value in self.row]
         values += [f"{name}={value!r}" for name, value in self.statics]
-        return f"{self.function.name}({', '.join(values)})"
+        return ", ".join(values)
+
+    @property
+    def signature_label(self) -> str:
+        """Function and signature for people, as `logits(batch=1, causal=True)`."""
+        return f"{self.function.name}({self.values_label})"
 
     @property
     def devices(self) -> int:
@@ -164,17 +169,10 @@ def _toolchain_problems(manifest: Manifest, environment: Environment) -> Iterato
     if len(manifest.toolchains) > 1:
         yield "toolchains: this version of aotbuild builds with one toolchain"
     for request in manifest.toolchains:
-        if not _same(Version, request.jax, found.jax):
+        if Version(request.jax) != Version(found.jax):
             yield f"toolchains: expected jax {request.jax}, found {found.jax}; build with pip wheel"
         if request.python and not found.python.startswith(f"{request.python}."):
             yield f"toolchains: expected Python {request.python}, found {found.python}"
-
-
-def _same(parse: Callable[[str], Version], expected: str, found: str) -> bool:
-    try:
-        return parse(expected) == parse(found)
-    except InvalidVersion:
-        return expected == found
 
 
 def _render(manifest: Manifest, problems: list[str]) -> str:

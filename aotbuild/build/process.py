@@ -64,19 +64,19 @@ class Worker:
         """End the process and wait for it."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    continue
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            self._kill()
+            self.kill()
         self._log.close()
 
     def kill(self) -> None:
         """End the process at once, whatever it is doing; its job raises WorkerDied."""
-        self._kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -99,12 +99,7 @@ class Worker:
             os.killpg(self._process.pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
-        self._kill()
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self.kill()
 
     def _obituary(self, timeout: float) -> str:
         code = self._process.wait()

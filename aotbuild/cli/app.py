@@ -10,11 +10,15 @@ from typing import Any
 import click
 
 from aotbuild.cli.build import build
+from aotbuild.cli.diff import diff
+from aotbuild.cli.doctor import doctor
 from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of
+from aotbuild.cli.inspect import inspect
 from aotbuild.cli.main import is_missing_extra
 from aotbuild.cli.output import Output, error_document
 from aotbuild.cli.plan import plan
 from aotbuild.cli.schema import schema
+from aotbuild.cli.verify import verify
 
 _CLICKS_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
 
@@ -48,7 +52,7 @@ def app() -> None:
     """Compile JAX functions ahead of time, as a manifest (aot.yaml) says."""
 
 
-for _command in (plan, build, schema):
+for _command in (plan, build, schema, inspect, diff, verify, doctor):
     app.add_command(_command)
 
 

@@ -14,7 +14,6 @@ from aotbuild.cli.project import (
     open_project,
     plan_document,
     project_options,
-    signature_text,
     unit_document,
 )
 from aotbuild.errors import BuildError
@@ -123,7 +122,7 @@ def _print(output: Output, package: Package) -> None:
     rows = [
         (
             unit.function.name,
-            signature_text(unit),
+            unit.values_label or "-",
             str(unit.target),
             size_text(record.blob.size),
             _flops(record),

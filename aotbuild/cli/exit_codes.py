@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from aotbuild.errors import BuildError, ManifestError, PlanError
+from aotbuild.errors import (
+    BuildError,
+    DamagedBlob,
+    InvalidIndex,
+    ManifestError,
+    NoArtifacts,
+    PackageNotFound,
+    PlanError,
+    UnsupportedFormat,
+)
 
 OK = 0
 INTERNAL = 1
@@ -11,12 +20,20 @@ MANIFEST = 3
 PLAN = 4
 BUILD = 5
 FILES = 6
+PACKAGE = 7
+UNUSABLE = 8
+VERIFY = 9
 INTERRUPTED = 130
 
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (ManifestError, MANIFEST),
     (PlanError, PLAN),
     (BuildError, BUILD),
+    (PackageNotFound, PACKAGE),
+    (NoArtifacts, PACKAGE),
+    (InvalidIndex, PACKAGE),
+    (UnsupportedFormat, PACKAGE),
+    (DamagedBlob, PACKAGE),
     (OSError, FILES),
     (KeyboardInterrupt, INTERRUPTED),
 )

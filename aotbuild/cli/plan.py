@@ -13,7 +13,6 @@ from aotbuild.cli.project import (
     open_project,
     plan_document,
     project_options,
-    signature_text,
 )
 
 _HEADERS = ("function", "signature", "target", "devices")
@@ -30,7 +29,7 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool) -> No
     units = project.plan.units
     output.table(
         _HEADERS,
-        [(u.function.name, signature_text(u), str(u.target), str(u.devices)) for u in units],
+        [(u.function.name, u.values_label or "-", str(u.target), str(u.devices)) for u in units],
     )
     output.text()
     output.text(summary(project))

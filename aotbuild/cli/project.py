@@ -76,11 +76,6 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
     }
 
 
-def signature_text(unit: BuildUnit) -> str:
-    """Return dims and static arguments for people, as `batch=1, k=3`, or `-`."""
-    return unit.signature_label[len(unit.function.name) + 1 : -1] or "-"
-
-
 def count(number: int, noun: str) -> str:
     """Return `1 unit`, `2 units`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

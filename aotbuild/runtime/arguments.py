@@ -113,7 +113,7 @@ def flatten(bound: Bound) -> Call:
         tree = describe(treedef)
     except TreeRefused as err:
         summary = "an argument's tree cannot be compared with the compiled ones"
-        raise SignatureMismatch(function.name, summary, [str(err)], _REMEDY) from err
+        raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
     return Call(bound, leaves, treedef, Signature(tree, tuple(avals), bound.statics))
 
 
@@ -124,7 +124,7 @@ def path_of(function: Function, path: tuple[Any, ...]) -> str:
     return f"{name}{jax.tree_util.keystr(tuple(rest))}"
 
 
-_REMEDY = "Call it with what was compiled, add a signature to the manifest, or set a fallback."
+REMEDY = "Call it with what was compiled, add a signature to the manifest, or set a fallback."
 
 
 def _not_an_array(bound: Bound, index: int, found: str) -> InvalidArgument:
@@ -148,7 +148,7 @@ def _bind_statics(function: Function, given: dict[str, Any]) -> tuple[tuple[str,
             found[static.name] = encode(given[static.name])
         except (NotEncodable, RecursionError) as err:
             summary = f"static argument {static.name} is no value that can be compiled for"
-            raise SignatureMismatch(function.name, summary, [str(err)], _REMEDY) from err
+            raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
     return tuple(sorted(found.items()))
 
 
@@ -170,7 +170,7 @@ def _check_names(function: Function, args: tuple[Any, ...], kwargs: dict[str, An
         names = (*function.dynamic, *function.keywords, *(s.name for s in function.statics))
         parameters = sorted(dict.fromkeys(names), key=_position(function))
         expected = f"expected {function.name}({', '.join(parameters)})"
-        raise SignatureMismatch(function.name, "; ".join(problems), [expected], _REMEDY)
+        raise SignatureMismatch(function.name, "; ".join(problems), [expected], REMEDY)
 
 
 def _position(function: Function) -> Callable[[str], int]:

@@ -29,10 +29,13 @@ class Executable:
     record: Record
     mesh_executable: Any
     constants: tuple[Any, ...]
+    shardings: tuple[Any, ...]
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Run it; leaves are in the order of the signature, and fit it."""
-        outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *leaves)
+        pairs = zip(leaves, self.shardings, strict=True)
+        placed = [jax_private.spread(leaf, sharding) for leaf, sharding in pairs]
+        outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
         return outputs
 
     def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
@@ -75,10 +78,8 @@ class Loader:
     def _make(self, record: Record, placement: Placement) -> Executable:
         calling, devices = record.calling, placement.devices
         xla_executable = self._xla_executable(record, devices)
-        shardings = [
-            *constant_shardings(calling, xla_executable, devices),
-            *leaf_shardings(record, devices),
-        ]
+        leaves = leaf_shardings(record, devices)
+        shardings = [*constant_shardings(calling, xla_executable, devices), *leaves]
         avals = [*(constant.aval for constant in calling.constants), *record.signature.leaves]
         pairs = list(zip(avals, shardings, strict=True))
         inputs = [pairs[index] for index in sorted(calling.kept)]
@@ -91,7 +92,7 @@ class Loader:
             placement.committed,
         )  # fmt: skip
         constants = self._load_constants(record, xla_executable, devices)
-        return Executable(record, mesh_executable, constants)
+        return Executable(record, mesh_executable, constants, tuple(leaves))
 
     def _xla_executable(self, record: Record, devices: tuple[Any, ...]) -> Any:
         key = (record.blob.sha256, devices)

@@ -58,7 +58,7 @@ def make_dispatch(
         list(static_argnames),
         pxla.JitGlobalCppCacheKeys(),
         tree_util.dispatch_registry,
-        pxla.cc_shard_arg,
+        _shard_arg,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
     return dispatch
@@ -85,6 +85,30 @@ def fastpath_data(
         executable._dispatch_in_layouts,
         constants,
     )
+
+
+def spread(value: Any, sharding: Any) -> Any:
+    """Return a value that can be put into a sharding without compiling anything.
+
+    jax cuts an array of one device for several with a program that it compiles
+    (ArrayImpl._multi_slice), and an array of the host with none.
+    """
+    if isinstance(value, prng.PRNGKeyArray):
+        base = spread(value._base_array, sharding_impls.physical_sharding(value.aval, sharding))
+        if base is value._base_array:
+            return value
+        physical = sharding_impls.physical_sharding(value.aval, sharding)
+        return prng.PRNGKeyArray(value._impl, pxla.cc_shard_arg(base, physical, None))
+    if not isinstance(value, xc.ArrayImpl) or value.sharding.num_devices > 1:
+        return value
+    if sharding.num_devices == 1 or sharding.is_fully_replicated:
+        return value
+    # Not numpy.asarray: the array would keep that view, and could not be donated any more.
+    return value._single_device_array_to_np_array_did_copy()[0]
+
+
+def _shard_arg(value: Any, sharding: Any, layout: Any) -> Any:
+    return pxla.cc_shard_arg(spread(value, sharding), sharding, layout)
 
 
 def _physical(shardings: Iterable[Any], avals: Iterable[Any]) -> list[Any]:

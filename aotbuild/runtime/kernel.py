@@ -212,6 +212,3 @@ class Dispatch:
         if self._source is None:
             return fallback.import_source(self.function)
         return fallback.jitted(self.function, self._source)
-
-
-__all__ = ["Dispatch", "Kernel", "NotTransformable", "Package"]

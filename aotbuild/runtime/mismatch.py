@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
-from aotbuild.runtime.arguments import Call
+from aotbuild.runtime.arguments import REMEDY, Call
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.select import select
 from aotbuild.spec.aval import Aval
@@ -14,7 +14,7 @@ from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import LEAF, Tree, children_of
-from aotbuild.spec.values import decode
+from aotbuild.spec.values import shown
 
 _SHOWN_SIGNATURES = 3
 _SHOWN_DIFFERENCES = 5
@@ -35,8 +35,7 @@ def signature_mismatch(call: Call, records: Sequence[Record], host: Host) -> Sig
     summary = f"no signature of {len(nearest)} fits this call; the nearest:"
     if not nearest:
         summary = "no signature was compiled"
-    remedy = "Call it with what was compiled, add a signature to the manifest, or set a fallback."
-    return SignatureMismatch(function.name, summary, lines, remedy)
+    return SignatureMismatch(function.name, summary, lines, REMEDY)
 
 
 def differences(call: Call, expected: Signature) -> list[str]:
@@ -84,7 +83,7 @@ def _static_differences(
     for name, want in expected:
         # Compared as text: in Python True == 1 == 1.0.
         if repr(values.get(name)) != repr(want):
-            yield f"static {name}: expected {_shown(want)}, found {_shown(values.get(name))}"
+            yield f"static {name}: expected {shown(want)}, found {shown(values.get(name))}"
 
 
 def _tree_differences(function: Function, found: Tree, expected: Tree) -> list[str]:
@@ -115,7 +114,7 @@ def _head(tree: Tree) -> Any:
 
 def _steps(tree: Tree) -> list[str]:
     if tree[0] == "dict":
-        return [f"[{_shown(key)}]" for key in tree[1]]
+        return [f"[{shown(key)}]" for key in tree[1]]
     return [f"[{index}]" for index in range(len(children_of(tree)))]
 
 
@@ -126,18 +125,11 @@ def _node(tree: Tree) -> str:
     if kind == "none":
         return "None"
     if kind == "dict":
-        return f"a dict with keys {', '.join(map(_shown, tree[1])) or '(none)'}"
+        return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
     if kind in ("tuple", "list"):
         return f"a {kind} of {count}"
     name = f"a {tree[1].replace(':', '.')}"
     return f"{name} with {count} children" + (f", data {tree[2]}" if kind == "node" else "")
-
-
-def _shown(encoded: Any) -> str:
-    try:
-        return repr(decode(encoded))
-    except ValueError:
-        return str(encoded)
 
 
 def _shorten(lines: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Protocol
 
-from aotbuild.errors import DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.errors import AotbuildError, DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.record import Blob
@@ -69,6 +69,9 @@ class WheelSource:
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        if self._file.fp is None:
+            msg = f"{self.place}: the library was closed, and with it the wheel; load it again"
+            raise AotbuildError(msg)
         try:
             with self._file.open(self._folder + name) as file:
                 return file.read(limit)

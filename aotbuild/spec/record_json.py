@@ -15,6 +15,7 @@ from aotbuild.spec.record import (
     Record,
     Requirements,
 )
+from aotbuild.spec.record_check import check_record
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target
 
@@ -34,7 +35,13 @@ def record_to_json(record: Record) -> dict[str, Any]:
 
 
 def record_from_json(data: Any) -> Record:
-    """Read what `record_to_json` wrote; ValueError for anything else."""
+    """Read what `record_to_json` wrote; ValueError for anything else, or if parts disagree."""
+    record = _read_record(data)
+    check_record(record)
+    return record
+
+
+def _read_record(data: Any) -> Record:
     try:
         return Record(
             function=_text(data["function"]),

@@ -8,7 +8,7 @@ from typing import Any
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.tree import Tree
-from aotbuild.spec.values import decode
+from aotbuild.spec.values import shown
 
 KEY_DIGITS = 32
 
@@ -45,11 +45,4 @@ class Signature:
 
     def describe_statics(self) -> str:
         """Return the static arguments for people, as `causal=True, k=3`."""
-        return ", ".join(f"{name}={_shown(value)}" for name, value in self.statics)
-
-
-def _shown(encoded: Any) -> str:
-    try:
-        return repr(decode(encoded))
-    except ValueError:
-        return canonical_json(encoded).decode()
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.statics)

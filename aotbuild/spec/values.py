@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 import math
 import sys
 from collections.abc import Callable
@@ -53,6 +54,14 @@ def is_plain(data: Any) -> bool:
     except (ValueError, TypeError, AttributeError):
         return False
     return True
+
+
+def shown(data: Any) -> str:
+    """Return an encoding for people: the value as Python writes it, or its names."""
+    try:
+        return repr(decode(data))
+    except (ValueError, TypeError, AttributeError):
+        return json.dumps(data, ensure_ascii=False)
 
 
 def qualified_name(obj: Any) -> str:

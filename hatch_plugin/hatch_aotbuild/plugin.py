@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,14 +71,21 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     def _build_or_abort(self) -> Package:
         try:
-            return self._build()
-        except AotbuildError as err:
-            self.app.abort(f"aotbuild: {err}")
-            raise
+            with self._abort_on_error():
+                return self._build()
         finally:
             # abort() and Ctrl-C leave before hatchling would call finalize.
             if not (self._workplace / "_aot").exists():
                 shutil.rmtree(self._workplace)
+
+    @contextmanager
+    def _abort_on_error(self) -> Iterator[None]:
+        """End the build with the message of an error of ours, without a traceback."""
+        try:
+            yield
+        except AotbuildError as err:
+            self.app.abort(f"aotbuild: {err}")
+            raise
 
     def _build(self) -> Package:
         plan = make_plan(self._manifest, probe())
@@ -90,19 +99,13 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     @cached_property
     def _options(self) -> Options:
-        try:
+        with self._abort_on_error():
             return read_options(self.config)
-        except AotbuildError as err:
-            self.app.abort(f"aotbuild: {err}")
-            raise
 
     @cached_property
     def _manifest(self) -> Manifest:
-        try:
+        with self._abort_on_error():
             return load_manifest(Path(self.root) / self._options.manifest)
-        except AotbuildError as err:
-            self.app.abort(f"aotbuild: {err}")
-            raise
 
     @cached_property
     def _sources(self) -> SourceTree:

@@ -176,7 +176,7 @@ def disabled_check(text: str) -> str:
     return text
 
 
-def refuse_reference(text: object) -> str | None:
+def reference_problem(text: object) -> str | None:
     """Return what was expected where a value is not ``module:attr``, else None."""
     if isinstance(text, str) and _CALL.match(text):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from aotbuild.build.manifest.names import refuse_reference
+from aotbuild.build.manifest.names import reference_problem
 from aotbuild.build.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode
 from aotbuild.build.manifest.problems import describe, did_you_mean, quote
 from aotbuild.build.manifest.types import (
@@ -123,7 +123,7 @@ class SpecReader:
             return NoneSpec()
         ref, dims = (node.entry(key) for key in LIKE_KEYS)
         text = ref[1] if ref else node
-        message = refuse_reference(text.value if isinstance(text, ScalarNode) else None)
+        message = reference_problem(text.value if isinstance(text, ScalarNode) else None)
         if message:
             return self._refuse(text.mark, (*steps, "like"), f"{message}, found {describe(text)}")
         found = self._like_dims(dims[1], (*steps, "dims")) if dims else ()

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from aotbuild.build.manifest.names import CUSTOM
-from aotbuild.build.manifest.nodes import Node, ScalarNode, child, key_mark
+from aotbuild.build.manifest.nodes import Node, ScalarNode, child, key_mark, walk
 from aotbuild.build.manifest.problems import (
     Problems,
     describe,
@@ -37,12 +37,12 @@ def report(error: ErrorDetails, root: Node, problems: Problems) -> None:
     kind, last = error["type"], error["loc"][-1] if error["loc"] else None
     if kind in ("extra_forbidden", "invalid_key"):
         parent = steps[:-1]
-        mark = key_mark(_reach(root, parent), last)
+        mark = key_mark(walk(root, parent), last)
         problems.add(mark, dotted(parent), _unknown_key(last, error["loc"][:-1]))
     elif kind == "missing":
         problems.add(node.mark, dotted(steps), _missing(last, error["loc"][:-1]))
     elif last == _KEY and steps:
-        mark = key_mark(_reach(root, steps[:-1]), steps[-1])
+        mark = key_mark(walk(root, steps[:-1]), steps[-1])
         problems.add(mark, dotted(steps[:-1]), _wrong_key(error, steps[-1]))
     else:
         problems.add(node.mark, dotted(steps), _wrong_value(error, node))
@@ -60,12 +60,6 @@ def _place(loc: tuple[int | str, ...], root: Node) -> tuple[tuple[int | str, ...
         if inner is not None:
             steps, node = (*steps, step), inner
     return steps, node
-
-
-def _reach(root: Node, steps: tuple[object, ...]) -> Node:
-    for step in steps:
-        root = child(root, step) or root
-    return root
 
 
 def _unknown_key(key: object, loc: tuple[int | str, ...]) -> str:

@@ -9,7 +9,7 @@ from inspect import Parameter
 from typing import Any
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.worker.resolve import did_you_mean
+from aotbuild.build.manifest.problems import did_you_mean
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.function import Function, Static
 from aotbuild.spec.values import NotEncodable, encode

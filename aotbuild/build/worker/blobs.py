@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from aotbuild.build.store import write_atomically
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob
 
@@ -23,13 +22,7 @@ class BlobFolder:
         final = self.root / blob.path
         if not final.exists():
             final.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=final.parent)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(final)
+            write_atomically(final, data)
         return blob
 
     def read(self, blob: Blob) -> bytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import sys
 from collections.abc import Iterable
 from typing import Any
 
+from aotbuild.build.manifest.problems import did_you_mean
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 
@@ -76,12 +76,6 @@ def _submodules(package: str) -> Iterable[str]:
     path = getattr(sys.modules.get(package), "__path__", None)
     # Without a package there are hundreds of modules, most of them not the user's.
     return [module.name for module in pkgutil.iter_modules(path)] if path else []
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an error message, or "" where no known name is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _kind(value: Any) -> str:

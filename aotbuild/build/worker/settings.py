@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
 
+from aotbuild.build.manifest.problems import did_you_mean
 from aotbuild.errors import TraceRefused
 
 # What these change is not in the executable: logging, caches, which backend is the default.
@@ -45,9 +45,7 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
     for name, value in config:
         known = dict(jax.config.values)
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            msg = f"config: jax {jax.__version__} has no option {name!r}{hint}"
+            msg = f"config: jax {jax.__version__} has no option {name!r}{did_you_mean(name, known)}"
             raise TraceRefused(msg)
         if isinstance(known[name], bool) and not isinstance(value, bool):
             msg = f"config: {name}: expected true or false, found {value!r}"

@@ -1,0 +1,149 @@
+"""`aotbuild doctor`: what this host is, and what of a package runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aotbuild.cli.exit_codes import UNUSABLE
+from aotbuild.cli.output import Output, align
+from aotbuild.cli.printable import printable
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.host import Host
+    from aotbuild.verify.diagnosis import Diagnosis
+    from aotbuild.verify.facts import Facts
+
+_HEADERS = ("signature", "target", "verdict", "reasons")
+_REMEDY = (
+    "Change what a reason names, install a wheel that was built for this host, or set "
+    "AOTBUILD_FALLBACK=portable or =jit."
+)
+
+
+@click.command(short_help="Say what this host is, and what of a package runs on it.")
+@click.argument("place", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def doctor(output: Output, place: str | None, as_json: bool) -> None:
+    """Print the facts of this host that decide what runs; with PLACE, a verdict on each record.
+
+    PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
+    read, and nothing of PLACE is imported or run.
+    """
+    from aotbuild.verify.diagnosis import diagnose
+    from aotbuild.verify.facts import gather
+
+    output.as_json = as_json
+    facts = gather()
+    output.document.update(host=_host_document(facts), place=place)
+    output.text(align(list(_fact_rows(facts))))
+    if place is None:
+        return
+    diagnosis = diagnose(place, facts.host)
+    output.document.update(_package_document(diagnosis, facts))
+    _print_package(output, diagnosis, facts)
+    if diagnosis.unusable or facts.problem:
+        output.finish(None)
+        raise click.exceptions.Exit(UNUSABLE)
+
+
+def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:
+    yield "python", f"{facts.python} on {facts.system}"
+    for name, version in facts.versions.items():
+        yield name, version or "not installed"
+    yield "cpu", facts.architecture
+    unknown = "unknown: this system does not say what its CPU has"
+    yield "isa level", facts.isa or ("none" if facts.features_known else unknown)
+    if facts.next_isa and facts.features_known:
+        name, missing = facts.next_isa
+        yield "next level", f"{name} needs {', '.join(missing)}"
+    if facts.problem:
+        yield "devices", facts.problem
+    for number, host in enumerate(facts.hosts):
+        yield ("also" if number else "devices"), _devices(host)
+    if facts.hosts:
+        yield "processes", str(facts.host.process_count)
+        yield "jax_enable_x64", str(facts.host.x64)
+    for name, value in facts.variables.items():
+        yield name, value
+
+
+def _devices(host: Host) -> str:
+    return f"{host.device_count} {host.platform} ({', '.join(host.device_kinds)})"
+
+
+def _host_document(facts: Facts) -> dict[str, Any]:
+    missing = facts.next_isa
+    return {
+        "python": facts.python,
+        "system": facts.system,
+        "architecture": facts.architecture,
+        "isa": facts.isa,
+        "next_isa": {"level": missing[0], "missing": list(missing[1])} if missing else None,
+        "versions": dict(facts.versions),
+        "variables": dict(facts.variables),
+        "x64": facts.host.x64 if facts.hosts else None,
+        "processes": facts.host.process_count if facts.hosts else None,
+        "platforms": [
+            {"platform": h.platform, "devices": h.device_count, "kinds": list(h.device_kinds)}
+            for h in facts.hosts
+        ],
+        "problem": facts.problem,
+    }
+
+
+def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
+    return {
+        "package": diagnosis.package,
+        "fallback": diagnosis.fallback,
+        "usable": not diagnosis.unusable and facts.problem is None,
+        "signatures": [
+            {
+                "function": item.function,
+                "signature": item.signature,
+                "usable": item.chosen is not None,
+                "records": [
+                    {
+                        "target": str(verdict.record.target),
+                        "sha256": verdict.record.blob.sha256,
+                        "verdict": verdict.grade.name,
+                        "reasons": list(verdict.reasons),
+                    }
+                    for verdict in item.verdicts
+                ],
+            }
+            for item in diagnosis.signatures
+        ],
+    }
+
+
+def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
+    from aotbuild.verify.diagnosis import SUMMARY
+
+    rows = [
+        tuple(
+            map(
+                printable,
+                (item.signature, str(v.record.target), v.grade.name, "; ".join(v.reasons)),
+            )
+        )
+        for item in diagnosis.signatures
+        for v in item.verdicts
+    ]
+    output.text()
+    output.table(_HEADERS, rows)
+    for item in diagnosis.unusable:
+        output.text()
+        output.text(printable(f"{item.signature}: {SUMMARY}"))
+        for verdict in item.verdicts:
+            output.text(printable(f"  {verdict}"))
+    output.text()
+    total, unusable = len(diagnosis.signatures), len(diagnosis.unusable)
+    output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
+    if unusable:
+        output.text(_REMEDY)
+    if facts.problem:
+        output.text(f"nothing can be called: {facts.problem}")

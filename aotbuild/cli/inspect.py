@@ -1,0 +1,126 @@
+"""`aotbuild inspect`: what a package holds, without importing its code or jax."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aotbuild.cli.output import Output
+from aotbuild.errors import UnknownFunction
+
+if TYPE_CHECKING:
+    from aotbuild.report.facts import FunctionFacts, PackageFacts
+
+
+@click.command(short_help="Print what a wheel or package holds.")
+@click.argument("place")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--function", "only", metavar="NAME", help="Only this function, with every aval.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write one self-contained page with charts to this file.",
+)
+@click.option("--digests", is_flag=True, help="Read every blob and compare its digest.")
+@click.pass_obj
+def inspect(
+    output: Output,
+    place: str,
+    as_json: bool,
+    only: str | None,
+    page: Path | None,
+    digests: bool,
+) -> None:
+    """Print what PLACE holds: a wheel, an _aot folder, or the name of an installed package.
+
+    Reads the index alone, and imports neither the package nor jax.
+    """
+    from aotbuild.report.digests import check_digests, damages
+    from aotbuild.report.document import package_document
+    from aotbuild.report.facts import read_facts
+    from aotbuild.report.text import digest_lines
+    from aotbuild.runtime.locate import locate
+
+    output.as_json = as_json
+    with closing(locate(place_of(place))) as source:
+        try:
+            facts = read_facts(source, only)
+        except UnknownFunction as err:
+            raise click.BadParameter(str(err), param_hint="--function") from err
+        checked = check_digests(source, facts.records) if digests else None
+    if as_json:
+        output.document.update(package_document(facts, checked))
+    else:
+        _print(output, facts, full=only is not None)
+        for line in digest_lines(checked) if checked is not None else ():
+            output.text(line)
+    if page is not None:
+        _write_page(page, facts)
+        output.text(f"written to {page}")
+    if checked and (bad := damages(checked)):
+        raise bad[0]
+
+
+def place_of(text: str) -> str | Path:
+    """Return a path where there is one of that name with an index in it, else the text itself."""
+    path = Path(text)
+    is_folder = any((path / inside).is_file() for inside in ("index", "_aot/index"))
+    return path if is_folder or path.suffix == ".whl" else text
+
+
+def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
+    from aotbuild.report import text
+
+    for line in text.title_lines(facts):
+        output.text(line)
+    for function in facts.functions:
+        _print_function(output, function, full=full)
+    headers, rows = text.coverage_rows(facts)
+    _print_section(output, "coverage", headers, rows)
+    hoisted = text.constant_rows(facts)
+    if hoisted:
+        _print_section(output, "constants", ("aval", "size", "used by", "sha256"), hoisted)
+    _print_section(output, "toolchain", ("setting", "value"), text.setting_rows(facts))
+    output.text()
+    for line in text.total_lines(facts):
+        output.text(line)
+
+
+def _print_function(output: Output, function: FunctionFacts, *, full: bool) -> None:
+    from aotbuild.report import text
+
+    output.text()
+    output.text(text.function_line(function))
+    if not function.signatures:
+        output.text("  no executables")
+        return
+    output.table(text.EXECUTABLE_HEADERS, text.executable_rows(function))
+    for line in text.aval_lines(function, full=full):
+        output.text(line)
+
+
+def _print_section(
+    output: Output, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    output.text()
+    output.text(title)
+    output.table(headers, rows)
+
+
+def _write_page(path: Path, facts: PackageFacts) -> None:
+    """Write the whole page or leave what was there."""
+    from aotbuild.report.page import page_html
+
+    data = page_html(facts).encode("utf-8")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

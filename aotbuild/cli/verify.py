@@ -1,0 +1,94 @@
+"""`aotbuild verify`: prove a package on this machine before anything depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aotbuild.cli.exit_codes import VERIFY
+from aotbuild.cli.output import Output
+from aotbuild.cli.printable import printable
+
+if TYPE_CHECKING:
+    from aotbuild.verify.outcome import Outcome, Report
+
+_HEADERS = ("check", "subject", "result")
+
+
+@click.command(short_help="Prove that a package is whole, and loads here.")
+@click.argument("place")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time that loading one executable may take.",
+)
+@click.option("--no-run", is_flag=True, help="Check bytes only; load no native code.")
+@click.pass_obj
+def verify(output: Output, place: str, as_json: bool, timeout: float, no_run: bool) -> None:
+    """Check every byte of PLACE, then load each executable that fits in a process of its own.
+
+    PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Loading is
+    running foreign code: --no-run leaves it out.
+    """
+    from aotbuild.verify.api import Options, verify
+
+    output.as_json = as_json
+    output.document["place"] = place
+    report = verify(place, Options(load=not no_run, timeout=timeout))
+    output.document.update(_document(report))
+    _print(output, report)
+    if not report.passed:
+        output.finish(None)
+        raise click.exceptions.Exit(VERIFY)
+
+
+def _document(report: Report) -> dict[str, Any]:
+    from aotbuild.verify.outcome import Status
+
+    return {
+        "kind": report.kind,
+        "package": report.package,
+        "passed": report.passed,
+        "counts": {status.value: report.count(status) for status in Status},
+        "checks": [
+            {
+                "check": outcome.check,
+                "subject": outcome.subject,
+                "status": outcome.status.value,
+                "reasons": list(outcome.reasons),
+            }
+            for outcome in report.outcomes
+        ],
+    }
+
+
+def _print(output: Output, report: Report) -> None:
+    from aotbuild.verify.outcome import Status
+
+    outcomes = report.outcomes
+    output.table(_HEADERS, [(o.check, printable(o.subject), o.status.value) for o in outcomes])
+    _print_reasons(output, [o for o in outcomes if o.status is not Status.PASS])
+    counts = [(report.count(status), status.value) for status in Status]
+    output.text()
+    output.text(", ".join(f"{number} {name}" for number, name in counts if number))
+    if report.passed and report.count(Status.NOT_CHECKED):
+        output.text("nothing failed; what was not checked is not proven")
+
+
+def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:
+    """Print each reason once, below everything that it is a reason for."""
+    grouped: dict[tuple[str, tuple[str, ...]], list[Outcome]] = {}
+    for outcome in outcomes:
+        grouped.setdefault((outcome.status.value, outcome.reasons), []).append(outcome)
+    for (status, reasons), same in grouped.items():
+        output.text()
+        for outcome in same:
+            output.text(f"{status}: {outcome.check} of {printable(outcome.subject)}")
+        for reason in reasons:
+            output.text("\n".join(f"  {printable(line)}" for line in reason.splitlines()))

@@ -1,0 +1,1 @@
+"""What a package holds, read from its index alone, as text, JSON and HTML. Never imports jax."""

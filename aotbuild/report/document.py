@@ -1,0 +1,191 @@
+"""The JSON document of a package. Its keys are documented in docs/reference/inspect.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aotbuild.report.digests import Checked
+from aotbuild.report.facts import (
+    FunctionFacts,
+    PackageFacts,
+    SignatureFacts,
+    bytes_accessed,
+    column_of,
+    columns,
+    constants,
+    flops,
+    peak_memory,
+    stored_twice,
+    targets,
+    total_size,
+    unique_blobs,
+)
+from aotbuild.report.words import plain, plural
+from aotbuild.spec.function import Function
+from aotbuild.spec.record import Blob, Constant, Record, Requirements
+
+HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
+
+
+def package_document(
+    facts: PackageFacts, checked: Sequence[Checked] | None = None
+) -> dict[str, Any]:
+    """Return everything that is known of a package; `checked` is what reading its blobs found."""
+    return {
+        **place_document(facts),
+        "coverage": _coverage(facts),
+        "functions": [_function(function) for function in facts.functions],
+        "constants": [
+            {**_constant(constant), "executables": count} for constant, count in constants(facts)
+        ],
+        "digests": None if checked is None else _digests(checked),
+    }
+
+
+def place_document(facts: PackageFacts) -> dict[str, Any]:
+    """Return what a package is and how large it is, without its functions."""
+    header = {name: plain(facts.header.get(name)) for name in HEADER_NAMES}
+    return {"place": facts.place, **header, "totals": totals(facts)}
+
+
+def totals(facts: PackageFacts) -> dict[str, Any]:
+    """Return counts, and sizes in bytes."""
+    records = facts.records
+    blobs = unique_blobs(records)
+    return {
+        "functions": len(facts.functions),
+        "signatures": facts.signature_count,
+        "executables": len(records),
+        "targets": targets(facts),
+        "blobs": len(blobs),
+        "constants": len(constants(facts)),
+        "index_size": facts.index_size,
+        "blob_size": sum(blob.size for blob in blobs.values()),
+        "size": total_size(facts),
+        "saved_by_sharing": stored_twice(facts),
+    }
+
+
+def parameters(function: Function) -> list[dict[str, Any]]:
+    """Return the parameters of a function in the order of a call."""
+    statics = {static.name: static for static in function.statics}
+    names = list(dict.fromkeys((*function.positional, *function.keywords, *statics)))
+    found = []
+    for name in names:
+        item = {
+            "name": name,
+            "kind": "positional" if name in function.positional else "keyword",
+            "static": name in statics,
+            "donated": name in function.donate,
+        }
+        if name in statics and statics[name].has_default:
+            item["default"] = plain(statics[name].default)
+        found.append(item)
+    return found
+
+
+def call_text(function: Function) -> str:
+    """Return a function's call for people, as `model:apply(params, tokens, *, scale, causal=)`."""
+    words, starred = [], False
+    for item in parameters(function):
+        if item["kind"] == "keyword" and not starred:
+            words.append("*")
+            starred = True
+        words.append(item["name"] + ("=" if item["static"] else ""))
+    return f"{function.call}({', '.join(words)})"
+
+
+def requirement_words(requires: Requirements) -> list[str]:
+    """Return what a host needs beyond the platform, as `jaxlib 0.10.2`, `isa x86-64-v3`."""
+    words = [
+        f"isa {requires.isa}" if requires.isa is not None else "",
+        f"jaxlib {requires.jaxlib}" if requires.jaxlib is not None else "",
+        plural(requires.devices, "device") if requires.devices != 1 else "",
+        f"{requires.processes} processes" if requires.processes != 1 else "",
+        "x64" if requires.x64 else "",
+        *(f"{call.target} ({call.provider})" for call in requires.custom_calls),
+    ]
+    return [word for word in words if word]
+
+
+def _function(facts: FunctionFacts) -> dict[str, Any]:
+    return {
+        "name": facts.name,
+        "call": facts.function.call,
+        "parameters": parameters(facts.function),
+        "signatures": [_signature(signature) for signature in facts.signatures],
+    }
+
+
+def _signature(signature: SignatureFacts) -> dict[str, Any]:
+    return {
+        "label": signature.label,
+        "key": signature.key,
+        "inputs": list(signature.inputs),
+        "outputs": list(signature.outputs),
+        "statics": {str(name): plain(value) for name, value in signature.statics},
+        "executables": [_executable(record) for record in signature.records],
+    }
+
+
+def _executable(record: Record) -> dict[str, Any]:
+    requires = record.requires
+    return {
+        "target": str(record.target),
+        **_blob(record.blob),
+        "flops": flops(record),
+        "bytes_accessed": bytes_accessed(record),
+        "peak_memory": peak_memory(record),
+        "analysis": plain(record.analysis),
+        "requires": {
+            "platforms": list(requires.platforms),
+            "isa": requires.isa,
+            "jaxlib": requires.jaxlib,
+            "devices": requires.devices,
+            "processes": requires.processes,
+            "x64": requires.x64,
+            "custom_calls": [vars(call) for call in requires.custom_calls],
+        },
+        "mesh": dict(record.calling.mesh),
+        "constants": [_constant(constant) for constant in record.calling.constants],
+        "provenance": plain(record.provenance),
+    }
+
+
+def _blob(blob: Blob) -> dict[str, Any]:
+    return {"kind": blob.kind, "sha256": blob.sha256, "size": blob.size}
+
+
+def _constant(constant: Constant) -> dict[str, Any]:
+    return {"aval": str(constant.aval), **_blob(constant.blob)}
+
+
+def _coverage(facts: PackageFacts) -> dict[str, Any]:
+    names = columns(facts)
+    rows = [
+        {
+            "function": function.name,
+            "signature": signature.label,
+            "targets": [
+                [str(r.target) for r in signature.records if column_of(r.target) == name]
+                for name in names
+            ],
+        }
+        for function in facts.functions
+        for signature in function.signatures
+    ]
+    return {"columns": names, "rows": rows}
+
+
+def _digests(checked: Sequence[Checked]) -> dict[str, Any]:
+    damaged = [
+        {
+            "path": item.blob.path,
+            "expected": item.damage.expected,
+            "found": item.damage.found,
+        }
+        for item in checked
+        if item.damage is not None
+    ]
+    return {"checked": len(checked), "damaged": damaged}

@@ -1,0 +1,219 @@
+"""The facts of a package: everything its index says, in an order for people, and its totals.
+
+No blob is read. Records stay as they are; what XLA estimated and what the manifest called things
+is untrusted data in them, so it is taken out through the functions here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.errors import UnknownFunction
+from aotbuild.report.words import natural, number, shown, statics_text, target_order
+from aotbuild.runtime.source import Source, open_index
+from aotbuild.spec.function import Function
+from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.record import Blob, Constant, Record
+from aotbuild.spec.target import Target
+
+
+@dataclass(frozen=True)
+class SignatureFacts:
+    """One signature: its label as the manifest writes it, its key, and a record per target."""
+
+    label: str
+    key: str
+    records: tuple[Record, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The avals of all leaves; with the names of symbolic dims where there are some."""
+        for record in self.records:
+            symbolic = record.provenance.get("symbolic_leaves")
+            if isinstance(symbolic, list):
+                return tuple(shown(leaf) for leaf in symbolic)
+        return tuple(str(aval) for aval in self.records[0].signature.leaves)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The avals of all outputs, where a record has them."""
+        return tuple(str(aval) for r in self.records[:1] for aval in r.calling.outputs)
+
+    @property
+    def statics(self) -> tuple[tuple[str, Any], ...]:
+        """The static arguments, encoded."""
+        return self.records[0].signature.statics
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """One function and its signatures."""
+
+    function: Function
+    signatures: tuple[SignatureFacts, ...]
+
+    @property
+    def name(self) -> str:
+        """The name under `functions:` of the manifest."""
+        return self.function.name
+
+    @property
+    def records(self) -> list[Record]:
+        """Every executable of the function."""
+        return [record for signature in self.signatures for record in signature.records]
+
+
+@dataclass(frozen=True)
+class PackageFacts:
+    """One package: where it is, what its index's header says, and its functions."""
+
+    place: str
+    header: dict[str, Any]
+    index_size: int
+    functions: tuple[FunctionFacts, ...]
+
+    @property
+    def name(self) -> str:
+        """The import package that received `_aot`."""
+        return shown(self.header.get("package", "?"))
+
+    @property
+    def records(self) -> list[Record]:
+        """Every executable."""
+        return [record for function in self.functions for record in function.records]
+
+    @property
+    def signature_count(self) -> int:
+        """The number of signatures of all functions."""
+        return sum(len(function.signatures) for function in self.functions)
+
+
+def read_facts(source: Source, only: str | None = None) -> PackageFacts:
+    """Return the facts of a source, or of one function of it.
+
+    InvalidIndex or UnsupportedFormat if the index is damaged, UnknownFunction if `only` is none.
+    """
+    index = open_index(source)
+    names = sorted({function.name for function in index.functions()}, key=natural)
+    if only is not None:
+        if only not in names:
+            known = [shown(name) for name in names]
+            raise UnknownFunction(shown(index.header.get("package", "?")), only, known)
+        names = [only]
+    functions = tuple(facts for name in names if (facts := _function(index, name)) is not None)
+    size = len(source.read(INDEX_NAME))
+    return PackageFacts(source.place, index.header, size, functions)
+
+
+def _function(index: Index, name: str) -> FunctionFacts | None:
+    function = index.function(name)
+    if function is None:
+        return None
+    by_key: dict[str, list[Record]] = {}
+    for record in index.records(name):
+        by_key.setdefault(record.signature.key(), []).append(record)
+    found = [_signature(key, records) for key, records in by_key.items()]
+    found.sort(key=lambda signature: (natural(signature.label), signature.key))
+    return FunctionFacts(function, tuple(found))
+
+
+def _signature(key: str, records: list[Record]) -> SignatureFacts:
+    ordered = tuple(sorted(records, key=lambda record: target_order(record.target)))
+    return SignatureFacts(label_of(ordered[0]), key, ordered)
+
+
+def label_of(record: Record) -> str:
+    """Return a signature as the manifest writes it, as `predict(batch=8)`."""
+    label = record.provenance.get("label")
+    if isinstance(label, str) and label:
+        return shown(label)
+    return shown(f"{record.function}({statics_text(record.signature)})")
+
+
+def short_label(signature: SignatureFacts) -> str:
+    """Return a label without the name of its function, as `batch=8`, or `-`."""
+    name, label = shown(signature.records[0].function), signature.label
+    inside = label.startswith(f"{name}(") and label.endswith(")")
+    return (label[len(name) + 1 : -1] or "-") if inside else label
+
+
+def flops(record: Record) -> float | None:
+    """Return XLA's estimate of the operations of one call, on one device."""
+    return number(record.analysis.get("flops"))
+
+
+def bytes_accessed(record: Record) -> float | None:
+    """Return XLA's estimate of the bytes that one call moves, on one device."""
+    return number(record.analysis.get("bytes_accessed"))
+
+
+def peak_memory(record: Record) -> float | None:
+    """Return the bytes of one call's buffers on one device: arguments, outputs, temporaries.
+
+    Outputs that take the place of donated arguments are counted once.
+    """
+    names = ("argument_bytes", "output_bytes", "temp_bytes")
+    parts = [number(record.analysis.get(name)) for name in names]
+    alias = number(record.analysis.get("alias_bytes")) or 0
+    known = [part for part in parts if part is not None]
+    return max(0, sum(known) - alias) if len(known) == len(names) else None
+
+
+def column_of(target: Target) -> str:
+    """Return what a coverage table has as a column: a target without its device count."""
+    return shown(f"{target.platform}:{target.detail}")
+
+
+def columns(facts: PackageFacts) -> list[str]:
+    """Return the columns of the coverage table, executables first."""
+    ordered = sorted({record.target for record in facts.records}, key=target_order)
+    return list(dict.fromkeys(map(column_of, ordered)))
+
+
+def targets(facts: PackageFacts) -> list[str]:
+    """Return every target by its name, executables first."""
+    ordered = sorted({record.target for record in facts.records}, key=target_order)
+    return [shown(str(target)) for target in ordered]
+
+
+def unique_blobs(records: Iterable[Record]) -> dict[str, Blob]:
+    """Return every blob once, by its path below `_aot/`."""
+    return {blob.path: blob for record in records for blob in record.blobs()}
+
+
+def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
+    """Return every hoisted constant once, the largest first, and how many executables use it."""
+    found: dict[str, tuple[Constant, int]] = {}
+    for record in facts.records:
+        for path, constant in {c.blob.path: c for c in record.calling.constants}.items():
+            found[path] = (constant, found[path][1] + 1 if path in found else 1)
+    return sorted(found.values(), key=lambda pair: (-pair[0].blob.size, pair[0].blob.sha256))
+
+
+def total_size(facts: PackageFacts) -> int:
+    """Return the bytes of the index and of every blob, equal blobs counted once."""
+    return facts.index_size + sum(blob.size for blob in unique_blobs(facts.records).values())
+
+
+def stored_twice(facts: PackageFacts) -> int:
+    """Return the bytes that sharing equal blobs saves."""
+    every = sum(blob.size for record in facts.records for blob in record.blobs())
+    return every - sum(blob.size for blob in unique_blobs(facts.records).values())
+
+
+def distinct(values: Iterable[Any]) -> Sequence[Any]:
+    """Return different JSON values in the order of their first appearance."""
+    return list({shown(value): value for value in values}.values())
+
+
+def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that an executable was made with, as `config.jax_enable_x64`."""
+    for name, value in sorted(record.provenance.items()):
+        if name in ("label", "symbolic_leaves"):
+            continue
+        if isinstance(value, dict):
+            yield from ((f"{name}.{inner}", item) for inner, item in sorted(value.items()))
+        else:
+            yield name, value

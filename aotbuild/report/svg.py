@@ -1,0 +1,139 @@
+"""Charts as inline SVG: horizontal bars, and a matrix of what is there and what is missing.
+
+Lengths are in the SVG's own units, which a browser scales to the width of the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from aotbuild.report.markup import Markup, join, tag
+
+_WIDTH, _BAR, _GAP, _HEAD = 340, 13, 4, 20
+_VALUE = 68  # room for a number at the right of a bar
+_CELL, _ROW, _COLUMN, _LETTER = 18, 26, 150, 7.4
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its value, None where it is not known, and the number of its colour."""
+
+    label: str
+    value: float | None
+    color: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The bars of one function."""
+
+    name: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One field of a matrix: `share` from 0 to 1 of it is there; `note` is shown on hovering."""
+
+    share: float
+    words: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a matrix: a name, shown where it changes, a label, and its cells."""
+
+    name: str
+    label: str
+    cells: tuple[Cell, ...]
+
+
+def color(number: int) -> str:
+    """Return one of the eight colours of the style sheet."""
+    return f"var(--c{number % 8})"
+
+
+def bars(groups: Sequence[Group], words: Callable[[float | None], str], title: str) -> Markup:
+    """Return a chart of horizontal bars from 0, all to one scale."""
+    most = max((bar.value or 0 for group in groups for bar in group.bars), default=0) or 1
+    parts, top = [], 0
+    for group in groups:
+        name = _clip(group.name, 44)
+        parts.append(tag("text", name, x=0, y=top + 13, class_="mono"))
+        top += _HEAD
+        for bar in group.bars:
+            parts.append(_bar(bar, top, (bar.value or 0) / most, words(bar.value)))
+            top += _BAR + _GAP
+        top += 8
+    return _svg(parts, _WIDTH, max(top, 1), title, None)
+
+
+def matrix(columns: Sequence[str], rows: Sequence[Row], title: str) -> Markup:
+    """Return a matrix: filled cells are there, dashed ones missing, fractions partly filled."""
+    left = int(_LETTER * max((len(_clip(row.name, 30)) for row in rows), default=0)) + 20
+    label = int(_LETTER * max((len(_clip(row.label, 60)) for row in rows), default=0)) + 20
+    widths = [max(_COLUMN, int(len(_clip(name, 30)) * _LETTER) + 18) for name in columns]
+    starts = [left + label + sum(widths[:at]) for at in range(len(widths))]
+    parts = [
+        tag("text", _clip(name, 30), x=at, y=14, class_="mono")
+        for name, at in zip(columns, starts, strict=True)
+    ]
+    above = ""
+    for number, row in enumerate(rows):
+        top = 28 + number * _ROW
+        if row.name != above:
+            parts.append(_rule(top - 3, left + label + sum(widths)))
+            parts.append(tag("text", _clip(row.name, 30), x=0, y=top + 14, class_="mono"))
+        above = row.name
+        parts.append(tag("text", _clip(row.label, 60), x=left, y=top + 14, class_="soft mono"))
+        parts += [
+            _cell(cell, at, top, column)
+            for column, (cell, at) in enumerate(zip(row.cells, starts, strict=True))
+        ]
+    width, height = left + label + sum(widths), 28 + len(rows) * _ROW
+    return _svg(parts, width, height, title, "matrix")
+
+
+def _bar(bar: Bar, top: int, share: float, number: str) -> Markup:
+    room = _WIDTH - _VALUE
+    width = max(2.0, room * share) if bar.value else 0
+    return tag(
+        "g",
+        tag("title", f"{bar.label}: {number}"),
+        tag("rect", x=0, y=top, width=room, height=_BAR, rx=3, class_="track"),
+        tag("rect", x=0, y=top, width=f"{width:.1f}", height=_BAR, rx=3, fill=color(bar.color)),
+        tag("text", number, x=_WIDTH, y=top + 11, text_anchor="end", class_="soft"),
+    )
+
+
+def _cell(cell: Cell, left: int, top: int, column: int) -> Markup:
+    box = {"x": left, "width": _CELL, "height": _CELL, "y": top, "rx": 4}
+    parts = [tag("title", cell.note)]
+    if cell.share < 1:
+        parts.append(tag("rect", **box, class_="hole"))
+    if cell.share > 0:
+        width = f"{_CELL * cell.share:.1f}"
+        parts.append(tag("rect", **{**box, "width": width}, fill=color(column)))
+    if cell.words:
+        parts.append(tag("text", cell.words, x=left + _CELL + 6, y=top + 14, class_="soft"))
+    return tag("g", *parts)
+
+
+def _rule(top: int, width: int) -> Markup:
+    return tag("line", x1=0, x2=width, y1=top, y2=top, class_="rule")
+
+
+def _svg(
+    parts: Sequence[Markup], width: int, height: int, title: str, class_: str | None
+) -> Markup:
+    size = {"width": width, "height": height} if class_ else {}
+    box = f"0 0 {width} {height}"
+    return tag(
+        "svg", tag("title", title), join(parts), viewBox=box, role="img", class_=class_, **size
+    )
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,172 @@
+"""A package as lines and tables for a terminal. The command prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from aotbuild.report.digests import Checked, damages
+from aotbuild.report.document import call_text, requirement_words
+from aotbuild.report.facts import (
+    FunctionFacts,
+    PackageFacts,
+    SignatureFacts,
+    bytes_accessed,
+    column_of,
+    columns,
+    constants,
+    distinct,
+    flops,
+    peak_memory,
+    provenance_items,
+    short_label,
+    stored_twice,
+    total_size,
+    unique_blobs,
+)
+from aotbuild.report.words import bytes_text, count_text, plural, shown
+from aotbuild.spec.record import Record
+
+EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
+_SHORT = 10
+# At this many signatures a matrix no longer fits a screen: fractions are shown instead.
+_MANY = 40
+
+
+def title_lines(facts: PackageFacts) -> list[str]:
+    """Return what the package is: how much of it, where, and who built it."""
+    header = facts.header
+    built = ", ".join(
+        f"{name} {shown(header[name])}" for name in ("aotbuild", "jax", "jaxlib") if name in header
+    )
+    parts = (
+        plural(len(facts.records), "executable"),
+        plural(facts.signature_count, "signature"),
+        plural(len(facts.functions), "function"),
+        bytes_text(total_size(facts)),
+    )
+    return [
+        f"{facts.name}: {', '.join(parts)}",
+        f"  place     {shown(facts.place)}",
+        f"  built by  {built or '-'}",
+        f"  fallback  {shown(header.get('fallback', '-'))}",
+    ]
+
+
+def function_line(facts: FunctionFacts) -> str:
+    """Return a function's name and how it is called."""
+    donate = facts.function.donate
+    tail = f"  donates {', '.join(donate)}" if donate else ""
+    return shown(f"{facts.name} = {call_text(facts.function)}{tail}")
+
+
+def executable_rows(facts: FunctionFacts) -> list[tuple[str, ...]]:
+    """Return a row for each executable of a function; see `EXECUTABLE_HEADERS`."""
+    return [
+        (short_label(signature), *_cells(record))
+        for signature in facts.signatures
+        for record in signature.records
+    ]
+
+
+def aval_lines(facts: FunctionFacts, *, full: bool) -> Iterator[str]:
+    """Yield the avals of each signature; of many leaves only the first, unless `full`."""
+    for signature in facts.signatures:
+        yield f"  {short_label(signature)}: {avals_text(signature, full=full)}"
+
+
+def avals_text(signature: SignatureFacts, *, full: bool) -> str:
+    """Return `f32[8], f32[2] -> f32[8]`."""
+    inputs, outputs = (_joined(avals, full) for avals in (signature.inputs, signature.outputs))
+    return f"{inputs or 'nothing'} -> {outputs}" if outputs else inputs
+
+
+def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the headers and rows of the coverage table: which signature is made for what."""
+    names = columns(facts)
+    headers = ["function", "signature", *names]
+    if facts.signature_count > _MANY:
+        return headers, [
+            (shown(f.name), plural(len(f.signatures), "signature"), *(_share(f, n) for n in names))
+            for f in facts.functions
+        ]
+    return headers, [
+        (shown(f.name), short_label(s), *("yes" if covers(s, name) else "-" for name in names))
+        for f in facts.functions
+        for s in f.signatures
+    ]
+
+
+def covers(signature: SignatureFacts, column: str) -> bool:
+    """Return whether a signature has an executable for a column of the coverage table."""
+    return any(column_of(record.target) == column for record in signature.records)
+
+
+def share(facts: FunctionFacts, column: str) -> tuple[int, int]:
+    """Return how many of a function's signatures a column covers, and of how many."""
+    return sum(covers(s, column) for s in facts.signatures), len(facts.signatures)
+
+
+def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
+    """Return a row for each hoisted constant: aval, size, users, digest."""
+    return [
+        (str(c.aval), bytes_text(c.blob.size), plural(users, "executable"), c.blob.sha256[:12])
+        for c, users in constants(facts)
+    ]
+
+
+def setting_rows(facts: PackageFacts) -> list[tuple[str, str]]:
+    """Return each setting of the toolchain and its values, where executables differ several."""
+    values: dict[str, list[object]] = {}
+    for record in facts.records:
+        for name, value in provenance_items(record):
+            values.setdefault(name, []).append(value)
+    return [
+        (shown(name), " | ".join(shown(value) or "(empty)" for value in distinct(found)))
+        for name, found in sorted(values.items())
+    ]
+
+
+def total_lines(facts: PackageFacts) -> list[str]:
+    """Return where the bytes are."""
+    blobs = unique_blobs(facts.records)
+    size = sum(blob.size for blob in blobs.values())
+    saved = stored_twice(facts)
+    line = f"{plural(len(blobs), 'blob')} {bytes_text(size)}, index {bytes_text(facts.index_size)}"
+    return [line + (f", {bytes_text(saved)} saved by sharing equal blobs" if saved else "")]
+
+
+def digest_lines(checked: Sequence[Checked]) -> list[str]:
+    """Return what reading every blob found."""
+    bad = damages(checked)
+    if not bad:
+        return [f"digests: {plural(len(checked), 'blob')} read, every byte as it was built"]
+    lines = [f"digests: {len(bad)} of {plural(len(checked), 'blob')} damaged"]
+    for item in bad:
+        lines += [f"  {shown(item.place)}", f"    expected {item.expected}"]
+        lines.append(f"    found    {shown(item.found)}")
+    return lines
+
+
+def _cells(record: Record) -> tuple[str, ...]:
+    return (
+        shown(str(record.target)),
+        record.blob.kind,
+        bytes_text(record.blob.size),
+        count_text(flops(record)),
+        bytes_text(bytes_accessed(record)),
+        bytes_text(peak_memory(record)),
+        shown(", ".join(requirement_words(record.requires))) or "-",
+    )
+
+
+def _joined(avals: Sequence[str], full: bool) -> str:
+    if full or len(avals) <= _SHORT:
+        return ", ".join(avals)
+    # The last arguments are usually the data, the first ones the weights.
+    rest = len(avals) - _SHORT + 1
+    return ", ".join((*avals[:3], f"… {rest} more …", *avals[3 - _SHORT + 1 :]))
+
+
+def _share(facts: FunctionFacts, column: str) -> str:
+    covered, of = share(facts, column)
+    return f"{covered}/{of}" if covered else "-"

@@ -1,0 +1,119 @@
+"""Facts as words: names from a wheel made harmless, numbers with units, and the order of names.
+
+A wheel may come from anyone: its names can hold control characters that steer a terminal, and its
+numbers can be anything that JSON can spell. What leaves this module is printable and finite.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from aotbuild.spec.isa import LEVELS, rank
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.target import PLATFORMS, Target
+from aotbuild.spec.values import decode
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+_MAX_DEPTH = 32
+_MAX_TEXT = 400
+# What `values.decode` raises for bodies that are not what their tag says.
+_UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError)
+
+
+def shown(value: Any, limit: int = _MAX_TEXT) -> str:
+    """Return any value as one line of printable text; what is not printable is escaped."""
+    text = value if isinstance(value, str) else compact_json(value)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else _escape(char) for char in text)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def compact_json(value: Any) -> str:
+    """Return the JSON of a value on one line; non-finite numbers become text."""
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return JSON that every reader accepts: finite numbers, and at most 32 levels deep."""
+    if depth > _MAX_DEPTH:
+        return "…"
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return [plain(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {str(name): plain(item, depth + 1) for name, item in value.items()}
+    return value
+
+
+def number(value: Any) -> float | None:
+    """Return a count as a number; None for what is no finite number from 0 on.
+
+    XLA says -1 where it has no estimate.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) and 0 <= value < 1e30 else None
+
+
+def bytes_text(size: float | None) -> str:
+    """Return a size for people, as `92.1 kB`, or `-` where it is not known."""
+    return "-" if size is None else f"{_scaled(size, gap=True)}B"
+
+
+def count_text(value: float | None) -> str:
+    """Return a number for people, as `1.54 M`, or `-` where it is not known."""
+    return "-" if value is None else _scaled(value, gap=False)
+
+
+def change_text(old: float | None, new: float | None) -> str:
+    """Return how much a number grew, as `+3.2%`; empty where there is no ratio."""
+    if old is None or new is None or not old:
+        return ""
+    return f"{(new - old) / old:+.1%}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 blob`, `2 blobs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def natural(text: str) -> tuple[Any, ...]:
+    """Return a sorting key that puts `batch=8` before `batch=32`."""
+    parts = re.split(r"(\d{1,18})", text)
+    return tuple((int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts))
+
+
+def target_order(target: Target) -> tuple[Any, ...]:
+    """Return a sorting key: executables before portable ones, levels from low to high."""
+    known = PLATFORMS.index(target.platform) if target.platform in PLATFORMS else len(PLATFORMS)
+    level = rank(target.detail) if target.detail in LEVELS else -1
+    return (known, level, target.detail, target.devices)
+
+
+def statics_text(signature: Signature) -> str:
+    """Return the static arguments as `causal=True, k=3`; what cannot be decoded stays JSON."""
+    return ", ".join(f"{name}={value_text(value)}" for name, value in signature.statics)
+
+
+def value_text(encoded: Any) -> str:
+    """Return one encoded value as Python writes it, or else its JSON."""
+    try:
+        return repr(decode(encoded))
+    except _UNDECODABLE:
+        return compact_json(encoded)
+
+
+def _scaled(value: float, *, gap: bool) -> str:
+    power = 0
+    while value >= 999.5 and power < len(_PREFIXES) - 1:
+        value, power = value / 1000, power + 1
+    digits = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return f"{digits} {_PREFIXES[power]}" if gap or power else digits
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode("ascii")

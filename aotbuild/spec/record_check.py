@@ -1,0 +1,159 @@
+"""Whether the parts of a record agree with each other; none of it asks what a host is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+from aotbuild.spec.record import Calling, Record
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.tree import LEAF, Tree, children_of, leaf_count
+from aotbuild.spec.values import decode, is_plain
+
+_HEADS = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3}
+_DEEPEST = 200
+
+
+def check_record(record: Record) -> None:
+    """Raise ValueError with the first thing in a record that contradicts another."""
+    for check in _CHECKS:
+        reason = check(record)
+        if reason:
+            raise ValueError(reason)
+
+
+def _check_signature(record: Record) -> str | None:
+    signature = record.signature
+    reason = next(_tree_problems(signature.tree, inputs=False), None)
+    if reason:
+        return f"signature: {reason}"
+    if signature.tree == LEAF or signature.tree[0] != "tuple" or len(signature.tree) != 3:
+        return "signature: the tree is not (args, kwargs)"
+    found = leaf_count(signature.tree)
+    if found != len(signature.leaves):
+        return f"signature: a tree of {found} leaves has {len(signature.leaves)} avals"
+    return None
+
+
+def _check_outputs(record: Record) -> str | None:
+    calling = record.calling
+    reason = next(_tree_problems(calling.out_tree, inputs=True), None)
+    if reason:
+        return f"result: {reason}"
+    count = _output_leaves(calling.out_tree, record.signature)
+    if count is None:
+        return "result: the tree refers to an input that is not there"
+    # Of a portable record with symbolic dims no output avals are kept.
+    if calling.outputs and count != len(calling.outputs):
+        return f"result: a tree of {count} leaves has {len(calling.outputs)} avals"
+    return None
+
+
+def _check_inputs(record: Record) -> str | None:
+    calling, leaves = record.calling, len(record.signature.leaves)
+    for name, numbers, limit in (
+        ("kept", calling.kept, leaves + len(calling.constants)),
+        ("donated", calling.donated, leaves),
+    ):
+        if len(set(numbers)) != len(numbers) or any(not 0 <= n < limit for n in numbers):
+            return f"{name}: {list(numbers)} are not indices of {limit} inputs"
+    return None
+
+
+def _check_mesh(record: Record) -> str | None:
+    calling, devices = record.calling, record.requires.devices
+    names = [name for name, _ in calling.mesh]
+    if any(size < 1 for _, size in calling.mesh) or len(set(names)) != len(names):
+        return f"mesh: {dict(calling.mesh)} is none"
+    if prod(size for _, size in calling.mesh) != devices or record.target.devices != devices:
+        return f"mesh: {dict(calling.mesh)} does not have {devices} devices"
+    return next(_spec_problems(calling, record.signature), None)
+
+
+def _spec_problems(calling: Calling, signature: Signature) -> Iterator[str]:
+    names = {name for name, _ in calling.mesh}
+    groups = (
+        ("in_specs", calling.in_specs, [aval.shape for aval in signature.leaves]),
+        ("out_specs", calling.out_specs, [aval.shape for aval in calling.outputs]),
+    )
+    for role, specs, shapes in groups:
+        if not specs or not shapes:
+            continue
+        if not names or len(specs) != len(shapes):
+            yield f"{role}: {len(specs)} PartitionSpecs for {len(shapes)} arrays"
+            return
+        for spec, shape in zip(specs, shapes, strict=True):
+            axes = [
+                a
+                for entry in spec
+                if entry
+                for a in (entry if isinstance(entry, tuple) else (entry,))
+            ]
+            if len(spec) > len(shape) or set(axes) - names or len(set(axes)) != len(axes):
+                yield f"{role}: {spec} is no PartitionSpec of {shape} over {sorted(names)}"
+
+
+def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]:
+    """Yield what keeps JSON from being a tree; `inputs` allows references to them."""
+    if tree == LEAF:
+        return
+    if not isinstance(tree, list) or not tree or not isinstance(tree[0], str):
+        yield f"{tree!r} is no tree"
+    elif depth > _DEEPEST:
+        yield f"a tree deeper than {_DEEPEST}"
+    elif tree[0] == "input" and inputs:
+        path = tree[1] if len(tree) == 2 else None
+        if not isinstance(path, list) or any(type(step) is not int or step < 0 for step in path):
+            yield f"{tree!r} does not lead to an input"
+    elif tree[0] not in _HEADS or len(tree) < _HEADS[tree[0]]:
+        yield f"{tree[0]!r} is no kind of node"
+    else:
+        yield from _node_problems(tree)
+        for child in children_of(tree):
+            yield from _tree_problems(child, inputs=inputs, depth=depth + 1)
+
+
+def _node_problems(tree: Tree) -> Iterator[str]:
+    if tree[0] == "none" and len(tree) != 1:
+        yield "None has children"
+    if tree[0] in ("namedtuple", "node") and not isinstance(tree[1], str):
+        yield f"{tree[1]!r} is no name of a type"
+    if tree[0] == "dict":
+        keys = tree[1] if isinstance(tree[1], list) else []
+        plain = [decode(key) for key in keys if is_plain(key)]
+        if len(keys) != len(tree) - 2 or len({repr(key) for key in keys}) != len(keys):
+            yield f"a dict of {len(tree) - 2} children has the keys {keys!r}"
+        elif len(plain) == len(keys) and len(set(map(_hashable, plain))) != len(plain):
+            yield f"a dict has equal keys: {keys!r}"
+
+
+def _hashable(key: object) -> object:
+    try:
+        hash(key)
+    except TypeError:
+        return repr(key)
+    return key
+
+
+def _output_leaves(tree: Tree, signature: Signature) -> int | None:
+    """Return the number of leaves of an output tree, or None if a reference leads nowhere."""
+    if tree == LEAF:
+        return 1
+    if tree[0] == "input":
+        found = signature.tree
+        for step in tree[1]:
+            children = children_of(found)
+            if step >= len(children):
+                return None
+            found = children[step]
+        return leaf_count(found)
+    counts = [_output_leaves(child, signature) for child in children_of(tree)]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+_CHECKS: tuple[Callable[[Record], str | None], ...] = (
+    _check_signature,
+    _check_outputs,
+    _check_inputs,
+    _check_mesh,
+)

@@ -1,0 +1,53 @@
+"""Records that contradict each other, their blob, or what their package says of itself.
+
+What contradicts itself inside one record is refused when it is read (`spec.record_check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from aotbuild.spec.function import Function
+from aotbuild.spec.record import Record
+
+
+def record_problems(
+    header: dict[str, object], functions: Sequence[Function], records: Sequence[Record]
+) -> Iterator[str]:
+    """Yield every contradiction, with the name of its record."""
+    seen: dict[tuple[str, str, str], Record] = {}
+    for record in records:
+        for check in _CHECKS:
+            reason = check(record)
+            if reason:
+                yield f"{record}: {reason}"
+        stated = header.get("jaxlib", record.requires.jaxlib)
+        if not record.target.is_portable and record.requires.jaxlib != stated:
+            yield f"{record}: needs jaxlib {record.requires.jaxlib}, the index says {stated}"
+        key = (record.function, record.signature.key(), str(record.target))
+        if key in seen:
+            yield f"{record}: has the same signature and target as {seen[key]}"
+        seen[key] = record
+    called = {record.function for record in records}
+    for name in sorted({function.name for function in functions} - called):
+        yield f"{name}: no record is of this function"
+
+
+def _check_kind(record: Record) -> str | None:
+    expected = "stablehlo" if record.target.is_portable else "pjrt"
+    found = record.blob.kind
+    return None if found == expected else f"its blob is {found}, expected {expected}"
+
+
+def _check_target(record: Record) -> str | None:
+    target, requires = record.target, record.requires
+    pairs = [
+        ("platforms", target.platforms, requires.platforms),
+        ("devices", target.devices, requires.devices),
+        ("isa", target.detail if target.platform == "cpu" else None, requires.isa),
+    ]
+    wrong = [f"{what} {found}" for what, expected, found in pairs if found != expected]
+    return f"is for {target}, but requires {', '.join(wrong)}" if wrong else None
+
+
+_CHECKS: tuple[Callable[[Record], str | None], ...] = (_check_kind, _check_target)

@@ -1,0 +1,76 @@
+"""Diagnoses: for every signature of a package, what would run on a host, and why the rest not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.locate import locate
+from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.source import open_index
+from aotbuild.spec.index import Index
+from aotbuild.spec.record import Record
+
+# As in runtime.kernel, which needs jax; a test compares them.
+SUMMARY = "no executable may run here"
+
+
+@dataclass(frozen=True)
+class SignatureDiagnosis:
+    """One signature of one function: the verdicts on its records, best first."""
+
+    function: str
+    signature: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def chosen(self) -> Record | None:
+        """The record that a call would run, or None."""
+        best = self.verdicts[0]
+        return best.record if best.fits else None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A package on a host."""
+
+    place: str
+    package: str | None
+    fallback: str | None
+    signatures: tuple[SignatureDiagnosis, ...]
+
+    @property
+    def unusable(self) -> tuple[SignatureDiagnosis, ...]:
+        """The signatures that no executable serves."""
+        return tuple(item for item in self.signatures if item.chosen is None)
+
+
+def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
+    """Judge every record of a place; reads its index and no blob. Raises what `load` raises."""
+    source = locate(place)
+    try:
+        index = open_index(source)
+        signatures = tuple(_signatures(index, host))
+    finally:
+        source.close()
+    header = index.header
+    package, fallback = header.get("package"), header.get("fallback")
+    return Diagnosis(source.place, package, fallback, signatures)
+
+
+def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:
+    for name in sorted(function.name for function in index.functions()):
+        groups: dict[str, list[Record]] = {}
+        for record in index.records(name):
+            groups.setdefault(record.signature.key(), []).append(record)
+        found = [
+            SignatureDiagnosis(name, _label(records[0]), select(records, host))
+            for records in groups.values()
+        ]
+        yield from sorted(found, key=lambda item: item.signature)
+
+
+def _label(record: Record) -> str:
+    return str(record).removesuffix(f" {record.target}")

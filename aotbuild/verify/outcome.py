@@ -1,0 +1,62 @@
+"""Outcomes: what one check found, and all of them together."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class Status(enum.Enum):
+    """How a check ended; the values are part of the JSON document."""
+
+    PASS = "PASS"  # noqa: S105 - not a password
+    FAIL = "FAIL"
+    CRASHED = "CRASHED"
+    TIMED_OUT = "TIMED OUT"
+    NOT_CHECKED = "NOT CHECKED"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it speaks against the package."""
+        return self in (Status.FAIL, Status.CRASHED, Status.TIMED_OUT)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one check: its name, what it looked at, and why it did not simply pass."""
+
+    check: str
+    subject: str
+    status: Status
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was checked of one place, in the order of checking."""
+
+    place: str
+    kind: str
+    package: str | None
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed; what was not checked does not count."""
+        return not any(outcome.status.is_failure for outcome in self.outcomes)
+
+    def count(self, status: Status) -> int:
+        """Return how many checks ended so."""
+        return sum(outcome.status is status for outcome in self.outcomes)
+
+
+def concluded(check: str, subject: str, problems: Iterable[str]) -> Outcome:
+    """Return FAIL with all problems, or PASS if there is none."""
+    reasons = tuple(problems)
+    return Outcome(check, subject, Status.FAIL if reasons else Status.PASS, reasons)
+
+
+def not_checked(check: str, subject: str, reason: str) -> Outcome:
+    """Return an outcome for what could not or must not be looked at."""
+    return Outcome(check, subject, Status.NOT_CHECKED, (reason,))

@@ -1,0 +1,85 @@
+"""Requires-Dist against the records: what pip installs beside the package must be what it needs."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from email.parser import HeaderParser
+from importlib import metadata
+from pathlib import Path
+
+from aotbuild.spec.record import Record
+from aotbuild.verify.outcome import Outcome, concluded, not_checked
+from aotbuild.verify.wheel_record import read_metadata
+
+CHECK = "requirements"
+
+
+def check_wheel(wheel: Path, records: Sequence[Record]) -> Outcome:
+    """Check the METADATA of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        try:
+            text = read_metadata(archive, "METADATA")
+        except ValueError as err:
+            return concluded(CHECK, wheel.name, [str(err)])
+    required = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+    return concluded(CHECK, wheel.name, problems(required, records))
+
+
+def check_installed(folder: Path, records: Sequence[Record]) -> Outcome:
+    """Check the distribution that an `_aot` folder was installed by."""
+    distribution = _owner(folder)
+    if distribution is None:
+        return not_checked(CHECK, str(folder), "no installed distribution lists this folder")
+    name = f"{distribution.name} {distribution.version}"
+    return concluded(CHECK, name, problems(distribution.requires or [], records))
+
+
+def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str]:
+    """Yield what the records need and `required` (lines of Requires-Dist) does not say."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    known: dict[str, list[str]] = {}
+    for line in required:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement as err:
+            yield f"Requires-Dist: {line!r}: {err}"
+            continue
+        if requirement.marker is None:
+            known.setdefault(canonicalize_name(requirement.name), []).append(
+                str(requirement.specifier)
+            )
+    natives = [record for record in records if not record.target.is_portable]
+    for version in sorted({r.requires.jaxlib for r in natives if r.requires.jaxlib is not None}):
+        yield from _exact("jaxlib", version, known)
+    for needed in _unpinned(records):
+        if needed not in known:
+            yield f"expected Requires-Dist: {needed}, found none"
+
+
+def _exact(name: str, version: str, known: dict[str, list[str]]) -> Iterator[str]:
+    found = known.get(name, [])
+    if f"=={version}" not in found:
+        stated = ", ".join(name + specifier for specifier in found) or "none"
+        yield f"expected Requires-Dist: {name}=={version} without a condition, found {stated}"
+
+
+def _unpinned(records: Sequence[Record]) -> Iterator[str]:
+    yield "aotbuild"
+    if any(record.calling.constants for record in records):
+        yield "safetensors"
+    if any(record.target.is_portable for record in records):
+        yield from ("flatbuffers", "jaxlib")
+
+
+def _owner(folder: Path) -> metadata.Distribution | None:
+    """Return the distribution whose RECORD lists the index of an `_aot` folder."""
+    resolved = folder.resolve()
+    for site in resolved.parents:
+        index = (resolved / "index").relative_to(site).as_posix()
+        for distribution in metadata.distributions(path=[str(site)]):
+            if any(str(file) == index for file in distribution.files or ()):
+                return distribution
+    return None

@@ -1,0 +1,1 @@
+"""Functions and modules that a build must refuse; tests/test_build_refused.py says how."""

@@ -1,0 +1,267 @@
+"""Functions that a build must refuse. The tests name lines by the comments `# @name`."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+
+def identity(x):
+    return x
+
+
+def pair(a, b):
+    return a, b
+
+
+def keyword_only(a, *, b):
+    return a, b
+
+
+def positional_only(a, b=1, /):
+    return a
+
+
+def scaled(x, scale: float = 1.0):
+    return x * scale
+
+
+number = 7
+largest = max
+
+
+class Box:
+    @staticmethod
+    def double(x):
+        return x * 2
+
+    def method(self, x):
+        return x
+
+
+class Lazy(type):
+    @property
+    def broken(cls):
+        raise OSError("no weights here")
+
+
+class Holder(metaclass=Lazy):
+    pass
+
+
+def inner(x):
+    raise ValueError("bad luck: 💥")  # @inner
+
+
+def raises(x):
+    return jnp.sum(jax.jit(inner)(x))  # @raises
+
+
+def exits(x):
+    raise SystemExit(3)  # @exits
+
+
+def endless(x):
+    return endless(x)
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def mute(x):
+    raise Mute
+
+
+def huge(x):
+    raise ValueError("start " + "x" * 10_000_000 + " end")
+
+
+def surrogate(x):
+    raise ValueError("lone \ud800 half")
+
+
+def branch(x, flag):
+    if flag:  # @branch
+        return x
+    return -x
+
+
+def to_numpy(x):
+    return np.sin(np.asarray(x))
+
+
+def mask(x):
+    return x[x > 0]
+
+
+def count(x, n):
+    return [x] * range(9)[n]
+
+
+def pure(x):
+    return jax.pure_callback(np.sin, x, x)  # @pure
+
+
+def io(x):
+    return io_callback(np.sin, x, x, ordered=True)  # @io
+
+
+def printing(x):
+    jax.debug.print("x {}", x)  # @printing
+    return x
+
+
+def ordered(x):
+    jax.debug.print("x {}", x, ordered=True)
+    return x
+
+
+def debugging(x):
+    jax.debug.callback(print, x)  # @debugging
+    return x
+
+
+def in_scan(x):
+    def step(c, _):
+        return pure(c), None
+
+    return jax.lax.scan(step, x, None, length=2)[0]
+
+
+def in_cond(x):
+    return jax.lax.cond(x[0] > 0, pure, jnp.negative, x)
+
+
+def in_jit(x):
+    return jax.jit(pure)(x)
+
+
+def in_while(x):
+    return jax.lax.while_loop(lambda c: pure(c)[0] < 0, lambda c: c + 1, x)
+
+
+@jax.custom_vjp
+def custom(x):
+    return pure(x)
+
+
+custom.defvjp(lambda x: (x, None), lambda _, g: (g,))
+
+
+def in_custom(x):
+    return custom(jax.checkpoint(lambda y: y + 1)(x))
+
+
+def two(x):
+    return pure(x) + io(x)
+
+
+state = jax.new_ref(jnp.zeros(3))
+
+
+def closes(x):
+    state[...] += x  # @closes
+    return state[...]
+
+
+def closes_in_scan(x):
+    def step(c, _):
+        state[...] += c
+        return c, None
+
+    return jax.lax.scan(step, x, None, length=2)[0]
+
+
+def text(x):
+    return "a", x
+
+
+def broken_like():
+    raise KeyError("weights")  # @broken_like
+
+
+def text_like():
+    return {"name": "abc"}
+
+
+def exit_like():
+    raise SystemExit("no data")
+
+
+strings = ["a", "b"]
+
+
+class Node:
+    def __init__(self, x):
+        self.x = x
+
+
+hook = lambda x: x  # noqa: E731 (a def would lead back to itself by its name)
+jax.tree_util.register_pytree_node(Node, lambda n: ((n.x,), hook), lambda aux, c: Node(*c))
+
+
+def opaque_out(x):
+    return {"a": [Node(x)]}
+
+
+def opaque_deep(x):
+    return {"a": [x, (None, {"b": Node(x)})]}
+
+
+class Module(eqx.Module):
+    w: jax.Array
+    hook: object = eqx.field(static=True)
+
+
+def module():
+    return [None, {"m": Module(jnp.zeros(2), lambda x: x)}]
+
+
+def unequal(m, x):
+    return m[1]["m"].w + x
+
+
+whole_mlp = eqx.nn.MLP(2, 2, 2, 1, key=jax.random.key(0))
+
+
+def apply_mlp(mlp, x):
+    return x
+
+
+def tree():
+    return {"w": jnp.zeros((4, 3)), "b": jnp.zeros(3)}
+
+
+def use(params, x):
+    return x @ params["w"] + params["b"]
+
+
+def out_tree(x):
+    return {"y": x, "n": x.sum()}
+
+
+def other_mesh(x):
+    mesh = Mesh(np.array(jax.devices()).reshape(2), ("other",))
+    return jax.lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("other")))
+
+
+def loop(x):
+    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: c + 1, x)
+
+
+def compare(x):
+    return x[: 3 if x.shape[0] > 3 else 1]  # @compare
+
+
+def unsafe(x):
+    return jax.ffi.ffi_call("no_such_target", x)(x)
+
+
+def leaks_file(x):
+    with jax.named_scope(__file__):
+        return jnp.sin(x)

@@ -1,0 +1,4 @@
+import json
+
+x = 1
+json.loads("{")  # @json

@@ -1,0 +1,130 @@
+"""What is below `_aot`: contradictions and hidden bytes that fresh digests do not cover up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attacks import wheels
+from attacks.wheels import Built, check, failures
+
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.index import write_index
+from aotbuild.spec.record import Blob
+from aotbuild.spec.target import Target
+from aotbuild.verify.shapes import Shape, differences, hlo_shape, stated_shapes
+
+
+@pytest.fixture(scope="module")
+def built() -> list[Built]:
+    return wheels.make_records()
+
+
+def record(built: Built, **changes: Any) -> Built:
+    return dataclasses.replace(built, record=dataclasses.replace(built.record, **changes))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda b: [b[0].replace(platforms=("tpu",))], "but requires platforms ('tpu',)"),
+        (lambda b: [b[0].replace(isa=None)], "but requires isa None"),
+        (lambda b: [b[0].replace(jaxlib="0.0.1")], "needs jaxlib 0.0.1, the index says"),
+        (lambda b: [b[0], record(b[0], analysis={"x": 1})], "has the same signature and target"),
+        (lambda b: [record(b[0], target=Target("portable", "cpu", 1))], "expected stablehlo"),
+    ],
+)
+def test_records_that_contradict(
+    built: list[Built], change: Callable[[list[Built]], list[Built]], expected: str, tmp_path: Path
+) -> None:
+    folder = wheels.write_folder(tmp_path / "_aot", wheels.aot_files(change(built)))
+    assert expected in failures(check(folder))["records"]
+
+
+def test_a_blob_of_another_kind(built: list[Built], tmp_path: Path) -> None:
+    blob = built[0].record.blob
+    other = Blob("stablehlo", blob.sha256, blob.size)
+    item = record(built[0], blob=other)
+    item = dataclasses.replace(item, blobs={other.path: wheels.bytes_of(built[0])})
+    folder = wheels.write_folder(tmp_path / "_aot", wheels.aot_files([item]))
+    assert "its blob is stablehlo, expected pjrt" in failures(check(folder))["records"]
+
+
+def test_a_function_without_records(built: list[Built], tmp_path: Path) -> None:
+    files = wheels.aot_files(built)
+    functions = [item.function for item in built[:2]]
+    files["index"] = write_index({"package": "demo"}, functions, [built[0].record])
+    found = failures(check(wheels.write_folder(tmp_path / "_aot", files)))
+    assert "product: no record is of this function" in found["records"]
+    assert "belongs to no record" in found["files"]
+
+
+def rewritten(
+    index: bytes, change: Callable[[list[bytes], bytes], tuple[list[bytes], bytes]]
+) -> bytes:
+    """Return an index with other rows and objects, and a digest that fits them."""
+    magic, _, head, rest = index.split(b"\n", 3)
+    header = json.loads(head)
+    lines = rest.split(b"\n", header["rows"])
+    rows, objects = change(lines[: header["rows"]], lines[-1])
+    header = {**header, "rows": len(rows), "objects": len(objects)}
+    vouched = canonical_json(header) + b"\n" + b"".join(row + b"\n" for row in rows)
+    return magic + b"\n" + sha256_hex(vouched).encode() + b"\n" + vouched + objects
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda rows, objects: (rows, objects + b"hidden"), "bytes of objects, found"),
+        (lambda rows, objects: (rows[::-1], objects), "that a lookup finds"),
+        (lambda rows, objects: (rows[:-1], objects), "bytes of objects, found"),
+        (lambda rows, objects: ([*rows, b"x" * 135], objects), ""),
+        (lambda rows, objects: ([*rows, rows[-1]], objects), "expected its object at byte"),
+    ],
+)
+def test_an_index_with_a_fresh_digest(
+    built: list[Built], change: Callable[..., Any], expected: str, tmp_path: Path
+) -> None:
+    files = wheels.aot_files(built)
+    files["index"] = rewritten(files["index"], change)
+    found = failures(check(wheels.write_folder(tmp_path / "_aot", files)))
+    assert expected in found["index"]
+
+
+def test_shapes_of_hlo() -> None:
+    text = (
+        "HloModule jit_f, is_scheduled=true, input_output_alias={ {0}: (1, {}, may-alias) }, "
+        "entry_computation_layout={(f32[4,8]{1,0}, /*index=5*/bf16[8,2]{0,1:T(8,128)}, pred[])"
+        "->(u32[2]{0}, s4[3]{0:E(4)})}, num_partitions=2\n"
+    )
+    inputs = [Shape("f32[4,8]"), Shape("bf16[8,2]", row_major=False), Shape("pred[]")]
+    assert stated_shapes(text) == (inputs, [Shape("u32[2]"), Shape("s4[3]")])
+    assert stated_shapes("HloModule f, entry_computation_layout={()->f32[]}") == (
+        [],
+        [Shape("f32[]")],
+    )
+    assert stated_shapes("HloModule f") is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "short"),
+    [
+        *(("bool", "pred"), ("int32", "s32"), ("uint8", "u8"), ("bfloat16", "bf16")),
+        *(("complex64", "c64"), ("float8_e4m3fn", "f8e4m3fn"), ("float4_e2m1fn", "f4e2m1fn")),
+    ],
+)
+def test_dtypes_of_hlo(dtype: str, short: str) -> None:
+    assert hlo_shape((2, 3), dtype) == f"{short}[2,3]"
+
+
+def test_differences_of_shapes() -> None:
+    found = [Shape("f32[2]"), Shape("f32[2,2]", row_major=False)]
+    expected = ["f32[2]", "f32[2,2]"]
+    assert differences("input", expected, found, row_major=False) == []
+    assert differences("input", expected, found, row_major=True) == [
+        "input 1: expected the row-major layout, found another"
+    ]
