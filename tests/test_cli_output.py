@@ -7,7 +7,7 @@ import json
 import pytest
 
 from aotbuild.cli.exit_codes import code_of
-from aotbuild.cli.output import Output, align, error_document, pretty_json, scaled, size_text
+from aotbuild.cli.output import Output, align, error_document, pretty_json
 from aotbuild.errors import (
     AotbuildError,
     BuildError,
@@ -16,21 +16,6 @@ from aotbuild.errors import (
     Problem,
     UnitFailure,
 )
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (92_100, "92.1 kB"), (999_900, "1 MB")],
-)
-def test_sizes(size: int, text: str) -> None:
-    assert size_text(size) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(7, "7 "), (999.6, "1 k"), (1.234e6, "1.23 M"), (1e20, "1e+05 P")]
-)
-def test_scaled(number: float, text: str) -> None:
-    assert scaled(number) == text
 
 
 def test_columns_are_aligned_and_nothing_trails() -> None:

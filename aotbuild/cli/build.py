@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aotbuild.cli.output import Output, scaled, size_text
+from aotbuild.cli.output import Output
 from aotbuild.cli.project import (
     Project,
     count,
@@ -17,6 +17,7 @@ from aotbuild.cli.project import (
     unit_document,
 )
 from aotbuild.errors import BuildError
+from aotbuild.report.words import bytes_text, count_text, number
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
@@ -124,20 +125,19 @@ def _print(output: Output, package: Package) -> None:
             unit.function.name,
             unit.values_label or "-",
             str(unit.target),
-            size_text(record.blob.size),
+            bytes_text(record.blob.size),
             _flops(record),
         )
         for unit, record in pairs
     ]
     output.table(_HEADERS, rows)
     output.text()
-    output.text(f"{count(len(rows), 'executable')}, {size_text(_total(package))} with the index")
+    output.text(f"{count(len(rows), 'executable')}, {bytes_text(_total(package))} with the index")
     output.text(f"written to {package.folder}")
 
 
 def _flops(record: Record) -> str:
-    flops = record.analysis.get("flops")
-    return "-" if flops is None else scaled(flops).strip()
+    return count_text(number(record.analysis.get("flops")))
 
 
 def _total(package: Package) -> int:

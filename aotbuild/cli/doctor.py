@@ -9,7 +9,7 @@ import click
 
 from aotbuild.cli.exit_codes import UNUSABLE
 from aotbuild.cli.output import Output, align
-from aotbuild.cli.printable import printable
+from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
     from aotbuild.runtime.host import Host

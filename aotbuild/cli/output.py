@@ -74,20 +74,6 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def size_text(size: int) -> str:
-    """Return a size in bytes for people, as `92.1 kB`."""
-    return f"{size} B" if size < 1000 else f"{scaled(size)}B"
-
-
-def scaled(number: float) -> str:
-    """Return a number with three digits and a decimal prefix, as `1.23 M`."""
-    prefixes = ("", "k", "M", "G", "T", "P")
-    power = 0
-    while abs(number) >= 999.5 and power < len(prefixes) - 1:
-        number, power = number / 1000, power + 1
-    return f"{number:.3g} {prefixes[power]}"
-
-
 def _draw(console: Console, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
 

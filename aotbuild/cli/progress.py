@@ -13,7 +13,8 @@ import click
 
 from aotbuild.build.executor import Event, UnitDone, UnitStarted
 from aotbuild.build.plan import BuildUnit
-from aotbuild.cli.output import make_console, size_text
+from aotbuild.cli.output import make_console
+from aotbuild.report.words import bytes_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -131,7 +132,7 @@ def _end(state: UnitState, event: UnitDone, now: float) -> None:
 
 
 def _size(state: UnitState) -> str:
-    return "" if state.size is None else size_text(state.size)
+    return "" if state.size is None else bytes_text(state.size)
 
 
 def _seconds(state: UnitState, now: float) -> str:

@@ -9,7 +9,7 @@ import click
 
 from aotbuild.cli.exit_codes import VERIFY
 from aotbuild.cli.output import Output
-from aotbuild.cli.printable import printable
+from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
     from aotbuild.verify.outcome import Outcome, Report

@@ -25,10 +25,15 @@ _UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, Rec
 
 def shown(value: Any, limit: int = _MAX_TEXT) -> str:
     """Return any value as one line of printable text; what is not printable is escaped."""
-    text = value if isinstance(value, str) else compact_json(value)
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else _escape(char) for char in text)
+    text = printable(value if isinstance(value, str) else compact_json(value))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def printable(text: str) -> str:
+    """Return text that cannot move a cursor or change a colour: what does not print is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def compact_json(value: Any) -> str:

@@ -130,10 +130,13 @@ class Index:
         return record
 
     def _parse(self, row: int, read: Callable[[Any], T]) -> T:
-        fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1) - 1]).decode("ascii")
-        key, offset, length, expected = fields.split(" ")
-        start = self._objects + int(offset, 16)
-        data = self._data[start : start + int(length, 16)]
+        fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1) - 1])
+        try:
+            key, offset, length, expected = fields.decode("ascii").split(" ")
+            start, size = self._objects + int(offset, 16), int(length, 16)
+        except ValueError as err:
+            raise InvalidIndex(self.place, f"row {row}", _shorten(repr(fields))) from err
+        data = self._data[start : start + size]
         found = sha256_hex(data)
         end = bytes(self._data[start + len(data) : start + len(data) + 1])
         if found != expected or end != b"\n":
@@ -141,7 +144,7 @@ class Index:
             raise InvalidIndex(place, f"SHA-256 {expected}", f"SHA-256 {found}")
         try:
             return read(json.loads(bytes(data)))
-        except (ValueError, RecursionError) as err:
+        except (ValueError, OverflowError, RecursionError) as err:
             raise InvalidIndex(self.place, f"object {key}", _shorten(str(err))) from err
 
     def _key(self, row: int) -> str:
