@@ -149,7 +149,8 @@ class Index:
 
     def _key(self, row: int) -> str:
         start = self._row_at(row)
-        return bytes(self._data[start : start + _GROUP_DIGITS + KEY_DIGITS]).decode("ascii")
+        key = bytes(self._data[start : start + _GROUP_DIGITS + KEY_DIGITS])
+        return key.decode("ascii", "replace")
 
     def _row_at(self, row: int) -> int:
         return self._rows + row * _ROW
