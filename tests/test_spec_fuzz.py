@@ -1,96 +1,263 @@
-"""The index reader meets anything and ends in success or in a documented error."""
+"""The index reader, and what reports say of what it read, meet anything and end as documented."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
+from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+import pytest
+from fuzz_support import DEEP, VALUES, fuzz, mutations, nested
+from hypothesis import given
 from hypothesis import strategies as st
-from test_spec_index import HEADER, make_function, make_record, read_all
+from test_spec_index import HEADER, make_function, make_record
 
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, InvalidIndex
+from aotbuild.report import facts as report
+from aotbuild.report import text
+from aotbuild.report.document import package_document
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.select import select
 from aotbuild.spec import index as index_module
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.index import Index, write_index
+from aotbuild.spec.record import Golden, Record
 from aotbuild.spec.record_json import record_to_json
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.target import Target
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=6,
-)
+pytestmark = pytest.mark.fuzz
 
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every node below a JSON value."""
-    found = [path] if path else []
-    children: Any = ()
-    if isinstance(value, dict):
-        children = value.items()
-    elif isinstance(value, list):
-        children = enumerate(value)
-    for key, child in children:
-        found += places(child, (*path, key))
-    return found
+HOST = Host("cpu", 1, ("cpu",), 1, "x86_64", frozenset(), "0.10.2", x64=False)
 
 
-def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    changed = copy.deepcopy(value)
-    node = changed
-    for step in path[:-1]:
-        node = node[step]
-    node[path[-1]] = new
-    return changed
+class Memory:
+    """A source whose every file is one index."""
+
+    place = "memory"
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        return self._data if limit < 0 else self._data[:limit]
+
+    def close(self) -> None:
+        pass
 
 
-def with_fresh_digests(objects: list[tuple[str, bytes]]) -> bytes:
+def use(data: bytes) -> None:
+    """Do with an index what `load`, `explain` and `inspect` do before a blob is read."""
+    index = Index.open(data, "index")
+    for function in index.functions():
+        assert index.function(function.name) == function
+        for verdict in select(index.records(function.name), HOST):
+            assert str(verdict).isprintable() or verdict.record.provenance
+    index.function("\ud800")
+    found = report.read_facts(Memory(data))
+    package_document(found)
+    lines = [*text.title_lines(found), *text.total_lines(found)]
+    for function_facts in found.functions:
+        lines += [text.function_line(function_facts), *text.aval_lines(function_facts, full=True)]
+        text.executable_rows(function_facts)
+    text.coverage_rows(found), text.constant_rows(found), text.setting_rows(found)
+    "\n".join(lines).encode()
+
+
+def must_end_well(data: bytes) -> None:
+    with contextlib.suppress(AotbuildError):
+        use(data)
+
+
+# --- valid indexes to begin with ------------------------------------------------------------------
+
+
+def rich_record() -> Record:
+    """Return a record with every kind of tree node and encoded value."""
+    plain = make_record()
+    tree = ["tuple", ["tuple", ["dict", ["a", {"tuple": [1]}], "*", ["none"]]],
+            ["dict", ["s"], ["node", "m:N", {"name": "m:f"}, ["namedtuple", "m:T", "*"]]]]  # fmt: skip
+    statics = (
+        ("a", {"dict": [["k", {"bytes": "00ff"}], [1, {"complex": [1.0, {"float": "inf"}]}]]}),
+        ("b", {"enum": ["m:E", "X"]}),
+        ("c", [1, 1.5, None, "é"]),
+        ("d", {"object": ["m:C", [["x", 1]]]}),
+    )
+    out_tree = ["tuple", ["input", [0, 0]], ["list", "*"]]
+    calling = replace(plain.calling, out_tree=out_tree, outputs=plain.signature.leaves)
+    return replace(
+        plain,
+        signature=Signature(tree, plain.signature.leaves, statics),
+        calling=replace(calling, out_specs=(("d",), ())),
+        golden=Golden(((0, plain.blob),), plain.blob, 1e-5, None),
+        stages=(("hlo", plain.blob), ("jaxpr", plain.blob)),
+    )
+
+
+def portable_record() -> Record:
+    plain = make_record()
+    requires = replace(plain.requires, platforms=("cpu", "tpu"), isa=None, jaxlib=None)
+    provenance = {"symbolic_leaves": ["f32[b, 2]", "~f32[]"], "label": "f(b=b)", "config": {"x": 1}}
+    return replace(
+        plain, target=Target("portable", "cpu,tpu", 2), requires=requires, provenance=provenance
+    )
+
+
+RECORDS = [make_record(), make_record(batch=8), rich_record(), portable_record()]
+INDEX = write_index(HEADER, [make_function(), make_function("g")], [*RECORDS, make_record("g")])
+OTHER = write_index({**HEADER, "package": "other"}, [make_function("h")], [make_record("h")])
+FUNCTION = make_function().to_json()
+GROUP = sha256_hex(b"f")[:16]
+ZEROS = "0" * 32
+HEAD_AT = len(index_module.MAGIC) + 2 + 65
+
+
+def test_the_valid_ones_are_read() -> None:
+    use(INDEX)
+    use(OTHER)
+    assert sorted(map(str, Index.open(INDEX, "index").records("f"))) == sorted(map(str, RECORDS))
+
+
+def dumped(value: Any) -> bytes:
+    """Return canonical JSON; of what has none, the nearest that a parser may take."""
+    try:
+        return canonical_json(value)
+    except ValueError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def with_fresh_digests(objects: list[tuple[str, bytes]], header: Any = HEADER) -> bytes:
     """Return an index whose digests all fit, whatever the objects are."""
     rows, body = b"", b""
     for key, data in sorted(objects):
         rows += f"{key} {len(body):012x} {len(data):08x} {sha256_hex(data)}\n".encode()
         body += data + b"\n"
-    head = canonical_json({**HEADER, "objects": len(body), "rows": len(objects)}) + b"\n"
-    start = index_module.MAGIC + b"1\n" + sha256_hex(head + rows).encode() + b"\n"
-    return start + head + rows + body
+    if isinstance(header, dict):
+        header = {"objects": len(body), "rows": len(objects), **header}
+    return vouched(dumped(header) + b"\n" + rows) + body
 
 
-def must_end_well(data: bytes) -> None:
-    with contextlib.suppress(AotbuildError):
-        read_all(data)
+def vouched(head: bytes) -> bytes:
+    return index_module.MAGIC + b"1\n" + sha256_hex(head).encode() + b"\n" + head
 
 
-RECORD = json.loads(canonical_json(record_to_json(make_record())))
-FUNCTION = json.loads(canonical_json(make_function().to_json()))
-GROUP = sha256_hex(b"f")[:16]
-KEY = GROUP + make_record().signature.key()
+def objects_of(record: Any, function: Any = FUNCTION) -> list[tuple[str, bytes]]:
+    """Return a record and its function under the keys that belong to them, where they have one."""
+    name = record.get("function") if isinstance(record, dict) else None
+    group = sha256_hex(str(name).encode("utf-8", "replace"))[:16]
+    signature = record.get("signature") if isinstance(record, dict) else None
+    key = sha256_hex(dumped(signature))[:32]
+    return [(group + key, dumped(record)), (group + ZEROS, dumped(function))]
 
 
-@settings(max_examples=2000, deadline=None)
-@given(st.sampled_from(places(RECORD)), JSON)
-def test_edited_records_with_fresh_digests(path: tuple[Any, ...], new: Any) -> None:
-    edited = replaced(RECORD, path, new)
-    must_end_well(with_fresh_digests([(KEY, json.dumps(edited).encode())]))
+# --- digests that fit -----------------------------------------------------------------------------
 
 
-@settings(max_examples=1000, deadline=None)
-@given(st.sampled_from(places(FUNCTION)), JSON)
-def test_edited_functions_with_fresh_digests(path: tuple[Any, ...], new: Any) -> None:
-    edited = replaced(FUNCTION, path, new)
-    must_end_well(with_fresh_digests([(GROUP + "0" * 32, json.dumps(edited).encode())]))
+@fuzz(2500)
+@given(st.sampled_from(RECORDS).flatmap(lambda record: mutations(record_to_json(record))))
+def test_edited_records(record: Any) -> None:
+    must_end_well(with_fresh_digests(objects_of(record)))
 
 
-@settings(max_examples=1000, deadline=None)
-@given(st.binary(max_size=200))
-def test_objects_that_are_not_json(data: bytes) -> None:
-    must_end_well(with_fresh_digests([(KEY, data)]))
+@fuzz(1500)
+@given(st.integers(0, len(RECORDS) - 1), st.sampled_from(["analysis", "provenance"]), VALUES)
+def test_what_nothing_is_decided_on(number: int, key: str, new: Any) -> None:
+    record = record_to_json(RECORDS[number])
+    record[key] = {**record[key], "flops": new, "label": new, "symbolic_leaves": new, "x": new}
+    must_end_well(with_fresh_digests(objects_of(record)))
 
 
-@settings(max_examples=1000, deadline=None)
+@fuzz(1000)
+@given(mutations(FUNCTION))
+def test_edited_functions(function: Any) -> None:
+    name = function.get("name") if isinstance(function, dict) else "f"
+    record = {**record_to_json(RECORDS[0]), "function": name}
+    must_end_well(with_fresh_digests(objects_of(record, function)))
+
+
+@fuzz(1000)
+@given(mutations({**HEADER, "jax": "0.10.2", "jaxlib": "0.10.2", "x": {}}))
+def test_edited_headers(header: Any) -> None:
+    must_end_well(with_fresh_digests(objects_of(record_to_json(RECORDS[0])), header))
+
+
+@fuzz(500)
+@given(st.sampled_from(["objects", "rows"]), VALUES)
+def test_edited_counts(name: str, new: Any) -> None:
+    must_end_well(with_fresh_digests([], {**HEADER, name: new}))
+
+
+@fuzz(1000)
+@given(st.binary(max_size=200), st.sampled_from([ZEROS, RECORDS[0].signature.key()]))
+def test_objects_that_are_not_json(data: bytes, key: str) -> None:
+    must_end_well(with_fresh_digests([(GROUP + key, data)]))
+
+
+@fuzz(1000)
 @given(st.binary(min_size=1, max_size=200))
 def test_rows_that_are_no_rows(rows: bytes) -> None:
     padded = (rows * 136)[:135] + b"\n"
     head = canonical_json({**HEADER, "objects": 0, "rows": 1}) + b"\n"
-    start = index_module.MAGIC + b"1\n" + sha256_hex(head + padded).encode() + b"\n"
-    must_end_well(start + head + padded)
+    must_end_well(vouched(head + padded))
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+@fuzz(1500)
+@given(st.lists(st.integers(0, 8 * len(INDEX) - 1), min_size=1, max_size=4, unique=True))
+def test_flipped_bits_are_never_accepted(bits: list[int]) -> None:
+    data = bytearray(INDEX)
+    for bit in bits:
+        data[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(AotbuildError):
+        use(bytes(data))
+
+
+@fuzz(500)
+@given(st.integers(0, len(INDEX) - 1), st.binary(max_size=20))
+def test_truncated_and_continued(end: int, tail: bytes) -> None:
+    must_end_well(INDEX[:end] + tail)
+
+
+SPLICES = st.lists(
+    st.tuples(
+        *[st.integers(0, len(INDEX))] * 2,
+        st.sampled_from([0, 1, 136, 300]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def spliced(data: bytes, edits: list[tuple[int, int, int, bool]]) -> bytes:
+    """Copy pieces of one index, or of another, over others or between them."""
+    for to, source, length, insert in edits:
+        piece = (OTHER if source % 2 else INDEX)[source : source + length]
+        data = data[:to] + piece + data[to if insert else to + length :]
+    return data
+
+
+@fuzz(1000)
+@given(SPLICES)
+def test_spliced(edits: list[tuple[int, int, int, bool]]) -> None:
+    must_end_well(spliced(INDEX, edits))
+
+
+@fuzz(1500)
+@given(SPLICES, st.booleans())
+def test_spliced_rows_with_a_fresh_digest(
+    edits: list[tuple[int, int, int, bool]], whole_rows: bool
+) -> None:
+    index = Index.open(INDEX, "index")
+    end = HEAD_AT + INDEX[HEAD_AT:].index(b"\n") + 1
+    rows, body = INDEX[end : index._objects], INDEX[index._objects :]
+    if whole_rows:
+        edits = [(to // 136 * 136, source, 136, insert) for to, source, _, insert in edits]
+    bounded = [(to % len(rows), source, length, insert) for to, source, length, insert in edits]
+    changed = spliced(rows, bounded)
+    changed = (changed + rows)[: max(136, len(changed) // 136 * 136)]
+    head = canonical_json({**HEADER, "objects": len(body), "rows": len(changed) // 136}) + b"\n"
+    must_end_well(vouched(head + changed) + body)

@@ -26,12 +26,13 @@ DEFAULT_TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class UnitDone:
-    """A unit's end: its record and function, or why it failed."""
+    """A unit's end: its record and function, or why it failed; `notes` are for the user."""
 
     unit: BuildUnit
     function: Function | None = None
     record: Record | None = None
     failure: UnitFailure | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,8 @@ def _read(unit: BuildUnit, message: dict[str, Any]) -> UnitDone:
         failure = UnitFailure(str(unit), message["stage"], message["error"])
         return UnitDone(unit, failure=failure)
     record = record_from_json(message["record"])
-    return UnitDone(unit, Function.from_json(message["function"]), record)
+    function = Function.from_json(message["function"])
+    return UnitDone(unit, function, record, notes=tuple(message["notes"]))
 
 
 def _init(plan: Plan, sources: SourceTree, blobs: Path) -> dict[str, Any]:
@@ -159,6 +161,7 @@ def _init(plan: Plan, sources: SourceTree, blobs: Path) -> dict[str, Any]:
     return {
         "blobs": str(blobs),
         "store": None if store is None else str(store.absolute()),
+        "keep": list(plan.manifest.keep.stages),
         # Short prefixes such as / or /usr would be found by chance.
         "secret_paths": [p for p in (str(sources.root), sys.prefix) if p.count(os.sep) > 1],
         "provenance": {

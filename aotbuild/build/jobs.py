@@ -14,6 +14,7 @@ from aotbuild.build.manifest import (
     ExportOptions,
     FunctionEntry,
     Sharding,
+    VerifyOptions,
     bind_dims,
     sharding_from_json,
     sharding_to_json,
@@ -86,6 +87,8 @@ class Job:
     config: tuple[tuple[str, Any], ...]
     export: ExportOptions
     targets: tuple[Target, ...]
+    verify: VerifyOptions
+    purity: str
     sample: tuple[tuple[str, ArgSpec], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -98,6 +101,7 @@ class Job:
             "in_shardings": [[name, sharding_to_json(s)] for name, s in self.in_shardings],
             "out_shardings": sharding_to_json(self.out_shardings),
             "export": vars(self.export),
+            "verify": vars(self.verify),
             "targets": [str(target) for target in self.targets],
             "sample": [[name, spec_to_json(spec)] for name, spec in self.sample],
         }
@@ -106,8 +110,7 @@ class Job:
     def from_json(cls, data: dict[str, Any]) -> Job:
         """Read what `to_json` wrote."""
         return cls(
-            **{name: data[name] for name in ("name", "call", "label", "keep_unused")},
-            out_shardings_given=data["out_shardings_given"],
+            **{name: data[name] for name in _SCALARS},
             donate=tuple(data["donate"]),
             mesh=_pairs(data["mesh"]),
             compiler_options=_pairs(data["compiler_options"]),
@@ -118,22 +121,14 @@ class Job:
             in_shardings=tuple((n, sharding_from_json(s)) for n, s in data["in_shardings"]),
             out_shardings=sharding_from_json(data["out_shardings"]),
             export=_export_from_json(data["export"]),
+            verify=VerifyOptions(**data["verify"]),
             targets=tuple(map(Target.parse, data["targets"])),
             sample=tuple((name, spec_from_json(spec)) for name, spec in data["sample"]),
         )
 
 
-_PLAIN = (
-    "name",
-    "call",
-    "label",
-    "donate",
-    "keep_unused",
-    "mesh",
-    "out_shardings_given",
-    "compiler_options",
-    "config",
-)
+_SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "purity")
+_PLAIN = (*_SCALARS, "donate", "mesh", "compiler_options", "config")
 
 
 def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[BuildUnit, ...]]]:
@@ -178,6 +173,8 @@ def _job(units: list[BuildUnit]) -> Job:
         config=function.config,
         export=function.export,
         targets=tuple(member.target for member in units),
+        verify=function.verify,
+        purity=function.purity,
         sample=_sample(unit),
     )
 

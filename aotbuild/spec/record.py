@@ -83,10 +83,27 @@ class Calling:
 
 
 @dataclass(frozen=True)
+class Golden:
+    """What `verify` calls an executable with, and the results it compares with.
+
+    `inputs` holds leaves that the user's function gave, by index; the others are seeded
+    (`spec.seeds`). `outputs` holds samples of the reference outputs. A tolerance of None is decided
+    by dtype and platform.
+    """
+
+    inputs: tuple[tuple[int, Blob], ...]
+    outputs: Blob
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """One executable: whose it is, what it needs, how it is called, where its bytes are.
 
     `provenance["label"]` is the signature as the manifest writes it, with its dims, for people.
+    `stages` are what was kept of the compilation, by name (`jaxpr`, `stablehlo`, `hlo`, `cost`,
+    `memory`); the index's header says where the bytes are: in the package, or beside it.
     """
 
     function: str
@@ -97,10 +114,15 @@ class Record:
     calling: Calling
     analysis: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    golden: Golden | None = None
+    stages: tuple[tuple[str, Blob], ...] = ()
 
     def blobs(self) -> tuple[Blob, ...]:
-        """Return every blob that this record needs."""
-        return (self.blob, *(constant.blob for constant in self.calling.constants))
+        """Return every blob that is in the package for this record, but for kept stages."""
+        golden = self.golden
+        inputs = [blob for _, blob in golden.inputs] if golden else []
+        outputs = [golden.outputs] if golden else []
+        return (self.blob, *(c.blob for c in self.calling.constants), *inputs, *outputs)
 
     def __str__(self) -> str:
         statics = self.signature.describe_statics()

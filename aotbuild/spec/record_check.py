@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
+from math import inf, prod
 
 from aotbuild.spec.record import Calling, Record
 from aotbuild.spec.signature import Signature
@@ -57,6 +57,18 @@ def _check_inputs(record: Record) -> str | None:
     ):
         if len(set(numbers)) != len(numbers) or any(not 0 <= n < limit for n in numbers):
             return f"{name}: {list(numbers)} are not indices of {limit} inputs"
+    return None
+
+
+def _check_golden(record: Record) -> str | None:
+    if record.golden is None:
+        return None
+    given, leaves = [leaf for leaf, _ in record.golden.inputs], len(record.signature.leaves)
+    if len(set(given)) != len(given) or any(not 0 <= leaf < leaves for leaf in given):
+        return f"golden: {given} are not indices of {leaves} leaves"
+    tolerances = (record.golden.rtol, record.golden.atol)
+    if any(t is not None and not 0 <= t < inf for t in tolerances):
+        return f"golden: {tolerances} are no tolerances"
     return None
 
 
@@ -155,5 +167,6 @@ _CHECKS: tuple[Callable[[Record], str | None], ...] = (
     _check_signature,
     _check_outputs,
     _check_inputs,
+    _check_golden,
     _check_mesh,
 )

@@ -11,6 +11,7 @@ from aotbuild.spec.record import (
     Calling,
     Constant,
     CustomCall,
+    Golden,
     PartitionSpec,
     Record,
     Requirements,
@@ -31,6 +32,8 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "calling": _calling_to_json(record.calling),
         "analysis": record.analysis,
         "provenance": record.provenance,
+        "golden": _golden_to_json(record.golden),
+        "stages": {name: blob_to_json(blob) for name, blob in record.stages},
     }
 
 
@@ -52,6 +55,10 @@ def _read_record(data: Any) -> Record:
             calling=_calling_from_json(data["calling"]),
             analysis=dict(data["analysis"]),
             provenance=dict(data["provenance"]),
+            golden=_golden_from_json(data["golden"]),
+            stages=tuple(
+                (_text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
+            ),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as err:
         msg = f"not a record: {type(err).__name__}: {err}"
@@ -122,6 +129,28 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         out_specs=specs_from_json(data["out_specs"]),
         out_tree=data["out_tree"],
         mesh=tuple((_text(name), int(size)) for name, size in data["mesh"]),
+    )
+
+
+def _golden_to_json(golden: Golden | None) -> dict[str, Any] | None:
+    if golden is None:
+        return None
+    return {
+        "inputs": [[leaf, blob_to_json(blob)] for leaf, blob in golden.inputs],
+        "outputs": blob_to_json(golden.outputs),
+        "rtol": golden.rtol,
+        "atol": golden.atol,
+    }
+
+
+def _golden_from_json(data: dict[str, Any] | None) -> Golden | None:
+    if data is None:
+        return None
+    return Golden(
+        inputs=tuple((int(leaf), blob_from_json(blob)) for leaf, blob in data["inputs"]),
+        outputs=blob_from_json(data["outputs"]),
+        rtol=None if data["rtol"] is None else float(data["rtol"]),
+        atol=None if data["atol"] is None else float(data["atol"]),
     )
 
 

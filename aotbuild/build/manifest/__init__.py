@@ -10,6 +10,7 @@ from aotbuild.build.manifest.types import (
     DictSpec,
     ExportOptions,
     FunctionEntry,
+    KeepOptions,
     LeafSpec,
     LikeSpec,
     ListSpec,
@@ -24,6 +25,7 @@ from aotbuild.build.manifest.types import (
     ToolchainRequest,
     TpuTarget,
     TupleSpec,
+    VerifyOptions,
 )
 from aotbuild.build.manifest.wire import (
     sharding_from_json,
@@ -39,6 +41,7 @@ __all__ = [
     "DictSpec",
     "ExportOptions",
     "FunctionEntry",
+    "KeepOptions",
     "LeafSpec",
     "LikeSpec",
     "ListSpec",
@@ -53,6 +56,7 @@ __all__ = [
     "ToolchainRequest",
     "TpuTarget",
     "TupleSpec",
+    "VerifyOptions",
     "bind_dims",
     "json_schema",
     "load_manifest",

@@ -18,6 +18,7 @@ from aotbuild.build.manifest.types import (
     PortableTarget,
     Sharding,
     Target,
+    VerifyOptions,
 )
 from aotbuild.build.manifest.validate import Checked
 
@@ -87,6 +88,8 @@ def _entry(source: Source, targets: tuple[Target, ...]) -> FunctionEntry:
         env=tuple(model.env.items()),
         constants=model.constants,
         export=_export(model.export),
+        verify=VerifyOptions(**model.verify.model_dump()),
+        purity=model.purity,
         line=source.key.mark.line,
         column=source.key.mark.column,
     )

@@ -10,7 +10,7 @@ from aotbuild.build.manifest.nodes import START, MapNode, Mark, Node
 from aotbuild.build.manifest.problems import Problems, describe
 from aotbuild.build.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.build.manifest.targets import read_targets, read_toolchains
-from aotbuild.build.manifest.types import Manifest
+from aotbuild.build.manifest.types import KeepOptions, Manifest
 from aotbuild.build.manifest.validate import Checked, validate
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.spec.canonical import sha256_hex
@@ -61,6 +61,7 @@ def _assemble(checked: Checked, root: Node, problems: Problems, digest: str) -> 
         targets=targets,
         toolchains=read_toolchains(model, root, problems),
         functions=read_functions(checked, root, targets, problems),
+        keep=KeepOptions(tuple(dict.fromkeys(model.keep.stages)), model.keep.where),
     )
     problems.raise_any()
     return manifest

@@ -39,6 +39,14 @@ def _dims_form(value: Any) -> str:
     return "\0rows" if isinstance(value, list) else "\0product"
 
 
+def _float(value: object) -> object:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _keep_map(value: object) -> object:
+    return {"stages": value} if isinstance(value, list) else value
+
+
 def _one_key(value: dict[str, Any]) -> dict[str, Any]:
     if len(value) != 1:
         names.refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
@@ -80,6 +88,11 @@ Isas: TypeAlias = Annotated[
 ]
 Sizes: TypeAlias = Annotated[
     list[Size], BeforeValidator(_listed, json_schema_input_type=Size | list[Size])
+]
+Tolerance: TypeAlias = Annotated[
+    float,
+    BeforeValidator(_float, json_schema_input_type=float),
+    Field(ge=0, allow_inf_nan=False),
 ]
 Gpu: TypeAlias = Annotated[str, AfterValidator(names.gpu_name)]
 Gpus: TypeAlias = Annotated[
@@ -195,6 +208,24 @@ class Export(Model):
     )
 
 
+class Verify(Model):
+    """What `aotbuild verify` calls an executable with, and how near its results must be."""
+
+    golden: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Reference outputs, computed while building: where it is cheap, or not",
+    )
+    inputs: Annotated[str, AfterValidator(names.call_reference)] | None = Field(
+        default=None, description="module:function that returns arguments by name; default: seeded"
+    )
+    rtol: Tolerance | None = Field(
+        default=None, description="Relative tolerance; default: by dtype and platform"
+    )
+    atol: Tolerance | None = Field(
+        default=None, description="Absolute tolerance; default: by dtype and platform"
+    )
+
+
 class Options(Model):
     """What a function can be told besides its call and arguments."""
 
@@ -229,6 +260,12 @@ class Options(Model):
     export: Export = Field(
         default_factory=Export, description="Options of jax.export; needs a portable target"
     )
+    verify: Verify = Field(
+        default_factory=Verify, description="Golden outputs, which aotbuild verify compares with"
+    )
+    purity: Literal["check", "skip"] = Field(
+        default="check", description="Trace twice and compare, or trust that it is the same"
+    )
 
 
 class Function(Options):
@@ -241,6 +278,20 @@ class Function(Options):
         default=[], description="Positional arguments in order, each one name: spec"
     )
     kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
+
+
+Stages: TypeAlias = list[Literal["jaxpr", "stablehlo", "hlo", "cost", "memory"]]
+
+
+class Keep(Model):
+    """Which stages of each compilation are kept for people to look at, and where."""
+
+    stages: Stages = Field(
+        default=["jaxpr", "stablehlo", "hlo", "cost", "memory"], description="What is kept"
+    )
+    where: Literal["beside", "wheel"] = Field(
+        default="beside", description="In a file beside the wheel, or in the wheel"
+    )
 
 
 class ManifestModel(Model):
@@ -263,6 +314,9 @@ class ManifestModel(Model):
     )
     toolchains: list[Toolchain] = Field(
         default=[], description="What compiles; default: the jax of the build environment"
+    )
+    keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
+        default=Keep(stages=[]), description="Stages of each compilation to keep; default: none"
     )
     defaults: Options = Field(
         default_factory=Options, description="Options of every function that does not set them"

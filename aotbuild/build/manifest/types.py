@@ -94,6 +94,27 @@ class ExportOptions:
 
 
 @dataclass(frozen=True)
+class VerifyOptions:
+    """Golden outputs: `golden` is auto, always or never; `inputs` is ``module:function``.
+
+    A tolerance of None is decided by dtype and platform.
+    """
+
+    golden: str = "auto"
+    inputs: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
+class KeepOptions:
+    """Which stages are kept; `where` is ``beside`` (the wheel) or ``wheel``."""
+
+    stages: tuple[str, ...] = ()
+    where: str = "beside"
+
+
+@dataclass(frozen=True)
 class FunctionEntry:
     """One entry under ``functions:``, with the defaults applied.
 
@@ -118,6 +139,8 @@ class FunctionEntry:
     env: tuple[tuple[str, str], ...]
     constants: str
     export: ExportOptions
+    verify: VerifyOptions
+    purity: str
     line: int
     column: int
 
@@ -176,3 +199,4 @@ class Manifest:
     targets: tuple[Target, ...]
     toolchains: tuple[ToolchainRequest, ...] = ()
     functions: tuple[FunctionEntry, ...] = ()
+    keep: KeepOptions = KeepOptions()

@@ -62,6 +62,8 @@ class NativeCompiler:
     def compile(self, traced: Traced, target: Target, provenance: dict[str, Any]) -> Record:
         """Return the record of an executable, its bytes and constants written to `blobs`."""
         lowered = _lower(traced)
+        module = sha256_hex(jax_private.module_bytes(lowered))
+        provenance = {**provenance, "stablehlo": module}
         entry = self._compile_once(traced, target, lowered, provenance)
         calls = tuple(CustomCall(*call) for call in entry.facts["custom_calls"])
         return Record(
@@ -80,7 +82,7 @@ class NativeCompiler:
     ) -> Entry:
         if self.store is None:
             return self._compile(traced, lowered)
-        key = key_of(_inputs(target, lowered, provenance))
+        key = key_of(_inputs(target, provenance))
         entry = self.store.get(key)
         if entry is None:
             entry = self._compile(traced, lowered)
@@ -140,14 +142,13 @@ def _compile(traced: Traced, lowered: Any) -> Any:
     return compiled
 
 
-def _inputs(target: Target, lowered: Any, provenance: dict[str, Any]) -> dict[str, Any]:
+def _inputs(target: Target, provenance: dict[str, Any]) -> dict[str, Any]:
     """Return all that decides the bytes of an executable, as the store's key wants it.
 
     The features are those of this CPU: below its cap, XLA also tunes for the CPU it runs on.
     """
-    decisive = ("aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
+    decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
     return {
-        "module": sha256_hex(jax_private.module_bytes(lowered)),
         "target": str(target),
         "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
         **{name: provenance[name] for name in decisive},

@@ -15,6 +15,7 @@ from aotbuild.build.worker.shardings import in_specs, out_specs
 from aotbuild.build.worker.trace import Traced, in_mesh
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
+from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
 
@@ -109,6 +110,7 @@ def _calling(traced: Traced) -> Calling:
 
 def _export_facts(exported: Any, traced: Traced) -> dict[str, Any]:
     facts = {
+        "stablehlo": sha256_hex(exported.mlir_module_serialized),
         "calling_convention_version": exported.calling_convention_version,
         "vjp_order": traced.job.export.vjp_order,
     }

@@ -75,6 +75,7 @@ class Session:
                 "target": str(target),
                 "function": traced.function.to_json(),
                 "record": record_to_json(record),
+                "notes": list(traced.notes),
             }
             self._check_paths("the compiled bytes", self._blobs.read(record.blob))
             self._check_paths("the index", canonical_json(message))

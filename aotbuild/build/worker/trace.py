@@ -63,6 +63,7 @@ class Traced:
     out_paths: tuple[tuple[Any, ...], ...]
     out_tree: Tree
     mesh: Mesh | None
+    notes: tuple[str, ...] = ()
 
     @property
     def donated(self) -> tuple[int, ...]:
