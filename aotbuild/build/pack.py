@@ -18,11 +18,12 @@ from aotbuild.spec.record import Record
 
 @dataclass(frozen=True)
 class Package:
-    """A finished `_aot` folder and what is in it."""
+    """A finished `_aot` folder, what is in it, and what its builder should know."""
 
     folder: Path
     plan: Plan
     records: tuple[Record, ...]
+    notes: tuple[str, ...] = ()
 
     def files(self) -> Iterator[Path]:
         """Yield every file of the folder, sorted."""
@@ -48,7 +49,7 @@ def build_package(
         _drop_unused_blobs(staging, records)
         (staging / INDEX_NAME).write_bytes(write_index(_header(plan), functions.values(), records))
         _replace(staging, folder)
-    return Package(folder, plan, records)
+    return Package(folder, plan, records, _notes(done))
 
 
 def _header(plan: Plan) -> dict[str, str]:
@@ -59,6 +60,12 @@ def _header(plan: Plan) -> dict[str, str]:
         "jaxlib": plan.environment.toolchain.jaxlib,
         "package": plan.manifest.package,
     }
+
+
+def _notes(done: list[UnitDone]) -> tuple[str, ...]:
+    """Return the notes of all units, each once: those of one trace are the same."""
+    texts = (f"{result.unit.signature_label}: {note}" for result in done for note in result.notes)
+    return tuple(dict.fromkeys(texts))
 
 
 def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:

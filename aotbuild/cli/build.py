@@ -108,11 +108,12 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
         "size": None,
         "units": units,
         "failures": [],
+        "notes": [],
     }
 
 
 def _fill(document: dict[str, Any], package: Package) -> None:
-    document["size"] = _total(package)
+    document["size"], document["notes"] = _total(package), list(package.notes)
     for unit, record in zip(document["units"], package.records, strict=True):
         unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
         unit |= {"analysis": record.analysis}
@@ -134,6 +135,8 @@ def _print(output: Output, package: Package) -> None:
     output.text()
     output.text(f"{count(len(rows), 'executable')}, {bytes_text(_total(package))} with the index")
     output.text(f"written to {package.folder}")
+    for note in package.notes:
+        output.text(f"note: {note}")
 
 
 def _flops(record: Record) -> str:

@@ -6,6 +6,9 @@ import hashlib
 import json
 from typing import Any
 
+DEEPEST = 256
+_TOO_DEEP = f"JSON deeper than {DEEPEST} levels"
+
 
 def canonical_json(value: Any) -> bytes:
     """Return the one JSON encoding of `value`: sorted keys, no spaces, UTF-8, no NaN."""
@@ -13,6 +16,38 @@ def canonical_json(value: Any) -> bytes:
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return text.encode("utf-8")
+
+
+def read_canonical(data: bytes) -> Any:
+    """Read what `canonical_json` wrote; ValueError for any other bytes.
+
+    So there is no NaN, no half of a character, and no key twice in what is returned, and it is at
+    most 256 levels deep: code that walks it needs no limit of its own.
+    """
+    try:
+        value = json.loads(data)
+        is_canonical = canonical_json(value) == data
+    except RecursionError as err:
+        raise ValueError(_TOO_DEEP) from err
+    if not is_canonical:
+        msg = "not canonical JSON"
+        raise ValueError(msg)
+    if data.count(b"[") + data.count(b"{") > DEEPEST and _depth(value) > DEEPEST:
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _depth(value: Any) -> int:
+    """Return how many lists and objects are around the innermost value."""
+    depth, level = 0, [value]
+    while containers := [item for item in level if isinstance(item, list | dict)]:
+        depth += 1
+        level = [
+            child
+            for item in containers
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth
 
 
 def sha256_hex(data: bytes | memoryview) -> str:

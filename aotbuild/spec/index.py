@@ -16,25 +16,26 @@ it is asked for. See docs/reference/format.md.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.canonical import canonical_json, read_canonical, sha256_hex
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_from_json, record_to_json
 from aotbuild.spec.signature import KEY_DIGITS
 
-T = TypeVar("T")
+T = TypeVar("T", Function, Record)
 
 MAGIC = b"aotbuild-index "
 FORMAT = 1
 INDEX_NAME = "index"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
+_ROW_FORM = re.compile(rb"([0-9a-f]{48}) ([0-9a-f]{12}) ([0-9a-f]{8}) ([0-9a-f]{64})\n")
 _FUNCTION_KEY = "0" * KEY_DIGITS
 _MAX_HEADER = 1 << 20
 
@@ -43,9 +44,9 @@ def write_index(
     header: Mapping[str, Any], functions: Iterable[Function], records: Iterable[Record]
 ) -> bytes:
     """Return the bytes of an index; equal contents give equal bytes in any order."""
-    objects = [(_group(f.name) + _FUNCTION_KEY, canonical_json(f.to_json())) for f in functions]
+    objects = [(_key_of(f), canonical_json(f.to_json())) for f in functions]
     objects += [
-        (_group(r.function) + r.signature.key(), canonical_json(record_to_json(r))) for r in records
+        (_key_of(r), canonical_json(record_to_json(r))) for r in records
     ]
     rows, body, offset = [], [], 0
     for key, data in sorted(objects):
@@ -79,13 +80,13 @@ class Index:
         expected = _digest_line(data, digest_at, place)
         head_end = _find_newline(data, head_at, place)
         try:
-            header = json.loads(bytes(data[head_at:head_end]))
-            rows_at, rows = head_end + 1, int(header["rows"])
+            header = read_canonical(bytes(data[head_at:head_end]))
+            rows_at, rows = head_end + 1, _count(header, "rows")
             objects_at = rows_at + rows * _ROW
-            size = objects_at + int(header["objects"])
-        except (ValueError, KeyError, TypeError, RecursionError) as err:
+            size = objects_at + _count(header, "objects")
+        except ValueError as err:
             raise InvalidIndex(place, "a header in JSON", _shorten(str(err))) from err
-        if len(data) != size or rows < 0:
+        if len(data) != size:
             raise InvalidIndex(place, f"{size} bytes", f"{len(data)} bytes")
         found = sha256_hex(data[head_at:objects_at])
         if found != expected:
@@ -99,9 +100,16 @@ class Index:
 
     def functions(self) -> Iterator[Function]:
         """Yield every function; parses one object each."""
+        previous = ""
         for row in range(self.row_count):
-            if self._key(row).endswith(_FUNCTION_KEY):
+            key = self._key(row)
+            is_function = key.endswith(_FUNCTION_KEY)
+            # A lookup bisects: it would miss what is out of order.
+            if key < previous or (is_function and key == previous):
+                raise InvalidIndex(self.place, f"rows in order, after {previous}", key)
+            if is_function:
                 yield self._function(row)
+            previous = key
 
     def function(self, name: str) -> Function | None:
         """Return the function of that name, or None."""
@@ -124,28 +132,29 @@ class Index:
         return self._parse(row, Function.from_json)
 
     def _record(self, row: int) -> Record:
-        record = self._parse(row, record_from_json)
-        if self._key(row) != _group(record.function) + record.signature.key():
-            raise InvalidIndex(self.place, f"a record under key {self._key(row)}", str(record))
-        return record
+        return self._parse(row, record_from_json)
 
     def _parse(self, row: int, read: Callable[[Any], T]) -> T:
-        fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1) - 1])
-        try:
-            key, offset, length, expected = fields.decode("ascii").split(" ")
-            start, size = self._objects + int(offset, 16), int(length, 16)
-        except ValueError as err:
-            raise InvalidIndex(self.place, f"row {row}", _shorten(repr(fields))) from err
-        data = self._data[start : start + size]
+        fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1)])
+        match = _ROW_FORM.fullmatch(fields)
+        if match is None:
+            raise InvalidIndex(self.place, f"row {row}", _shorten(repr(fields)))
+        key, offset, length, expected = match.group().decode("ascii").split()
+        start = self._objects + int(offset, 16)
+        data = self._data[start : start + int(length, 16)]
         found = sha256_hex(data)
         end = bytes(self._data[start + len(data) : start + len(data) + 1])
         if found != expected or end != b"\n":
             place = f"{self.place}, object {key}"
             raise InvalidIndex(place, f"SHA-256 {expected}", f"SHA-256 {found}")
         try:
-            return read(json.loads(bytes(data)))
+            value = read(read_canonical(bytes(data)))
+            actual = _key_of(value)
         except (ValueError, OverflowError, RecursionError) as err:
             raise InvalidIndex(self.place, f"object {key}", _shorten(str(err))) from err
+        if actual != key:
+            raise InvalidIndex(self.place, f"the object of key {key}", _shorten(f"that of {actual}"))
+        return value
 
     def _key(self, row: int) -> str:
         start = self._row_at(row)
@@ -166,8 +175,15 @@ class Index:
         return low
 
 
+def _key_of(value: Function | Record) -> str:
+    if isinstance(value, Function):
+        return _group(value.name) + _FUNCTION_KEY
+    return _group(value.function) + value.signature.key()
+
+
 def _group(function: str) -> str:
-    return sha256_hex(function.encode())[:_GROUP_DIGITS]
+    # A name that no index can have, as one with half a character, is looked for like any other.
+    return sha256_hex(function.encode("utf-8", "surrogatepass"))[:_GROUP_DIGITS]
 
 
 def _check_magic(data: bytes | memoryview, place: str) -> int:
@@ -187,6 +203,15 @@ def _digest_line(data: bytes | memoryview, start: int, place: str) -> str:
     if len(line) != 65 or not line.endswith("\n"):
         raise InvalidIndex(place, "a line with 64 hexadecimal digits", repr(line))
     return line[:-1]
+
+
+def _count(header: Any, name: str) -> int:
+    """Return a number of the header; ValueError unless it is one that a file can have."""
+    found = header.get(name) if isinstance(header, dict) else None
+    if type(found) is not int or not 0 <= found < 1 << 60:
+        msg = f"no whole number under {name!r}"
+        raise ValueError(msg)
+    return found
 
 
 def _find_newline(data: bytes | memoryview, start: int, place: str) -> int:

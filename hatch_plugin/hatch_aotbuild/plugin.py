@@ -90,7 +90,10 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _build(self) -> Package:
         plan = make_plan(self._manifest, probe())
         self.app.display_info(f"aotbuild: {len(plan.units)} units, {plan.environment.toolchain}")
-        return build_package(plan, self._sources, self._workplace / "_aot", self._report)
+        package = build_package(plan, self._sources, self._workplace / "_aot", self._report)
+        for note in package.notes:
+            self.app.display_warning(f"aotbuild: {note}")
+        return package
 
     def _report(self, event: Event) -> None:
         if isinstance(event, UnitDone):
