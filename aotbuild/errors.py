@@ -172,6 +172,40 @@ class DamagedBlob(AotbuildError):
         )
 
 
+class UntrustedPackage(AotbuildError):
+    """A signature is demanded and not there, not right, or cannot be checked; nothing was used."""
+
+    def __init__(self, place: str, expected: str, found: str, remedy: str) -> None:
+        self.place, self.expected, self.found, self.remedy = place, expected, found, remedy
+        super().__init__(
+            f"{place}: the package is not trusted\n"
+            f"  expected {expected}\n  found    {found}\n{remedy}"
+        )
+
+
+class StageNotKept(AotbuildError):
+    """A stage of a compilation is asked for that the build did not keep, or that is not made."""
+
+    def __init__(self, record: str, stage: str, kept: Sequence[str], remedy: str) -> None:
+        self.record, self.stage, self.kept = record, stage, tuple(kept)
+        super().__init__(
+            f"{record}: its {stage} was not kept\n  kept: {', '.join(kept) or 'nothing'}\n{remedy}"
+        )
+
+
+class StagesNotFound(AotbuildError):
+    """The file with the kept stages of a package is not where it was looked for."""
+
+    def __init__(self, place: str, searched: Sequence[str]) -> None:
+        self.place, self.searched = place, tuple(searched)
+        places = "".join(f"\n  searched {path}" for path in self.searched)
+        super().__init__(
+            f"{place}: the file with its kept stages is not there{places}\n"
+            "The build wrote it beside the wheel; put it there again, or name it with --stages. "
+            "keep: {where: wheel} in the manifest puts the stages into the wheel instead."
+        )
+
+
 # --- selecting and calling --------------------------------------------------------------------
 
 
@@ -182,7 +216,8 @@ class UnknownFunction(AotbuildError, AttributeError):
         self.package, self.name, self.known = package, name, tuple(known)
         listing = ", ".join(self.known) or "none"
         super().__init__(
-            f"{package} has no precompiled function {name!r}{hint}\n  functions: {listing}"
+            f"{package} has no precompiled function {name!r}{hint}\n  functions: {listing}\n"
+            "Call one of these, or add it to the manifest and build again."
         )
 
 

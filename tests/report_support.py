@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from aotbuild.spec.function import Function, Static
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
 from aotbuild.spec.signature import Signature
+from aotbuild.spec.stages import KINDS
 from aotbuild.spec.target import Target
 
 HEADER = {
@@ -59,6 +61,7 @@ def make_record(
     jaxlib: str | None = "0.10.2",
     width: int = 2,
     calls: tuple[str, ...] = (),
+    stages: dict[str, bytes] | None = None,
 ) -> Record:
     where = Target.parse(target)
     mesh = (("d", where.devices),) if where.devices > 1 else ()
@@ -95,6 +98,7 @@ def make_record(
             "config": {"jax_enable_x64": False},
             **(provenance or {}),
         },
+        stages=tuple((n, make_blob(data, KINDS[n])) for n, data in (stages or {}).items()),
     )
 
 
@@ -122,3 +126,15 @@ def facts_of(
     header: dict[str, Any] | None = None,
 ) -> PackageFacts:
     return read_facts(DirectorySource(write_package(root, functions, records, header)))
+
+
+def write_stages(file: Path, records: list[Record], *texts: dict[str, bytes]) -> Path:
+    """Write the file of kept stages that belongs beside a package."""
+    with zipfile.ZipFile(file, "w") as archive:
+        written = set()
+        for record, stages in zip(records, texts, strict=True):
+            for name, blob in record.stages:
+                if blob.path not in written:
+                    archive.writestr(blob.path, stages[name])
+                written.add(blob.path)
+    return file

@@ -190,7 +190,9 @@ class TestSources:
             find_sources(tmp_path, "p")
         assert str(caught.value) == (
             "package 'p' of the manifest is not in the project\n"
-            f"  searched {tmp_path / 'p'}\n  searched {tmp_path / 'src' / 'p'}"
+            f"  searched {tmp_path / 'p'}\n  searched {tmp_path / 'src' / 'p'}\n"
+            "Correct package: in the manifest, or build where the package is (on the command line: "
+            "--root)."
         )
 
     def test_a_module_is_no_package(self, tmp_path: Path) -> None:

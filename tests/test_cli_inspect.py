@@ -61,7 +61,7 @@ def test_the_document(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "totals",
-        "coverage", "functions", "constants", "digests",
+        "stages", "coverage", "functions", "constants", "digests",
     ]  # fmt: skip
     assert (document["version"], document["error"], document["digests"]) == (1, None, None)
     assert document["totals"]["blob_size"] == 2 * len(DATA) + len(WEIGHTS)
@@ -74,7 +74,7 @@ def test_the_document(folder: Path) -> None:
     executable = signature["executables"][0]
     assert list(executable) == [
         "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory", "analysis",
-        "requires", "mesh", "constants", "provenance",
+        "requires", "mesh", "constants", "provenance", "stages",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130
     assert executable["requires"]["isa"] == "x86-64-v3"

@@ -71,6 +71,7 @@ ERRORS = sorted(
     if inspect.isclass(value) and issubclass(value, errors.AotbuildError)
 )
 MANIFESTS = list(yaml_manifests())
+TEXTS = sorted((ROOT / "tests" / "error_texts").glob("*.txt"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -91,7 +92,23 @@ def test_the_index_leads_to_every_page() -> None:
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_every_error_has_a_section(name: str) -> None:
-    assert f"\n## {name}\n" in text_of(DOCS / "reference" / "errors.md")
+    page = text_of(DOCS / "reference" / "errors.md")
+    _, heading, after = page.partition(f"\n## {name}\n")
+    assert heading
+    section = after.partition("\n## ")[0]
+    assert "```" in section or name == "BuildError"
+    assert "do:" in " ".join(section.split()) or "Next:" in section or name == "BuildError"
+    assert name == "AotbuildError" or f"| [`{name}`](#{name.lower()}) |" in page
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=[text.stem for text in TEXTS])
+def test_what_users_read_is_in_the_table_of_errors(text: Path) -> None:
+    """Some words of each pinned message are in the first table, which leads to its section."""
+    lines = text_of(DOCS / "reference" / "errors.md").splitlines()
+    rows = [line.split("|")[1] for line in lines if line.startswith("| `")]
+    phrases = [phrase for row in rows for phrase in re.findall(r"`([^`]+)`", row)]
+    read = text_of(text)
+    assert any(all(part in read for part in phrase.split("…")) for phrase in phrases), read
 
 
 def test_every_variable_is_documented() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from aotbuild.errors import PlanError
 from hatch_aotbuild.options import Options, read_options
+from hatch_aotbuild.sbom import check_sbom
 
 TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
 
@@ -18,9 +20,20 @@ def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_defaults_and_values() -> None:
-    assert read_options({}) == Options("aot.yaml", "build")
-    table = {"manifest": "a/b.yaml", "editable": "defer", "dependencies": []}
-    assert read_options(table) == Options("a/b.yaml", "defer")
+    assert read_options({}) == Options("aot.yaml", "build", sbom=False)
+    table = {"manifest": "a/b.yaml", "editable": "defer", "sbom": True, "dependencies": []}
+    assert read_options(table) == Options("a/b.yaml", "defer", sbom=True)
+
+
+def test_an_sbom_that_cannot_be_made_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    check_sbom()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "noon")
+    with pytest.raises(PlanError, match="SOURCE_DATE_EPOCH: expected whole seconds"):
+        check_sbom()
+    monkeypatch.setitem(sys.modules, "cyclonedx", None)
+    with pytest.raises(PlanError, match=r"sbom = true: the SBOM needs a library\n"):
+        check_sbom()
 
 
 def test_the_variable_overrides_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,9 +44,10 @@ def test_the_variable_overrides_the_table(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable"),
+        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable, sbom"),
         ({"manifest": 3}, "manifest: expected a path, found 3"),
         ({"editable": "no"}, "editable: expected one of build, defer, found 'no'"),
+        ({"sbom": "yes"}, "sbom: expected true or false, found 'yes'"),
     ],
 )
 def test_refused(table: dict[str, Any], message: str) -> None:

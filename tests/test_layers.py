@@ -30,6 +30,8 @@ FORBIDDEN = {
     "report": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "click", "rich"},
     "build/manifest": {"jax", "jaxlib", "numpy"},
 }
+# Golden inputs are made here, on both sides: two copies of the rules could differ.
+EXCEPTIONS = {"spec/seeds.py": {"numpy"}}
 PRIVATE_FILES = {"build/jax_private.py", "runtime/jax_private.py"}
 
 
@@ -67,7 +69,8 @@ def test_imports_go_one_way(path: Path) -> None:
 def test_foreign_packages_stay_in_their_layer(path: Path) -> None:
     relative = str(path.relative_to(PACKAGE))
     banned = set().union(*(names for part, names in FORBIDDEN.items() if relative.startswith(part)))
-    assert {name.split(".")[0] for name in imports(path)} & banned == set()
+    allowed = EXCEPTIONS.get(relative, set())
+    assert {name.split(".")[0] for name in imports(path)} & banned <= allowed
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -224,7 +224,8 @@ class TestFile:
         with pytest.raises(ManifestError) as caught:
             load_manifest(path)
         assert str(caught.value) == (
-            f"1 problem in the manifest:\n{path}:1:1: no such file; expected a YAML manifest"
+            f"1 problem in the manifest:\n{path}:1:1: no such file; expected a YAML manifest: "
+            "write it, or give the path of another"
         )
 
     def test_directory(self, tmp_path: Path) -> None:

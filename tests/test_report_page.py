@@ -19,7 +19,7 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b]0;\u2
 OURS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "p",
     "span", "b", "i", "div", "svg", "g", "rect", "text", "line", "table", "thead", "tbody", "tr",
-    "th", "td", "details", "summary", "dl", "dt", "dd", "footer", "script",
+    "th", "td", "pre", "details", "summary", "dl", "dt", "dd", "footer", "script",
 }  # fmt: skip
 
 

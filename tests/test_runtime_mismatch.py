@@ -45,8 +45,9 @@ def test_the_whole_message(library: Any) -> None:
         "     x: expected f32[2,8], found f32[7,8]\n"
         f"  3. apply cpu:{ISA}:1\n"
         "     x: expected f32[1,8], found f32[7,8]\n"
-        "  and 1 more signatures\n"
-        "Call it with what was compiled, add a signature to the manifest, or set a fallback."
+        "  and 1 more signature\n"
+        "Call it with what was compiled, add this signature to the manifest and build again, or "
+        "set AOTBUILD_FALLBACK=portable or =jit."
     )
 
 

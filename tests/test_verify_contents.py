@@ -16,7 +16,7 @@ from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob
 from aotbuild.spec.target import Target
-from aotbuild.verify.shapes import Shape, differences, hlo_shape, stated_shapes
+from aotbuild.verify.child.shapes import Shape, differences, hlo_shape, stated_shapes
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def rewritten(
     ("change", "expected"),
     [
         (lambda rows, objects: (rows, objects + b"hidden"), "bytes of objects, found"),
-        (lambda rows, objects: (rows[::-1], objects), "that a lookup finds"),
+        (lambda rows, objects: (rows[::-1], objects), "expected its object at byte"),
         (lambda rows, objects: (rows[:-1], objects), "bytes of objects, found"),
         (lambda rows, objects: ([*rows, b"x" * 135], objects), ""),
         (lambda rows, objects: ([*rows, rows[-1]], objects), "expected its object at byte"),

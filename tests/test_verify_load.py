@@ -16,6 +16,7 @@ from attacks.wheels import Built, check, failures, loads
 
 from aotbuild.spec.aval import Aval
 from aotbuild.verify import process
+from aotbuild.verify.job import Job, batches
 from aotbuild.verify.outcome import Outcome, Status
 
 
@@ -151,8 +152,9 @@ def test_nothing_is_loaded_from_files_that_failed(built: list[Built], tmp_path: 
 
 def misbehave(monkeypatch: pytest.MonkeyPatch, code: str, *, loading: bool = True) -> None:
     """Run code in the child instead of loading anything."""
-    start = """print('{"stage": "load"}', flush=True); """ if loading else ""
-    monkeypatch.setattr(process, "_BOOTSTRAP", f"import os, signal, sys; {start}{code}")
+    stage = """print('{"stage": "load"}', flush=True); """ if loading else ""
+    start = f"""import os, signal, sys; print('{{"job": 0}}', flush=True); {stage}"""
+    monkeypatch.setattr(process, "_BOOTSTRAP", f"{start}{code}")
 
 
 @pytest.mark.parametrize(
@@ -164,8 +166,14 @@ def misbehave(monkeypatch: pytest.MonkeyPatch, code: str, *, loading: bool = Tru
         ("os._exit(3)", Status.CRASHED, "ended with exit code 3 and no result"),
         ("os._exit(0)", Status.CRASHED, "ended with exit code 0 and no result"),
         ("print('[[[['); os._exit(0)", Status.CRASHED, "no result"),
-        ("""print('{"status": "FINE"}')""", Status.CRASHED, "no result"),
-        ("""print('{"status": "PASS", "reasons": [1]}')""", Status.CRASHED, "no result"),
+        ("""print('{"check": "load", "status": "FINE"}')""", Status.CRASHED, "no result"),
+        (
+            """print('{"check": "load", "status": "PASS", "reasons": [1]}')""",
+            Status.CRASHED,
+            "no result",
+        ),
+        ("""print('{"check": "load", "status": []}')""", Status.CRASHED, "no result"),
+        ("""print('{"stage": []}\\n{"job": 0}\\n{"check": {}}')""", Status.CRASHED, "no result"),
         ("sys.stderr.write('x' * 100000); os.abort()", Status.CRASHED, "x" * 500),
         ("signal.pause()", Status.TIMED_OUT, "took longer than 1.5 s and was stopped"),
         ("os.fork() or signal.pause(); signal.pause()", Status.TIMED_OUT, "took longer"),
@@ -216,7 +224,17 @@ def test_verify_itself_imports_no_jax(built: list[Built], tmp_path: Path) -> Non
 
 def test_the_child_s_variables() -> None:
     record = wheels.make_records()[0].replace(devices=4, x64=True).record
-    variables = process.Job("x", record).environment({"XLA_FLAGS": "--a", "HOME": "h"})
+    variables = Job("x", record).environment({"XLA_FLAGS": "--a", "HOME": "h"})
     assert variables["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=4"
     assert (variables["JAX_ENABLE_X64"], variables["JAX_PLATFORMS"]) == ("1", "cpu")
     assert variables["HOME"] == "h"
+
+
+def test_jobs_of_one_child_need_the_same_process() -> None:
+    built = wheels.make_records()[0]
+    kinds = [built, required(built, x64=True), built, required(built, devices=4), built, built]
+    jobs = [Job("x", item.record) for item in kinds]
+    assert batches(jobs, 1) == [[0, 2, 4, 5], [1], [3]]
+    assert batches(jobs, 2) == [[0, 2, 4], [1], [3], [5]]
+    assert batches(jobs * 20, 1)[0][15:] == [23]
+    assert batches([], 2) == []

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections import Counter
 from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from click.testing import CliRunner
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from support import copy_project, run_fresh
 from wheel_support import make_venv, pip, tree_of
+
+from aotbuild.cli.app import app
+from aotbuild.verify.api import Options, verify
 
 pytestmark = pytest.mark.wheel
 
@@ -79,7 +87,11 @@ class TestExampleWheel:
             names = archive.namelist()
         blobs = [name for name in names if name.startswith("digits/_aot/blobs/")]
         stems = [Path(name).stem for name in blobs]
-        assert sorted(Path(name).suffix for name in blobs) == [".pjrt"] * 8 + [".stablehlo"] * 8
+        assert Counter(Path(name).suffix for name in blobs) == {
+            ".pjrt": 8,
+            ".stablehlo": 8,
+            ".safetensors": 7,  # golden outputs; two signatures have the same
+        }
         assert all(len(stem) == 64 for stem in stems)
         assert sorted(set(names) - set(blobs)) == [
             "digits/__init__.py",
@@ -92,7 +104,24 @@ class TestExampleWheel:
             "digits_classifier-0.1.0.dist-info/METADATA",
             "digits_classifier-0.1.0.dist-info/RECORD",
             "digits_classifier-0.1.0.dist-info/WHEEL",
+            "digits_classifier-0.1.0.dist-info/sboms/aotbuild.cdx.json",
         ]
+
+    def test_bill_of_materials(self, wheel: Path) -> None:
+        """The hook wrote what `aotbuild sbom` says of the wheel, and the wheel is whole with it."""
+        name = "sboms/aotbuild.cdx.json"
+        inside = member(wheel, f"/{name}")
+        assert f"dist-info/{name},sha256=" in member(wheel, "/RECORD")
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(inside) is None
+        printed = CliRunner().invoke(app, ["sbom", str(wheel)])
+        assert printed.stdout == inside, printed.output
+        document = json.loads(inside)
+        assert document["metadata"]["component"]["purl"] == "pkg:pypi/digits-classifier@0.1.0"
+        purls = {c["purl"] for c in document["components"] if "purl" in c}
+        assert {f"pkg:pypi/jax@{JAX}", f"pkg:pypi/jaxlib@{JAXLIB}"} < purls
+        assert len([c for c in document["components"] if c["type"] == "file"]) == 16
+        report = verify(str(wheel), Options(load=False))
+        assert report.passed, report
 
     def test_metadata(self, wheel: Path) -> None:
         parsed = Parser().parsestr(member(wheel, "/METADATA"))
@@ -197,12 +226,14 @@ class TestEditable:
 
 
 class TestRefusing:
-    def build_broken(self, links: Path, tmp_path: Path, old: str, new: str) -> str:
+    def build_broken(
+        self, links: Path, tmp_path: Path, old: str, new: str, file: str = "aot.yaml"
+    ) -> str:
         root = copy_project("../../example_project", tmp_path)
-        manifest = root / "aot.yaml"
-        text = manifest.read_text()
+        place = root / file
+        text = place.read_text()
         assert old in text
-        manifest.write_text(text.replace(old, new))
+        place.write_text(text.replace(old, new))
         out = tmp_path / "out"
         out.mkdir()
         with pytest.raises(subprocess.CalledProcessError) as caught:
@@ -220,6 +251,12 @@ class TestRefusing:
         output = self.build_broken(links, tmp_path, "digits.model:embed", "digits.model:ebmed")
         assert "digits.model has no 'ebmed' (did you mean 'embed'?)" in output
         assert "nothing was packaged" in output
+
+    def test_option_of_the_hook(self, links: Path, tmp_path: Path) -> None:
+        options = {"old": "sbom = true", "new": 'sbom = "yes"', "file": "pyproject.toml"}
+        output = self.build_broken(links, tmp_path, **options)
+        assert "hooks.aotbuild]: sbom: expected true or false, found 'yes'" in output
+        assert "Traceback" not in output
 
 
 class TestInPlace:

@@ -159,7 +159,8 @@ print(json.dumps(seen + events))"""
 
 def test_hoisted_constants_are_stored_once(zoo: Path) -> None:
     blobs = [p for p in (zoo / "zoo/_aot/blobs").iterdir() if p.suffix == ".safetensors"]
-    assert [p.stat().st_size > 64 * 64 * 4 for p in blobs] == [True]
+    # The others are golden outputs, which are small here.
+    assert sum(p.stat().st_size > 64 * 64 * 4 for p in blobs) == 1
 
 
 def test_symbolic_portable_serves_sizes_that_no_executable_has(zoo: Path) -> None:

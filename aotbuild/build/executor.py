@@ -4,51 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Iterable
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from aotbuild.build.events import Event as Event
+from aotbuild.build.events import Listener as Listener
+from aotbuild.build.events import UnitDone as UnitDone
+from aotbuild.build.events import UnitStarted as UnitStarted
+from aotbuild.build.events import ignore as ignore
 from aotbuild.build.jobs import Job, Settings, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool
-from aotbuild.build.process import WorkerDied, import_path
+from aotbuild.build.process import Worker, WorkerDied, import_path
+from aotbuild.build.progress import GOLDEN, Progress
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.store import default_root
-from aotbuild.errors import UnitFailure
-from aotbuild.spec.function import Function
-from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_from_json
 
 DEFAULT_TIMEOUT = 3600.0
-
-
-@dataclass(frozen=True)
-class UnitDone:
-    """A unit's end: its record and function, or why it failed; `notes` are for the user."""
-
-    unit: BuildUnit
-    function: Function | None = None
-    record: Record | None = None
-    failure: UnitFailure | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class UnitStarted:
-    """A worker began to compile this unit."""
-
-    unit: BuildUnit
-
-
-Event = UnitStarted | UnitDone
-Listener = Callable[[Event], None]
-
-
-def ignore(event: Event) -> None:
-    """Hear an event and do nothing."""
-    del event
+GOLDEN_TIMEOUT = 60.0
 
 
 def run_units(
@@ -58,17 +35,20 @@ def run_units(
     listener: Listener,
     executor: Executor | None = None,
     timeout: float = DEFAULT_TIMEOUT,
+    golden_timeout: float = GOLDEN_TIMEOUT,
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
-    `listener` hears each event, possibly from several threads. `timeout` is in seconds for one job.
+    `listener` hears each event, possibly from several threads. `timeout` is in seconds for one job,
+    `golden_timeout` for calling its function where `golden` is `auto`.
     """
     workers = min(os.cpu_count() or 1, len(plan.units))
     pool = WorkerPool(_init(plan, sources, blobs), import_path(sources.import_root), workers)
     own = executor or ThreadPoolExecutor(workers)
+    runner = _Runner(pool, listener, timeout, golden_timeout)
     try:
         jobs = make_jobs(plan.units)
-        futures = [own.submit(_run_job, pool, *job, listener, timeout) for job in jobs]
+        futures = [own.submit(runner.run, *job) for job in jobs]
         # By label: Python takes units with the static values 1 and True for equal.
         done = {str(result.unit): result for future in futures for result in future.result()}
     except BaseException:  # Ctrl-C, for one: nobody waits for a compiler that is not wanted
@@ -82,77 +62,76 @@ def run_units(
 
 
 @dataclass
-class _Progress:
-    """How far one job is: units without a result, and those that a crash now would cost."""
+class _Runner:
+    """Runs jobs; `unsafe` are functions whose golden inputs killed a worker: once is enough."""
 
-    waiting: dict[str, BuildUnit]
+    pool: WorkerPool
     listener: Listener
-    results: list[UnitDone] = field(default_factory=list)
-    stage: str = "trace"
-    at_work: tuple[str, ...] = ()
+    timeout: float
+    golden_timeout: float
+    unsafe: set[str] = field(default_factory=set)
 
-    def restart(self) -> None:
-        """Begin again with what is waiting: all of it hangs on the trace."""
-        self.stage, self.at_work = "trace", tuple(self.waiting)
+    def run(self, settings: Settings, job: Job, units: tuple[BuildUnit, ...]) -> list[UnitDone]:
+        """Run one job to its end. When a worker dies, what it was at is lost and the rest go on."""
+        waiting = {str(unit.target): unit for unit in units}
+        progress = Progress(waiting, self.listener, job.verify.golden)
+        while progress.is_unfinished:
+            progress.restart()
+            worker = self.pool.take(settings)
+            limit = _Limit(worker, self.golden_timeout)
+            try:
+                self._run_once(worker, limit, self._only(job, progress.waiting), progress)
+            except WorkerDied as err:
+                self.pool.discard(worker)
+                if self.pool.stopped:
+                    raise CancelledError from err
+                if progress.stage == GOLDEN:
+                    self.unsafe.add(job.name)
+                progress.fail(str(err), limit.reason or str(err).partition("\n")[0])
+            else:
+                (self.pool.discard if limit.reason else self.pool.give_back)(worker)
+                progress.end()
+        return progress.results
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """Take a message of the worker."""
-        if "start" in message:
-            self.stage, self.at_work = "compile", (message["start"],)
-            self.listener(UnitStarted(self.waiting[message["start"]]))
-            return
-        self._finish(_read(self.waiting.pop(message["target"]), message))
-        self.at_work = tuple(self.waiting)[:1]
-
-    def fail(self, reason: str) -> None:
-        """Give the units that were at work up."""
-        for target in self.at_work:
-            unit = self.waiting.pop(target)
-            self._finish(UnitDone(unit, failure=UnitFailure(str(unit), self.stage, reason)))
-
-    def _finish(self, result: UnitDone) -> None:
-        self.results.append(result)
-        self.listener(result)
-
-
-def _run_job(
-    pool: WorkerPool,
-    settings: Settings,
-    job: Job,
-    units: tuple[BuildUnit, ...],
-    listener: Listener,
-    timeout: float,
-) -> list[UnitDone]:
-    """Run one job to its end. When a worker dies, what it was at has failed and the rest go on."""
-    progress = _Progress({str(unit.target): unit for unit in units}, listener)
-    while progress.waiting:
-        progress.restart()
-        worker = pool.take(settings)
+    def _run_once(self, worker: Worker, limit: _Limit, job: Job, progress: Progress) -> None:
         try:
-            for message in worker.run(_only(job, progress.waiting), timeout):
+            for message in worker.run(job, self.timeout):
+                if "golden_start" in message and job.verify.golden == "auto":
+                    limit.start()
                 progress.hear(message)
-        except WorkerDied as err:
-            pool.discard(worker)
-            if pool.stopped:
-                raise CancelledError from err
-            progress.fail(str(err))
-        else:
-            pool.give_back(worker)
-    return progress.results
+        finally:
+            limit.stop()
+
+    def _only(self, job: Job, waiting: Iterable[str]) -> Job:
+        keep = set(waiting)
+        verify = job.verify
+        if verify.golden == "auto" and job.name in self.unsafe:
+            verify = replace(verify, golden="unsafe")
+        targets = tuple(t for t in job.targets if str(t) in keep)
+        return replace(job, targets=targets, verify=verify)
 
 
-def _only(job: Job, waiting: Iterable[str]) -> Job:
-    keep = set(waiting)
-    return replace(job, targets=tuple(t for t in job.targets if str(t) in keep))
+class _Limit:
+    """Ends a worker that takes too long to call the user's function; `reason` says that it did."""
 
+    def __init__(self, worker: Worker, seconds: float) -> None:
+        self._worker, self._seconds = worker, seconds
+        self._timer = threading.Timer(seconds, self._end)
+        self.reason: str | None = None
 
-def _read(unit: BuildUnit, message: dict[str, Any]) -> UnitDone:
-    if "error" in message:
-        failure = UnitFailure(str(unit), message["stage"], message["error"])
-        return UnitDone(unit, failure=failure)
-    record = record_from_json(message["record"])
-    function = Function.from_json(message["function"])
-    return UnitDone(unit, function, record, notes=tuple(message["notes"]))
+    def start(self) -> None:
+        """Begin to count."""
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Stop counting; after this, the worker is left alone."""
+        self._timer.cancel()
+        if self._timer.ident is not None:
+            self._timer.join()
+
+    def _end(self) -> None:
+        self.reason = f"it took longer than {self._seconds:g} s"
+        self._worker.kill()
 
 
 def _init(plan: Plan, sources: SourceTree, blobs: Path) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 from jax._src import core, source_info_util
+from jax._src.interpreters import mlir
 from jax._src.lib import xla_client
 from jax._src.random import prng
+from jaxlib.mlir.dialects import stablehlo
 
 # Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.
 _PRNG_IMPLEMENTATIONS = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}
@@ -58,6 +60,25 @@ def module_bytes(lowered: jax.stages.Lowered) -> bytes:
     module: Any = lowered.compiler_ir("stablehlo")
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def module_text(module: Any, most_elements: int) -> str:
+    """Return an MLIR module as text; larger constants are written `dense_resource<__elided__>`.
+
+    `compiler_ir` gives one, as in `module_bytes`.
+    """
+    options = {"large_elements_limit": most_elements, "large_resource_limit": most_elements}
+    return str(module.operation.get_asm(enable_debug_info=False, **options)) + "\n"
+
+
+def portable_text(data: bytes, most_elements: int) -> str:
+    """Return the StableHLO of an `Exported.mlir_module_serialized`, as `module_text` does.
+
+    Private: `mlir.make_ir_context`. The public `Exported.mlir_module` writes every constant out.
+    """
+    with mlir.make_ir_context() as context:
+        module = stablehlo.deserialize_portable_artifact(context, data)
+        return module_text(module, most_elements)
 
 
 def has_host_callbacks(compiled: jax.stages.Compiled) -> bool:

@@ -68,7 +68,8 @@ class Settings:
 class Job:
     """A function at one signature, with dims filled in, and the targets to make from its trace.
 
-    Where dims are symbolic, `sample` holds the arguments of the first row, by name.
+    Where dims are symbolic, `sample` holds the arguments of the first row, by name. `dims` has the
+    size of every dim, in that case of the first row.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Job:
     verify: VerifyOptions
     purity: str
     sample: tuple[tuple[str, ArgSpec], ...] = ()
+    dims: tuple[tuple[str, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -113,6 +115,7 @@ class Job:
             **{name: data[name] for name in _SCALARS},
             donate=tuple(data["donate"]),
             mesh=_pairs(data["mesh"]),
+            dims=_pairs(data["dims"]),
             compiler_options=_pairs(data["compiler_options"]),
             config=_pairs(data["config"]),
             args=tuple((name, spec_from_json(spec)) for name, spec in data["args"]),
@@ -128,7 +131,7 @@ class Job:
 
 
 _SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "purity")
-_PLAIN = (*_SCALARS, "donate", "mesh", "compiler_options", "config")
+_PLAIN = (*_SCALARS, "donate", "mesh", "dims", "compiler_options", "config")
 
 
 def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[BuildUnit, ...]]]:
@@ -176,14 +179,24 @@ def _job(units: list[BuildUnit]) -> Job:
         verify=function.verify,
         purity=function.purity,
         sample=_sample(unit),
+        dims=_sizes(unit),
     )
 
 
 def _sample(unit: BuildUnit) -> tuple[tuple[str, ArgSpec], ...]:
-    if not any(isinstance(size, str) for _, size in unit.row):
+    if not _is_symbolic(unit):
         return ()
     specs = (*unit.function.args, *unit.function.kwargs)
-    return tuple((name, bind_dims(spec, dict(unit.function.rows[0]))) for name, spec in specs)
+    return tuple((name, bind_dims(spec, dict(_sizes(unit)))) for name, spec in specs)
+
+
+def _sizes(unit: BuildUnit) -> tuple[tuple[str, int], ...]:
+    row = unit.function.rows[0] if _is_symbolic(unit) else unit.row
+    return tuple((name, size) for name, size in row if isinstance(size, int))
+
+
+def _is_symbolic(unit: BuildUnit) -> bool:
+    return any(isinstance(size, str) for _, size in unit.row)
 
 
 def _export_from_json(data: dict[str, Any]) -> ExportOptions:

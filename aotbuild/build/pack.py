@@ -11,19 +11,25 @@ from pathlib import Path
 from aotbuild.build.executor import Listener, UnitDone, ignore, run_units
 from aotbuild.build.plan import Plan
 from aotbuild.build.sources import SourceTree
+from aotbuild.build.stages_file import write_stages
 from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.spec.index import INDEX_NAME, write_index
 from aotbuild.spec.record import Record
+from aotbuild.spec.stages import BESIDE, HEADER_KEY, packaged_blobs, stages_path
 
 
 @dataclass(frozen=True)
 class Package:
-    """A finished `_aot` folder, what is in it, and what its builder should know."""
+    """A finished `_aot` folder, what is in it, and what its builder should know.
+
+    `stages` is the file of kept stages beside the folder, if the manifest asks for one.
+    """
 
     folder: Path
     plan: Plan
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
+    stages: Path | None = None
 
     def files(self) -> Iterator[Path]:
         """Yield every file of the folder, sorted."""
@@ -35,7 +41,8 @@ def build_package(
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
-    Nothing is written to `folder` until everything succeeded.
+    Nothing is written to `folder` until everything succeeded. The file of kept stages beside it is
+    of this build or not there.
     """
     with _workplace(folder) as temporary:
         staging = temporary / "_aot"
@@ -46,19 +53,29 @@ def build_package(
             raise BuildError(failures, len(plan.units))
         records = tuple(d.record for d in done if d.record)
         functions = {d.function.name: d.function for d in done if d.function}
-        _drop_unused_blobs(staging, records)
-        (staging / INDEX_NAME).write_bytes(write_index(_header(plan), functions.values(), records))
+        header = _header(plan, records)
+        stages = temporary / "stages"
+        if header.get(HEADER_KEY) == BESIDE:
+            write_stages(stages, staging, records)
+        _drop_unused_blobs(staging, records, header)
+        (staging / INDEX_NAME).write_bytes(write_index(header, functions.values(), records))
+        stages_path(folder).unlink(missing_ok=True)
         _replace(staging, folder)
-    return Package(folder, plan, records, _notes(done))
+        if stages.exists():
+            stages.rename(stages_path(folder))
+    is_beside = header.get(HEADER_KEY) == BESIDE
+    return Package(folder, plan, records, _notes(done), stages_path(folder) if is_beside else None)
 
 
-def _header(plan: Plan) -> dict[str, str]:
+def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, str]:
+    is_kept = any(record.stages for record in records)
     return {
         "aotbuild": plan.environment.aotbuild,
         "fallback": plan.manifest.fallback,
         "jax": plan.environment.toolchain.jax,
         "jaxlib": plan.environment.toolchain.jaxlib,
         "package": plan.manifest.package,
+        **({HEADER_KEY: plan.manifest.keep.where} if is_kept else {}),
     }
 
 
@@ -82,8 +99,8 @@ def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
         seen.setdefault(key, result)
 
 
-def _drop_unused_blobs(folder: Path, records: tuple[Record, ...]) -> None:
-    wanted = {blob.path for record in records for blob in record.blobs()}
+def _drop_unused_blobs(folder: Path, records: tuple[Record, ...], header: dict[str, str]) -> None:
+    wanted = {blob.path for record in records for blob in packaged_blobs(record, header)}
     for path in (folder / "blobs").iterdir():
         if f"blobs/{path.name}" not in wanted:
             path.unlink()

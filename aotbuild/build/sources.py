@@ -7,6 +7,10 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 
+_REMEDY = (
+    "Correct package: in the manifest, or build where the package is (on the command line: --root)."
+)
+
 
 @dataclass(frozen=True)
 class SourceTree:
@@ -36,5 +40,5 @@ def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> Sourc
                 raise PlanError(msg)
             return SourceTree(root, place.resolve(), package)
     searched = "".join(f"\n  searched {place / relative}" for place in places)
-    msg = f"package {package!r} of the manifest is not in the project{searched}"
+    msg = f"package {package!r} of the manifest is not in the project{searched}\n{_REMEDY}"
     raise PlanError(msg)

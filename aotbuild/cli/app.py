@@ -14,10 +14,13 @@ from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
 from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of
 from aotbuild.cli.inspect import inspect
+from aotbuild.cli.keygen import keygen
 from aotbuild.cli.main import is_missing_extra
 from aotbuild.cli.output import Output, error_document
 from aotbuild.cli.plan import plan
+from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
+from aotbuild.cli.sign import sign
 from aotbuild.cli.verify import verify
 
 _CLICKS_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
@@ -52,7 +55,7 @@ def app() -> None:
     """Compile JAX functions ahead of time, as a manifest (aot.yaml) says."""
 
 
-for _command in (plan, build, schema, inspect, diff, verify, doctor):
+for _command in (plan, build, schema, inspect, diff, sbom, keygen, sign, verify, doctor):
     app.add_command(_command)
 
 

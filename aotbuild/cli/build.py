@@ -71,9 +71,10 @@ def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
 def _check_replaceable(folder: Path) -> None:
     """Refuse to replace a folder that holds anything but the results of an earlier build."""
     from aotbuild.spec.index import INDEX_NAME
+    from aotbuild.spec.signing import SEALS_NAME
 
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if names and (INDEX_NAME not in names or names - {INDEX_NAME, "blobs"}):
+    if names and (INDEX_NAME not in names or names - {INDEX_NAME, SEALS_NAME, "blobs"}):
         msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
         raise click.BadParameter(msg, param_hint="--out")
 
@@ -106,6 +107,7 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
         **plan_document(project),
         "folder": str(folder),
         "size": None,
+        "stages": None,
         "units": units,
         "failures": [],
         "notes": [],
@@ -114,6 +116,7 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
 
 def _fill(document: dict[str, Any], package: Package) -> None:
     document["size"], document["notes"] = _total(package), list(package.notes)
+    document["stages"] = str(package.stages) if package.stages else None
     for unit, record in zip(document["units"], package.records, strict=True):
         unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
         unit |= {"analysis": record.analysis}
@@ -135,6 +138,8 @@ def _print(output: Output, package: Package) -> None:
     output.text()
     output.text(f"{count(len(rows), 'executable')}, {bytes_text(_total(package))} with the index")
     output.text(f"written to {package.folder}")
+    if package.stages:
+        output.text(f"kept stages are in {package.stages}")
     for note in package.notes:
         output.text(f"note: {note}")
 

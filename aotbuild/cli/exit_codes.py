@@ -10,7 +10,10 @@ from aotbuild.errors import (
     NoArtifacts,
     PackageNotFound,
     PlanError,
+    StageNotKept,
+    StagesNotFound,
     UnsupportedFormat,
+    UntrustedPackage,
 )
 
 OK = 0
@@ -34,6 +37,9 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (InvalidIndex, PACKAGE),
     (UnsupportedFormat, PACKAGE),
     (DamagedBlob, PACKAGE),
+    (UntrustedPackage, VERIFY),
+    (StageNotKept, PACKAGE),
+    (StagesNotFound, PACKAGE),
     (OSError, FILES),
     (KeyboardInterrupt, INTERRUPTED),
 )

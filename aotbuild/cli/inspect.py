@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from aotbuild.cli.output import Output
+from aotbuild.cli.stages import print_stage, stage_options, wanted_stage
 from aotbuild.errors import UnknownFunction
 
 if TYPE_CHECKING:
     from aotbuild.report.facts import FunctionFacts, PackageFacts
+    from aotbuild.runtime.source import Source
+    from aotbuild.spec.record import Blob
 
 
 @click.command(short_help="Print what a wheel or package holds.")
@@ -28,32 +31,41 @@ if TYPE_CHECKING:
     help="Also write one self-contained page with charts to this file.",
 )
 @click.option("--digests", is_flag=True, help="Read every blob and compare its digest.")
+@stage_options
 @click.pass_obj
 def inspect(
     output: Output,
+    /,
     place: str,
     as_json: bool,
     only: str | None,
     page: Path | None,
     digests: bool,
+    **stage: Any,
 ) -> None:
     """Print what PLACE holds: a wheel, an _aot folder, or the name of an installed package.
 
-    Reads the index alone, and imports neither the package nor jax.
+    Reads the index alone, and imports neither the package nor jax. --jaxpr, --stablehlo, --hlo,
+    --cost and --memory print one kept stage of one executable, and nothing else.
     """
     from aotbuild.report.digests import check_digests, damages
     from aotbuild.report.document import package_document
-    from aotbuild.report.facts import read_facts
+    from aotbuild.report.stages import page_texts
     from aotbuild.report.text import digest_lines
     from aotbuild.runtime.locate import locate
 
     output.as_json = as_json
+    wanted = wanted_stage(stage)
+    if wanted and (page or digests):
+        msg = f"--{wanted.stage} prints one text; leave out --html and --digests"
+        raise click.UsageError(msg)
     with closing(locate(place_of(place))) as source:
-        try:
-            facts = read_facts(source, only)
-        except UnknownFunction as err:
-            raise click.BadParameter(str(err), param_hint="--function") from err
-        checked = check_digests(source, facts.records) if digests else None
+        facts = _read_facts(source, only)
+        if wanted:
+            print_stage(output, source, facts, wanted)
+            return
+        checked = check_digests(source, facts.blobs) if digests else None
+        texts = page_texts(facts, source) if page else {}
     if as_json:
         output.document.update(package_document(facts, checked))
     else:
@@ -61,10 +73,19 @@ def inspect(
         for line in digest_lines(checked) if checked is not None else ():
             output.text(line)
     if page is not None:
-        _write_page(page, facts)
+        _write_page(page, facts, texts)
         output.text(f"written to {page}")
     if checked and (bad := damages(checked)):
         raise bad[0]
+
+
+def _read_facts(source: Source, only: str | None) -> PackageFacts:
+    from aotbuild.report.facts import read_facts
+
+    try:
+        return read_facts(source, only)
+    except UnknownFunction as err:
+        raise click.BadParameter(str(err), param_hint="--function") from err
 
 
 def place_of(text: str) -> str | Path:
@@ -113,11 +134,11 @@ def _print_section(
     output.table(headers, rows)
 
 
-def _write_page(path: Path, facts: PackageFacts) -> None:
+def _write_page(path: Path, facts: PackageFacts, texts: Mapping[Blob, str]) -> None:
     """Write the whole page or leave what was there."""
     from aotbuild.report.page import page_html
 
-    data = page_html(facts).encode("utf-8")
+    data = page_html(facts, texts).encode("utf-8")
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_bytes(data)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from aotbuild.cli.exit_codes import BUILD
+from aotbuild.cli.explain import explain_project
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import (
     Project,
@@ -20,9 +22,17 @@ _HEADERS = ("function", "signature", "target", "devices")
 
 @click.command(short_help="Print what would be compiled.")
 @project_options
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Also trace every signature, and print which of them are one program.",
+)
 @click.pass_obj
-def plan(output: Output, manifest: Path, root: Path | None, as_json: bool) -> None:
-    """Print every compilation that MANIFEST asks for. Compiles and imports nothing."""
+def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, explain: bool) -> None:
+    """Print every compilation that MANIFEST asks for. Compiles and imports nothing.
+
+    With --explain, your code is imported and traced, in processes of its own as for a build.
+    """
     output.as_json = as_json
     project = open_project(manifest, root)
     output.document.update(plan_document(project))
@@ -33,6 +43,9 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool) -> No
     )
     output.text()
     output.text(summary(project))
+    if explain and not explain_project(output, project):
+        output.finish(None)
+        raise click.exceptions.Exit(BUILD)
 
 
 def summary(project: Project) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
+
+from aotbuild.cli.files import write_whole
 
 
 @click.command()
@@ -22,14 +23,4 @@ def schema(out: Path | None) -> None:
     if out is None:
         click.echo(data, nl=False)
     else:
-        _write(out, data)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write the whole file or leave what was there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        write_whole(out, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,18 +30,42 @@ _HEADERS = ("check", "subject", "result")
     help="The time that loading one executable may take.",
 )
 @click.option("--no-run", is_flag=True, help="Check bytes only; load no native code.")
+@click.option(
+    "--trust",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="PUBLIC.pem",
+    help="Demand a signature by this key, or by another one that is given so.",
+)
+@click.option(
+    "--signature",
+    "signature_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The signature file, where it is not in PLACE.",
+)
 @click.pass_obj
-def verify(output: Output, place: str, as_json: bool, timeout: float, no_run: bool) -> None:
+def verify(
+    output: Output,
+    place: str,
+    as_json: bool,
+    timeout: float,
+    no_run: bool,
+    trust: tuple[str, ...],
+    signature_file: Path | None,
+) -> None:
     """Check every byte of PLACE, then load each executable that fits in a process of its own.
 
     PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Loading is
-    running foreign code: --no-run leaves it out.
+    running foreign code: --no-run leaves it out. With --trust nothing is loaded unless a key that
+    you trust has signed PLACE.
     """
     from aotbuild.verify.api import Options, verify
+    from aotbuild.verify.signing.check import Trust
 
     output.as_json = as_json
     output.document["place"] = place
-    report = verify(place, Options(load=not no_run, timeout=timeout))
+    demanded = Trust(trust or None, signature_file)
+    report = verify(place, Options(load=not no_run, timeout=timeout, trust=demanded))
     output.document.update(_document(report))
     _print(output, report)
     if not report.passed:
@@ -73,12 +98,14 @@ def _print(output: Output, report: Report) -> None:
 
     outcomes = report.outcomes
     output.table(_HEADERS, [(o.check, printable(o.subject), o.status.value) for o in outcomes])
-    _print_reasons(output, [o for o in outcomes if o.status is not Status.PASS])
+    _print_reasons(output, [o for o in outcomes if o.status is not Status.PASS or o.reasons])
     counts = [(report.count(status), status.value) for status in Status]
     output.text()
     output.text(", ".join(f"{number} {name}" for number, name in counts if number))
     if report.passed and report.count(Status.NOT_CHECKED):
         output.text("nothing failed; what was not checked is not proven")
+    if not report.passed:
+        output.text("do not install it: get it again from where it comes from, or build it again")
 
 
 def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aotbuild.errors import DamagedBlob
-from aotbuild.report.facts import unique_blobs
 from aotbuild.runtime.source import Source, read_blob
-from aotbuild.spec.record import Blob, Record
+from aotbuild.spec.record import Blob
 
 
 @dataclass(frozen=True)
@@ -19,9 +18,8 @@ class Checked:
     damage: DamagedBlob | None = None
 
 
-def check_digests(source: Source, records: Iterable[Record]) -> tuple[Checked, ...]:
-    """Return every blob that the records need, read and compared, in the order of their names."""
-    blobs = unique_blobs(records)
+def check_digests(source: Source, blobs: Mapping[str, Blob]) -> tuple[Checked, ...]:
+    """Return every blob of a package, by path, read and compared, in the order of their names."""
     return tuple(_check(source, blobs[path]) for path in sorted(blobs))
 
 

@@ -19,11 +19,11 @@ from aotbuild.report.facts import (
     stored_twice,
     targets,
     total_size,
-    unique_blobs,
 )
 from aotbuild.report.words import plain, plural
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Blob, Constant, Record, Requirements
+from aotbuild.spec.stages import HEADER_KEY, STAGES
 
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
 
@@ -34,6 +34,7 @@ def package_document(
     """Return everything that is known of a package; `checked` is what reading its blobs found."""
     return {
         **place_document(facts),
+        "stages": _stages(facts),
         "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
@@ -52,7 +53,7 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
 def totals(facts: PackageFacts) -> dict[str, Any]:
     """Return counts, and sizes in bytes."""
     records = facts.records
-    blobs = unique_blobs(records)
+    blobs = facts.blobs
     return {
         "functions": len(facts.functions),
         "signatures": facts.signature_count,
@@ -130,7 +131,7 @@ def _signature(signature: SignatureFacts) -> dict[str, Any]:
 
 
 def _executable(record: Record) -> dict[str, Any]:
-    requires = record.requires
+    requires, kept = record.requires, dict(record.stages)
     return {
         "target": str(record.target),
         **_blob(record.blob),
@@ -150,7 +151,14 @@ def _executable(record: Record) -> dict[str, Any]:
         "mesh": dict(record.calling.mesh),
         "constants": [_constant(constant) for constant in record.calling.constants],
         "provenance": plain(record.provenance),
+        "stages": {name: _blob(kept[name]) for name in STAGES if name in kept},
     }
+
+
+def _stages(facts: PackageFacts) -> dict[str, Any] | None:
+    if HEADER_KEY not in facts.header:
+        return None
+    return {"where": plain(facts.header[HEADER_KEY]), "names": facts.stages}
 
 
 def _blob(blob: Blob) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.record import Blob, Constant, Record
+from aotbuild.spec.stages import STAGES, packaged_blobs
 from aotbuild.spec.target import Target
 
 
@@ -83,6 +84,18 @@ class PackageFacts:
     def records(self) -> list[Record]:
         """Every executable."""
         return [record for function in self.functions for record in function.records]
+
+    @property
+    def blobs(self) -> dict[str, Blob]:
+        """Every blob in the package once, by its path below `_aot/`; kept stages too."""
+        every = (packaged_blobs(record, self.header) for record in self.records)
+        return {blob.path: blob for blobs in every for blob in blobs}
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages that were kept of any executable, in the order of a compilation."""
+        kept = {name for record in self.records for name, _ in record.stages}
+        return [name for name in STAGES if name in kept]
 
     @property
     def signature_count(self) -> int:
@@ -179,7 +192,7 @@ def targets(facts: PackageFacts) -> list[str]:
 
 
 def unique_blobs(records: Iterable[Record]) -> dict[str, Blob]:
-    """Return every blob once, by its path below `_aot/`."""
+    """Return the blobs that records need to run, each once, by its path below `_aot/`."""
     return {blob.path: blob for record in records for blob in record.blobs()}
 
 
@@ -194,13 +207,13 @@ def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
 
 def total_size(facts: PackageFacts) -> int:
     """Return the bytes of the index and of every blob, equal blobs counted once."""
-    return facts.index_size + sum(blob.size for blob in unique_blobs(facts.records).values())
+    return facts.index_size + sum(blob.size for blob in facts.blobs.values())
 
 
 def stored_twice(facts: PackageFacts) -> int:
     """Return the bytes that sharing equal blobs saves."""
-    every = sum(blob.size for record in facts.records for blob in record.blobs())
-    return every - sum(blob.size for blob in unique_blobs(facts.records).values())
+    every = (b for record in facts.records for b in packaged_blobs(record, facts.header))
+    return sum(blob.size for blob in every) - sum(blob.size for blob in facts.blobs.values())
 
 
 def distinct(values: Iterable[Any]) -> Sequence[Any]:

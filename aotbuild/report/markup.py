@@ -6,14 +6,14 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-from aotbuild.report.words import shown
+from aotbuild.report.words import printable, shown
 
 # Elements without an end tag, https://html.spec.whatwg.org/multipage/syntax.html#void-elements
 _VOID = frozenset({"meta"})
 
 
 class Markup(str):
-    """Text that is already HTML. Only `tag`, `join` and `trusted` make it."""
+    """Text that is already HTML. Only the functions below make it."""
 
     __slots__ = ()
 
@@ -23,6 +23,11 @@ def escape(value: Any) -> Markup:
     if isinstance(value, Markup):
         return value
     return Markup(html.escape(shown(value, limit=20_000), quote=True))
+
+
+def preformatted(text: str) -> Markup:
+    """Return a text of many lines as HTML text; its lines stay lines, nothing is cut."""
+    return Markup("\n".join(html.escape(printable(line)) for line in text.split("\n")))
 
 
 def trusted(text: str) -> Markup:

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from importlib.resources import files
 
 from aotbuild.report.charts import charts, coverage
 from aotbuild.report.facts import PackageFacts, columns, peak_memory, stored_twice, total_size
 from aotbuild.report.markup import Markup, join, tag, trusted
 from aotbuild.report.sections import constants_card, function_card, settings_card
+from aotbuild.report.stage_cards import stage_cards
 from aotbuild.report.svg import color
-from aotbuild.report.text import covers
+from aotbuild.report.text import covers, stages_text
 from aotbuild.report.words import bytes_text, plural, shown
+from aotbuild.spec.record import Blob
+from aotbuild.spec.stages import HEADER_KEY
 
 _OPEN_FUNCTIONS = 12
 
 
-def page_html(facts: PackageFacts) -> str:
-    """Return the page as text, to be written as UTF-8."""
+def page_html(facts: PackageFacts, texts: Mapping[Blob, str] | None = None) -> str:
+    """Return the page as text, to be written as UTF-8; `texts` are kept stages to show on it."""
     style, script = (
         files(__package__).joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js")
     )
@@ -34,7 +38,7 @@ def page_html(facts: PackageFacts) -> str:
         tag("title", f"{facts.name} · aotbuild"),
         tag("style", trusted(style)),
     )
-    body = (tag("main", *_sections(facts)), tag("script", trusted(script)))
+    body = (tag("main", *_sections(facts, texts or {})), tag("script", trusted(script)))
     page = tag("html", tag("head", *head), tag("body", *body), lang="en")
     return f"<!doctype html>\n{page}\n"
 
@@ -47,7 +51,8 @@ def _policy(script: str) -> str:
     )
 
 
-def _sections(facts: PackageFacts) -> list[Markup]:
+def _sections(facts: PackageFacts, texts: Mapping[Blob, str]) -> list[Markup]:
+    source = "Read from the index and the kept stages" if texts else "Read from the index alone"
     is_open = len(facts.functions) <= _OPEN_FUNCTIONS
     hoisted, names = constants_card(facts), columns(facts)
     return [
@@ -60,12 +65,13 @@ def _sections(facts: PackageFacts) -> list[Markup]:
         tag("div", coverage(facts), class_="card"),
         tag("h2", "Functions"),
         *(function_card(function, names, is_open) for function in facts.functions),
+        *stage_cards(facts, texts),
         *((tag("h2", "Hoisted constants"), hoisted) if hoisted else ()),
         tag("h2", "Toolchain and settings"),
         settings_card(facts),
         tag(
             "footer",
-            "Read from the index alone by aotbuild inspect; nothing was imported or run. ",
+            f"{source} by aotbuild inspect; nothing was imported or run. ",
             "FLOPs, bytes moved and peak memory are XLA’s estimates for one device.",
         ),
     ]
@@ -73,10 +79,10 @@ def _sections(facts: PackageFacts) -> list[Markup]:
 
 def _header(facts: PackageFacts) -> Markup:
     names = ("aotbuild", "jax", "jaxlib", "fallback")
+    kept = [("stages", stages_text(facts))] if HEADER_KEY in facts.header else []
+    known = [(name, shown(facts.header[name])) for name in names if name in facts.header]
     badges = [
-        tag("span", f"{name} ", tag("b", shown(facts.header[name])), class_="badge")
-        for name in names
-        if name in facts.header
+        tag("span", f"{name} ", tag("b", value), class_="badge") for name, value in (*known, *kept)
     ]
     place = tag("p", facts.place, class_="soft mono")
     return tag("header", tag("h1", facts.name), place, *badges)

@@ -21,10 +21,10 @@ from aotbuild.report.facts import (
     short_label,
     stored_twice,
     total_size,
-    unique_blobs,
 )
 from aotbuild.report.words import bytes_text, count_text, plural, shown
 from aotbuild.spec.record import Record
+from aotbuild.spec.stages import HEADER_KEY
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 10
@@ -49,7 +49,13 @@ def title_lines(facts: PackageFacts) -> list[str]:
         f"  place     {shown(facts.place)}",
         f"  built by  {built or '-'}",
         f"  fallback  {shown(header.get('fallback', '-'))}",
+        *([f"  stages    {stages_text(facts)}"] if HEADER_KEY in header else []),
     ]
+
+
+def stages_text(facts: PackageFacts) -> str:
+    """Return the kept stages and where they are, as `jaxpr, hlo (wheel)`."""
+    return shown(f"{', '.join(facts.stages) or 'none'} ({facts.header[HEADER_KEY]})")
 
 
 def function_line(facts: FunctionFacts) -> str:
@@ -128,7 +134,7 @@ def setting_rows(facts: PackageFacts) -> list[tuple[str, str]]:
 
 def total_lines(facts: PackageFacts) -> list[str]:
     """Return where the bytes are."""
-    blobs = unique_blobs(facts.records)
+    blobs = facts.blobs
     size = sum(blob.size for blob in blobs.values())
     saved = stored_twice(facts)
     line = f"{plural(len(blobs), 'blob')} {bytes_text(size)}, index {bytes_text(facts.index_size)}"

@@ -6,13 +6,14 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.runtime.library import Library
-from aotbuild.runtime.locate import locate
+from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.policy import check_policy, policy_of
+from aotbuild.runtime.trust import Key
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,25 +23,33 @@ _BUILDING = "AOTBUILD_BUILDING"
 _JIT_METHODS = ("lower", "trace", "eval_shape", "clear_cache")
 
 
-def load(package: str | os.PathLike[str], *, arrays: str = "jax") -> Library:
+def load(
+    package: str | os.PathLike[str], *, arrays: str = "jax", trust: Sequence[Key] | None = None
+) -> Library:
     """Return the precompiled functions of a package.
 
     `package` is the name of an installed package, the path of an `_aot` folder, or a wheel.
-    Raises PackageNotFound, NoArtifacts, InvalidIndex, UnsupportedFormat or MissingJax.
+    With `trust` (paths of public keys, or their PEM bytes) one of these keys must have signed it;
+    the variable AOTBUILD_TRUST demands the same for a whole process, and both must hold.
+    Raises PackageNotFound, NoArtifacts, InvalidIndex, UnsupportedFormat, UntrustedPackage or
+    MissingJax.
     """
     if arrays not in _ARRAYS:
         msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"
         raise AotbuildError(msg)
-    library = Library(locate(package))
+    library = Library(locate(package), trust=trust, package=package_name(package))
     library.open()
     return library
 
 
-def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
+def precompiled(
+    ref: str, *, fallback: str | None = None, trust: Sequence[Key] | None = None
+) -> Callable[[F], F]:
     """Decorate a jitted function so that its calls run the executables of `package:function`.
 
     The executables are looked for at the first call. `fallback` is `none`, `portable` or `jit`,
     and decides what happens without one; the variable AOTBUILD_FALLBACK overrides it.
+    `trust` is as in `load`: a package that it refuses raises UntrustedPackage, whatever `fallback`.
     """
     package, _, name = ref.partition(":")
     if not package or not name.isidentifier():
@@ -58,7 +67,7 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
             nonlocal target
             if target is None:
                 with lock:
-                    target = target or _resolve(package, name, fallback, source)
+                    target = target or _resolve(package, name, source, fallback, trust)
             return target(*args, **kwargs)
 
         for method in _JIT_METHODS:
@@ -71,15 +80,20 @@ def precompiled(ref: str, *, fallback: str | None = None) -> Callable[[F], F]:
 
 
 def _resolve(
-    package: str, name: str, fallback: str | None, source: Callable[..., Any]
+    package: str,
+    name: str,
+    source: Callable[..., Any],
+    fallback: str | None,
+    trust: Sequence[Key] | None,
 ) -> Callable[..., Any]:
     if os.environ.get(_BUILDING) == "1":
         return source
     try:
-        library = Library(locate(package), fallback=fallback)
+        place = locate(package)
     except (NoArtifacts, PackageNotFound) as err:
         if policy_of(fallback) != "jit":
             raise
         logging.getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, err)
         return source
+    library = Library(place, fallback=fallback, trust=trust, package=package_name(package))
     return library.kernel(name, source).__call__

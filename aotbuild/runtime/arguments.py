@@ -124,7 +124,10 @@ def path_of(function: Function, path: tuple[Any, ...]) -> str:
     return f"{name}{jax.tree_util.keystr(tuple(rest))}"
 
 
-REMEDY = "Call it with what was compiled, add a signature to the manifest, or set a fallback."
+REMEDY = (
+    "Call it with what was compiled, add this signature to the manifest and build again, or set "
+    "AOTBUILD_FALLBACK=portable or =jit."
+)
 
 
 def _not_an_array(bound: Bound, index: int, found: str) -> InvalidArgument:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,8 +20,9 @@ from aotbuild.errors import (
 from aotbuild.runtime.host import Host, probe
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.source import Source, open_index
+from aotbuild.runtime.source import Source
 from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.trust import Key, open_trusted
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
@@ -53,6 +54,7 @@ class Explanation:
 class Library:
     """The functions of a package as attributes.
 
+    `trust` is as in `aotbuild.load`, and `package` the name that was asked for, if one was.
     `host` probes a platform (default: of the default device); tests give a fake one.
     """
 
@@ -61,10 +63,14 @@ class Library:
         source: Source,
         *,
         fallback: str | None = None,
+        trust: Sequence[Key] | None = None,
+        package: str | None = None,
         host: Callable[[str | None], Host] = probe,
     ) -> None:
         self._source = source
         self._fallback = fallback
+        self._trust = trust
+        self._asked = package
         self._probe = host
         self._stats = Stats()
         self._kernels: Once[Kernel] = Once()
@@ -134,8 +140,11 @@ class Library:
 
     @property
     def _index(self) -> Index:
-        index: Index = self._opened.get("index", lambda: open_index(self._source))
+        index: Index = self._opened.get("index", self._open_index)
         return index
+
+    def _open_index(self) -> Index:
+        return open_trusted(self._source, self._trust, self._asked)
 
     @property
     def _name(self) -> str:

@@ -20,9 +20,14 @@ def locate(package: str | os.PathLike[str]) -> Source:
 
     PackageNotFound if there is no such thing, NoArtifacts if it holds no executables.
     """
-    if isinstance(package, os.PathLike) or _looks_like_path(package):
-        return _at_path(Path(package))
-    return _of_package(package)
+    name = package_name(package)
+    return _at_path(Path(package)) if name is None else _of_package(name)
+
+
+def package_name(package: str | os.PathLike[str]) -> str | None:
+    """Return the name of a package where `locate` takes it for one; None for a path."""
+    is_path = isinstance(package, os.PathLike) or _looks_like_path(package)
+    return None if is_path else str(package)
 
 
 def _looks_like_path(text: str) -> bool:

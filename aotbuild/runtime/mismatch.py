@@ -31,7 +31,8 @@ def signature_mismatch(call: Call, records: Sequence[Record], host: Host) -> Sig
         lines += [f"   {line}" for line in _shorten(differences)]
         lines += [f"   {reason}" for v in select([record], host) for reason in v.reasons]
     if len(nearest) > _SHOWN_SIGNATURES:
-        lines.append(f"and {len(nearest) - _SHOWN_SIGNATURES} more signatures")
+        more = len(nearest) - _SHOWN_SIGNATURES
+        lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
     summary = f"no signature of {len(nearest)} fits this call; the nearest:"
     if not nearest:
         summary = "no signature was compiled"

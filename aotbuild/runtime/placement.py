@@ -139,7 +139,8 @@ def _common_devices(name: str, committed: Sequence[_Committed], count: int) -> t
             )
     if len(devices) != count:
         expected = f"an array on {count} device{'s' if count > 1 else ''}"
-        remedy = "Put it where the function was compiled to run: jax.device_put(x, sharding)."
+        where = "jax.devices()[0]" if count == 1 else "sharding"
+        remedy = f"Put it where the function was compiled to run: jax.device_put(x, {where})."
         raise _misplaced(name, first, expected, f"{first.array.sharding}", remedy)
     return devices
 

@@ -23,5 +23,5 @@ def policy_of(default: str | None) -> str:
 def check_policy(value: str | None, place: str) -> None:
     """Raise AotbuildError unless a value is a policy, or None for no opinion."""
     if value is not None and value not in POLICIES:
-        msg = f"{place}: expected one of {', '.join(POLICIES)}, found {value!r}"
+        msg = f"{place}: expected one of {', '.join(POLICIES)}, found {value!r}; set one of these"
         raise AotbuildError(msg)

@@ -65,6 +65,7 @@ class WheelSource:
                 raise NoArtifacts(str(path), [str(path)])
             raise InvalidIndex(str(path), "one _aot folder", f"{len(folders)}: {folders}")
         self._folder = folders[0]
+        self.wheel = path
         self.place = f"{path}/{self._folder.rstrip('/')}"
 
     def read(self, name: str, limit: int = -1) -> bytes:
@@ -87,14 +88,24 @@ class WheelSource:
 
 def open_index(source: Source) -> Index:
     """Open the index of a source; InvalidIndex or UnsupportedFormat if it is not one."""
-    place = f"{source.place}/{INDEX_NAME}"
+    return Index.open(read_index(source), index_place(source))
+
+
+def index_place(source: Source) -> str:
+    """Return what names the index of a source in errors."""
+    return f"{source.place}/{INDEX_NAME}"
+
+
+def read_index(source: Source) -> bytes:
+    """Return the bytes of the index of a source; InvalidIndex if there is none to read."""
+    place = index_place(source)
     try:
         data = source.read(INDEX_NAME)
     except OSError as err:
         raise InvalidIndex(place, "a readable file", _reason(err)) from err
     if data.startswith(_LFS_POINTER):
         raise DamagedBlob(place, "an index", "a Git LFS pointer", _LFS_REMEDY)
-    return Index.open(data, place)
+    return data
 
 
 def read_blob(source: Source, blob: Blob) -> bytes:

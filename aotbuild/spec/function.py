@@ -55,14 +55,30 @@ class Function:
         """Read what `to_json` wrote; ValueError for anything else."""
         try:
             return cls(
-                name=str(data["name"]),
-                call=str(data["call"]),
-                positional=tuple(map(str, data["positional"])),
-                dynamic=tuple(map(str, data["dynamic"])),
-                keywords=tuple(map(str, data["keywords"])),
-                statics=tuple(Static(*item) for item in data["statics"]),
-                donate=tuple(map(str, data["donate"])),
+                name=_text(data["name"]),
+                call=_text(data["call"]),
+                positional=_names(data["positional"]),
+                dynamic=_names(data["dynamic"]),
+                keywords=_names(data["keywords"]),
+                statics=tuple(Static(_text(name), *rest) for name, *rest in data["statics"]),
+                donate=_names(data["donate"]),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"
             raise ValueError(msg) from err
+
+
+def _names(data: Any) -> tuple[str, ...]:
+    """Return names of parameters; they are in one order, so none can be there twice."""
+    names = tuple(map(_text, data))
+    if not isinstance(data, list) or len(set(names)) != len(names):
+        msg = f"expected a list of different names, found {data!r}"
+        raise TypeError(msg)
+    return names
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        msg = f"expected text, found {value!r}"
+        raise TypeError(msg)
+    return value

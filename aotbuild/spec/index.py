@@ -35,7 +35,7 @@ FORMAT = 1
 INDEX_NAME = "index"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
-_ROW_FORM = re.compile(rb"([0-9a-f]{48}) ([0-9a-f]{12}) ([0-9a-f]{8}) ([0-9a-f]{64})\n")
+_ROW_FORM = re.compile(rb"[0-9a-f]{48} [0-9a-f]{12} [0-9a-f]{8} [0-9a-f]{64}\n")
 _FUNCTION_KEY = "0" * KEY_DIGITS
 _MAX_HEADER = 1 << 20
 
@@ -45,9 +45,7 @@ def write_index(
 ) -> bytes:
     """Return the bytes of an index; equal contents give equal bytes in any order."""
     objects = [(_key_of(f), canonical_json(f.to_json())) for f in functions]
-    objects += [
-        (_key_of(r), canonical_json(record_to_json(r))) for r in records
-    ]
+    objects += [(_key_of(r), canonical_json(record_to_json(r))) for r in records]
     rows, body, offset = [], [], 0
     for key, data in sorted(objects):
         rows.append(f"{key} {offset:012x} {len(data):08x} {sha256_hex(data)}\n".encode())
@@ -153,7 +151,7 @@ class Index:
         except (ValueError, OverflowError, RecursionError) as err:
             raise InvalidIndex(self.place, f"object {key}", _shorten(str(err))) from err
         if actual != key:
-            raise InvalidIndex(self.place, f"the object of key {key}", _shorten(f"that of {actual}"))
+            raise InvalidIndex(self.place, f"the object of key {key}", f"that of key {actual}")
         return value
 
     def _key(self, row: int) -> str:

@@ -7,11 +7,10 @@ from math import inf, prod
 
 from aotbuild.spec.record import Calling, Record
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import LEAF, Tree, children_of, leaf_count
+from aotbuild.spec.tree import DEEPEST, LEAF, Tree, children_of, leaf_count
 from aotbuild.spec.values import decode, is_plain
 
 _HEADS = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3}
-_DEEPEST = 200
 
 
 def check_record(record: Record) -> None:
@@ -32,6 +31,9 @@ def _check_signature(record: Record) -> str | None:
     found = leaf_count(signature.tree)
     if found != len(signature.leaves):
         return f"signature: a tree of {found} leaves has {len(signature.leaves)} avals"
+    names = [name for name, _ in signature.statics]
+    if not all(isinstance(name, str) for name in names) or names != sorted(set(names)):
+        return f"signature: {names} are not names of statics, sorted and unique"
     return None
 
 
@@ -111,8 +113,8 @@ def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]
         return
     if not isinstance(tree, list) or not tree or not isinstance(tree[0], str):
         yield f"{tree!r} is no tree"
-    elif depth > _DEEPEST:
-        yield f"a tree deeper than {_DEEPEST}"
+    elif depth > DEEPEST:
+        yield f"a tree deeper than {DEEPEST}"
     elif tree[0] == "input" and inputs:
         path = tree[1] if len(tree) == 2 else None
         if not isinstance(path, list) or any(type(step) is not int or step < 0 for step in path):

@@ -53,8 +53,8 @@ def _read_record(data: Any) -> Record:
             blob=blob_from_json(data["blob"]),
             requires=_requirements_from_json(data["requires"]),
             calling=_calling_from_json(data["calling"]),
-            analysis=dict(data["analysis"]),
-            provenance=dict(data["provenance"]),
+            analysis=_object(data["analysis"]),
+            provenance=_object(data["provenance"]),
             golden=_golden_from_json(data["golden"]),
             stages=tuple(
                 (_text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
@@ -73,10 +73,11 @@ def blob_to_json(blob: Blob) -> list[Any]:
 def blob_from_json(data: Any) -> Blob:
     """Read `[kind, sha256, size]`; ValueError unless the digest is one and the kind is a word."""
     kind, digest, size = data
-    if len(digest) != 64 or set(digest) - set("0123456789abcdef") or not kind.isalnum():
+    is_digest = len(_text(digest)) == 64 and not set(digest) - set("0123456789abcdef")
+    if not is_digest or not _text(kind).isalnum() or _whole(size) < 0:
         msg = f"not a blob: {data!r}"
         raise ValueError(msg)
-    return Blob(kind, digest, int(size))
+    return Blob(kind, digest, size)
 
 
 def _requirements_to_json(requires: Requirements) -> dict[str, Any]:
@@ -95,11 +96,11 @@ def _requirements_to_json(requires: Requirements) -> dict[str, Any]:
 def _requirements_from_json(data: dict[str, Any]) -> Requirements:
     return Requirements(
         platforms=tuple(map(_text, data["platforms"])),
-        devices=int(data["devices"]),
-        processes=int(data["processes"]),
+        devices=_whole(data["devices"]),
+        processes=_whole(data["processes"]),
         isa=None if data["isa"] is None else _text(data["isa"]),
         jaxlib=None if data["jaxlib"] is None else _text(data["jaxlib"]),
-        x64=bool(data["x64"]),
+        x64=_flag(data["x64"]),
         custom_calls=tuple(CustomCall(_text(t), _text(p)) for t, p in data["custom_calls"]),
     )
 
@@ -122,13 +123,13 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
     return Calling(
         name=_text(data["name"]),
         constants=tuple(Constant(Aval.parse(a), blob_from_json(b)) for a, b in data["constants"]),
-        kept=tuple(map(int, data["kept"])),
-        donated=tuple(map(int, data["donated"])),
+        kept=tuple(map(_whole, data["kept"])),
+        donated=tuple(map(_whole, data["donated"])),
         in_specs=specs_from_json(data["in_specs"]),
         outputs=tuple(map(Aval.parse, data["outputs"])),
         out_specs=specs_from_json(data["out_specs"]),
         out_tree=data["out_tree"],
-        mesh=tuple((_text(name), int(size)) for name, size in data["mesh"]),
+        mesh=tuple((_text(name), _whole(size)) for name, size in data["mesh"]),
     )
 
 
@@ -147,10 +148,10 @@ def _golden_from_json(data: dict[str, Any] | None) -> Golden | None:
     if data is None:
         return None
     return Golden(
-        inputs=tuple((int(leaf), blob_from_json(blob)) for leaf, blob in data["inputs"]),
+        inputs=tuple((_whole(leaf), blob_from_json(blob)) for leaf, blob in data["inputs"]),
         outputs=blob_from_json(data["outputs"]),
-        rtol=None if data["rtol"] is None else float(data["rtol"]),
-        atol=None if data["atol"] is None else float(data["atol"]),
+        rtol=_tolerance(data["rtol"]),
+        atol=_tolerance(data["atol"]),
     )
 
 
@@ -175,3 +176,34 @@ def _text(value: Any) -> str:
         msg = f"expected text, found {value!r}"
         raise TypeError(msg)
     return value
+
+
+def _whole(value: Any) -> int:
+    """Return a number that every file, array and machine integer can have."""
+    if type(value) is not int or not abs(value) < 1 << 62:
+        msg = f"expected a whole number, found {value!r}"
+        raise TypeError(msg)
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        msg = f"expected true or false, found {value!r}"
+        raise TypeError(msg)
+    return value
+
+
+def _tolerance(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
+        msg = f"expected a tolerance, found {value!r}"
+        raise TypeError(msg)
+    return float(value)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        msg = f"expected an object, found {value!r}"
+        raise TypeError(msg)
+    return dict(value)

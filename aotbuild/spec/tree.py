@@ -22,6 +22,7 @@ from aotbuild.spec.values import NotEncodable, encode, is_plain, qualified_name
 
 Tree = Any
 LEAF = "*"
+DEEPEST = 200
 
 
 class TreeDef(Protocol):
@@ -45,6 +46,7 @@ def describe(treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
     if data is None:
         return LEAF if _is_leaf(treedef) else ["none"]
     kind, aux = data
+    _check_depth(kind, path)
     try:
         head = _head(kind, aux)
     except (NotEncodable, RecursionError) as err:
@@ -96,11 +98,18 @@ def _describe_output(
     is_standard = kind in (tuple, list, dict, type(None))
     if not is_standard and match is not None and subtree(inputs, list(match)) == treedef:
         return ["input", list(match)]
+    _check_depth(kind, path)
     head = _output_head(kind, aux, path)
     children = enumerate(treedef.children())
     return head + [
         _describe_output(child, inputs, known, (*path, index)) for index, child in children
     ]
+
+
+def _check_depth(kind: type, path: tuple[int, ...]) -> None:
+    """Refuse what the reader of an index refuses."""
+    if len(path) > DEEPEST:
+        raise TreeRefused(path, _name_of(kind), f"it is nested deeper than {DEEPEST} levels")
 
 
 def _output_head(kind: type, aux: Any, path: tuple[int, ...]) -> list[Any]:

@@ -35,10 +35,18 @@ def encode(value: Any) -> Any:
 
 def decode(data: Any) -> Any:
     """Return the value of an encoding made of scalars, tuples, lists and dicts; else ValueError."""
+    try:
+        return _decode(data)
+    except (TypeError, AttributeError, LookupError, OverflowError, RecursionError) as err:
+        msg = f"not the encoding of a plain value: {type(err).__name__}: {err}"
+        raise ValueError(msg) from err
+
+
+def _decode(data: Any) -> Any:
     if data is None or isinstance(data, bool | int | float | str):
         return data
     if isinstance(data, list):
-        return [decode(item) for item in data]
+        return [_decode(item) for item in data]
     if isinstance(data, dict) and len(data) == 1:
         (tag, body), *_ = data.items()
         if tag in _DECODERS:
@@ -51,7 +59,7 @@ def is_plain(data: Any) -> bool:
     """Return whether `decode` can restore this encoding."""
     try:
         decode(data)
-    except (ValueError, TypeError, AttributeError):
+    except ValueError:
         return False
     return True
 
@@ -60,7 +68,7 @@ def shown(data: Any) -> str:
     """Return an encoding for people: the value as Python writes it, or its names."""
     try:
         return repr(decode(data))
-    except (ValueError, TypeError, AttributeError):
+    except ValueError:
         return json.dumps(data, ensure_ascii=False)
 
 
@@ -140,8 +148,8 @@ _ENCODERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "float": float,
-    "tuple": lambda body: tuple(decode(item) for item in body),
-    "dict": lambda body: {decode(key): decode(item) for key, item in body},
+    "tuple": lambda body: tuple(_decode(item) for item in body),
+    "dict": lambda body: {_decode(key): _decode(item) for key, item in body},
     "bytes": bytes.fromhex,
-    "complex": lambda body: complex(decode(body[0]), decode(body[1])),
+    "complex": lambda body: complex(_decode(body[0]), _decode(body[1])),
 }

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.errors import InvalidIndex, PackageNotFound
-from aotbuild.runtime.locate import locate
-from aotbuild.spec.record import Record
+from aotbuild.runtime.locate import locate, package_name
+from aotbuild.runtime.source import Source
 from aotbuild.verify import requirements
-from aotbuild.verify.archive import check_archive
+from aotbuild.verify.archive.check import check_archive
+from aotbuild.verify.archive.zip_layout import Limits
 from aotbuild.verify.contents import (
     CHECKS,
     Contents,
@@ -18,9 +19,12 @@ from aotbuild.verify.contents import (
     files_of_folder,
     files_of_wheel,
 )
-from aotbuild.verify.outcome import Outcome, Report, concluded, not_checked
-from aotbuild.verify.process import CHECK, Children, Job
-from aotbuild.verify.zip_layout import Limits
+from aotbuild.verify.job import Job
+from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, concluded, not_checked
+from aotbuild.verify.process import Children
+from aotbuild.verify.signing.check import CHECK as SIGNATURE
+from aotbuild.verify.signing.check import Trust, check_signature
+from aotbuild.verify.stages import check_stages
 
 DEFAULT_TIMEOUT = 60.0
 NOT_RUN = "--no-run: no native code was loaded"
@@ -29,12 +33,35 @@ UNTRUSTED = "its files failed; nothing of it is loaded"
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify: whether executables are loaded, and how many seconds each may take."""
+    """How to verify: whose signature is demanded, whether executables are loaded, and how long.
+
+    `timeout` is in seconds, for each executable.
+    """
 
     load: bool = True
     timeout: float = DEFAULT_TIMEOUT
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
+    trust: Trust = field(default_factory=Trust)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What reading a place told: `path` is that of its `_aot` folder, or of the wheel."""
+
+    outcomes: tuple[Outcome, ...]
+    contents: Contents
+    path: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything speaks against the place."""
+        return any(outcome.status.is_failure for outcome in self.outcomes)
+
+    def report(self, place: str, loads: Sequence[Outcome] = ()) -> Report:
+        """Return the report on it, with the outcomes of loading."""
+        kind = "wheel" if self.path.endswith(".whl") else "folder"
+        return Report(place, kind, self.contents.package, (*self.outcomes, *loads))
 
 
 def ignore(_: Outcome) -> None:
@@ -46,55 +73,64 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
 
     Calls `done` with each outcome as it comes. PackageNotFound or NoArtifacts if there is nothing.
     """
-    is_wheel = place.endswith(".whl")
-    outcomes, contents, path = _check_wheel(Path(place), options) if is_wheel else _check(place)
-    for outcome in outcomes:
+    examined = examine(place, options)
+    for outcome in examined.outcomes:
         done(outcome)
-    failed = any(outcome.status.is_failure for outcome in outcomes)
-    reason = UNTRUSTED if failed else None if options.load else NOT_RUN
-    loads = _load(path, contents.records, reason, options, done)
-    package = contents.header.get("package")
-    return Report(
-        place=place,
-        kind="wheel" if is_wheel else "folder",
-        package=None if package is None else str(package),
-        outcomes=(*outcomes, *loads),
-    )
+    stages = check_stages(examined.path, examined.contents, options.limits)
+    for outcome in stages:
+        done(outcome)
+    reason = UNTRUSTED if examined.failed else None if options.load else NOT_RUN
+    return examined.report(place, [*stages, *_load(examined, reason, options, done)])
 
 
-def _check(place: str) -> tuple[list[Outcome], Contents, str]:
-    """Check an installed package or a folder; also return the path of its `_aot`."""
+def examine(place: str | Path, options: Options) -> Examined:
+    """Return what can be verified of a place by reading it; no native code is loaded.
+
+    A text may be the name of a package, a path is none. Raises as `verify`.
+    """
+    if str(place).endswith(".whl"):
+        return _examine_wheel(Path(place), options)
     source = locate(place)
     contents = check_contents(source, files_of_folder(Path(source.place)))
     required = requirements.check_installed(Path(source.place), contents.records)
-    return [*contents.outcomes, required], contents, source.place
+    signature = _check_signature(source, contents, options, package_name(place))
+    return Examined((*contents.outcomes, required, signature), contents, source.place)
 
 
-def _check_wheel(wheel: Path, options: Options) -> tuple[list[Outcome], Contents, str]:
+def _examine_wheel(wheel: Path, options: Options) -> Examined:
     if not wheel.is_file():
         raise PackageNotFound(str(wheel), [str(wheel)])
     archive = check_archive(wheel, options.limits)
     if any(outcome.status.is_failure for outcome in archive):
-        names = (*CHECKS, requirements.CHECK)
+        names = (*CHECKS, requirements.CHECK, SIGNATURE)
         rest = [not_checked(name, wheel.name, "the archive failed") for name in names]
-        return [*archive, *rest], Contents((), {}), str(wheel)
+        return Examined((*archive, *rest), Contents(()), str(wheel))
     try:
         source = locate(wheel)
     except InvalidIndex as err:
-        return [*archive, concluded("index", wheel.name, [str(err)])], Contents((), {}), str(wheel)
+        failure = concluded("index", wheel.name, [str(err)])
+        return Examined((*archive, failure), Contents(()), str(wheel))
     try:
         contents = check_contents(source, files_of_wheel(wheel))
+        signature = _check_signature(source, contents, options, None)
     finally:
         source.close()
     package = _check_package(wheel, source.place, contents)
     required = requirements.check_wheel(wheel, contents.records)
-    return [*archive, *contents.outcomes, package, required], contents, str(wheel)
+    outcomes = (*archive, *contents.outcomes, package, required, signature)
+    return Examined(outcomes, contents, str(wheel))
+
+
+def _check_signature(
+    source: Source, contents: Contents, options: Options, package: str | None
+) -> Outcome:
+    return check_signature(source, contents.index, contents.data, options.trust, package)
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     """Check that `_aot` is inside the package that its index names."""
     folder = place.removeprefix(f"{wheel}/")
-    package = str(contents.header.get("package", ""))
+    package = contents.package or ""
     expected = f"{package.replace('.', '/')}/_aot"
     is_there = not package or folder == expected
     problems = [] if is_there else [f"the index is of {package}: expected {expected}"]
@@ -102,13 +138,14 @@ def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
 
 
 def _load(
-    path: str,
-    records: Sequence[Record],
+    examined: Examined,
     reason: str | None,
     options: Options,
     done: Callable[[Outcome], None],
 ) -> list[Outcome]:
+    path, records = examined.path, examined.contents.records
     if reason is not None:
-        return [not_checked(CHECK, str(record), reason) for record in records]
+        names = (LOAD, GOLDEN)
+        return [not_checked(name, str(record), reason) for record in records for name in names]
     children = Children(options.timeout, options.workers)
     return children.run([Job(path, record) for record in records], done)

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.source import Source, open_index, read_blob
+from aotbuild.runtime.source import Source, index_place, read_blob, read_index
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.record import Record
+from aotbuild.spec.record import Blob, Record
+from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.spec.stages import packaged_blobs
 from aotbuild.verify.consistency import record_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
@@ -26,30 +28,42 @@ _HEAD_LINES = 3
 
 @dataclass(frozen=True)
 class Contents:
-    """What could be read of an `_aot` folder, and the outcomes of reading it."""
+    """What could be read of an `_aot` folder, and the outcomes of reading it.
+
+    `index` is None if it cannot be opened; `data` are the very bytes that it was opened from.
+    """
 
     outcomes: tuple[Outcome, ...]
-    header: dict[str, object]
+    index: Index | None = None
+    data: bytes = b""
     records: tuple[Record, ...] = ()
+
+    @property
+    def package(self) -> str | None:
+        """The import package that the index names."""
+        stated = None if self.index is None else self.index.header.get("package")
+        return None if stated is None else str(stated)
 
 
 def check_contents(source: Source, names: list[str]) -> Contents:
     """Check everything below an `_aot` folder; `names` are all its files, relative to it."""
     try:
-        index = open_index(source)
-        rows = list(_row_problems(source.read(INDEX_NAME), index))
+        data = read_index(source)
+        index = Index.open(data, index_place(source))
+        rows = list(_row_problems(data, index))
     except (AotbuildError, OSError, ValueError) as err:
         rest = [not_checked(check, source.place, "the index failed") for check in CHECKS[1:]]
-        return Contents((concluded("index", source.place, [str(err)]), *rest), {})
+        return Contents((concluded("index", source.place, [str(err)]), *rest))
     problems: list[str] = []
     functions, records = _read_all(index, problems)
+    blobs = {b.path: b for r in records for b in packaged_blobs(r, index.header)}
     outcomes = (
         concluded("index", index.place, [*rows, *problems]),
         concluded("records", index.place, record_problems(index.header, functions, records)),
-        concluded("blobs", source.place, _blob_problems(source, records)),
-        concluded("files", source.place, _strays(names, records)),
+        concluded("blobs", source.place, _blob_problems(source, blobs)),
+        concluded("files", source.place, _strays(names, blobs)),
     )
-    return Contents(outcomes, index.header, tuple(sorted(records, key=str)))
+    return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
 
 
 def files_of_folder(folder: Path) -> list[str]:
@@ -103,16 +117,16 @@ def _row_problems(data: bytes, index: Index) -> Iterator[str]:
         yield f"expected {offset} bytes of objects, found {index.header['objects']}"
 
 
-def _blob_problems(source: Source, records: list[Record]) -> Iterator[str]:
-    for blob in sorted({b for r in records for b in r.blobs()}, key=lambda blob: blob.path):
+def _blob_problems(source: Source, blobs: dict[str, Blob]) -> Iterator[str]:
+    for _, blob in sorted(blobs.items()):
         try:
             read_blob(source, blob)
         except AotbuildError as err:
             yield str(err)
 
 
-def _strays(names: list[str], records: list[Record]) -> Iterator[str]:
-    known = {INDEX_NAME, *(blob.path for record in records for blob in record.blobs())}
+def _strays(names: list[str], blobs: dict[str, Blob]) -> Iterator[str]:
+    known = {INDEX_NAME, SEALS_NAME, *blobs}
     for name in names:
         if name not in known:
             yield f"{name!r} belongs to no record"

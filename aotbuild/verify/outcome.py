@@ -6,6 +6,10 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# Checks of one record each, and why the second is not made where the first failed.
+LOAD, GOLDEN = "load", "golden"
+NOT_LOADED = "it was not loaded"
+
 
 class Status(enum.Enum):
     """How a check ended; the values are part of the JSON document."""

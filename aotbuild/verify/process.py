@@ -10,61 +10,33 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from aotbuild.spec.record import Record
-from aotbuild.verify.contents import record_digest
-from aotbuild.verify.outcome import Outcome, Status
+from aotbuild.verify.ending import Death, outcomes_of, outcomes_of_dead, read_messages
+from aotbuild.verify.job import Job, batches
+from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, not_checked
 
-CHECK = "load"
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from aotbuild.verify.child import main; main()"
+    "from aotbuild.verify.child.main import main; main()"
 )
 _LOG_TAIL = 600
-_RESULTS_READ = 1 << 20
-
-
-@dataclass(frozen=True)
-class Job:
-    """A record to load, and where it is: an `_aot` folder or a wheel."""
-
-    place: str
-    record: Record
-
-    def arguments(self) -> str:
-        """Return what the child is told."""
-        record = self.record
-        digest = record_digest(record)
-        return json.dumps({"place": self.place, "function": record.function, "record": digest})
-
-    def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
-        """Return the child's variables.
-
-        What a process chooses (x64, the number of CPU devices) is set as the record needs it; what
-        a machine has is not.
-        """
-        variables = dict(outer)
-        variables["JAX_ENABLE_X64"] = "1" if self.record.requires.x64 else "0"
-        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        if not self.needs_accelerator:
-            variables["JAX_PLATFORMS"] = "cpu"
-            count = f"--xla_force_host_platform_device_count={self.record.requires.devices}"
-            variables["XLA_FLAGS"] = f"{outer.get('XLA_FLAGS', '')} {count}".strip()
-        return variables
-
-    @property
-    def needs_accelerator(self) -> bool:
-        """Whether its platform may be used by one process at a time only."""
-        return not self.record.target.is_portable and self.record.target.platform != "cpu"
+_RESULTS_READ = 4 << 20
+# Seconds between two looks at what a child has said.
+_TICK = 0.05
+_INTERRUPTED = "verify was interrupted"
 
 
 class Children:
-    """Runs jobs, each in a process of its own with `timeout` seconds; several side by side."""
+    """Runs jobs in child processes, several side by side, with `timeout` seconds for each job.
+
+    A child does one job after the other until one fails. What fails as its first job has failed;
+    any later one is done again in a process of its own, for the earlier ones may be to blame.
+    """
 
     def __init__(self, timeout: float, workers: int | None = None) -> None:
         self._timeout = timeout
@@ -74,49 +46,86 @@ class Children:
         self._accelerator = threading.Lock()
         self._stopped = False
 
-    def run(self, jobs: Iterable[Job], done: Callable[[Outcome], None]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], done: Callable[[Outcome], None]) -> list[Outcome]:
         """Return the outcomes in the order of the jobs; calls `done` with each as it comes."""
+        found: dict[int, tuple[Outcome, ...]] = {}
 
-        def work(job: Job) -> Outcome:
-            outcome = self._run(job)
-            done(outcome)
-            return outcome
+        def work(batch: list[int]) -> None:
+            while batch:
+                for outcomes in self._run([jobs[index] for index in batch]):
+                    found[batch.pop(0)] = outcomes
+                    for outcome in outcomes:
+                        done(outcome)
 
         pool = ThreadPoolExecutor(self._workers)
         try:
-            return list(pool.map(work, jobs))
+            list(pool.map(work, batches(jobs, self._workers)))
         finally:
             self._stop()
             pool.shutdown(cancel_futures=True)
+        return [outcome for index in range(len(jobs)) for outcome in found[index]]
 
-    def _run(self, job: Job) -> Outcome:
-        guard = self._accelerator if job.needs_accelerator else contextlib.nullcontext()
+    def _run(self, jobs: Sequence[Job]) -> Iterator[tuple[Outcome, ...]]:
+        """Yield the outcomes of the first jobs, of one at least, all from one child."""
+        guard = self._accelerator if jobs[0].needs_accelerator else contextlib.nullcontext()
         with guard, tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-            process = self._start(job, results, log)
+            process = self._start(jobs, results, log)
             if process is None:
-                return _outcome(job, Status.NOT_CHECKED, "verify was interrupted")
+                for job in jobs:
+                    names = (LOAD, GOLDEN)
+                    yield tuple(not_checked(n, str(job.record), _INTERRUPTED) for n in names)
+                return
             try:
-                code = process.wait(self._timeout)
-            except subprocess.TimeoutExpired:
-                code = None
+                yield from self._watch(process, jobs, results, log)
             finally:
                 self._kill(process)
-            return _judge(job, code, _messages(results), _tail(log), self._timeout)
+
+    def _watch(
+        self,
+        process: subprocess.Popen[bytes],
+        jobs: Sequence[Job],
+        results: IO[bytes],
+        log: IO[bytes],
+    ) -> Iterator[tuple[Outcome, ...]]:
+        """Yield outcomes as they come, until one fails or the child ends."""
+        finished, deadline = 0, time.monotonic() + self._timeout
+        while True:
+            code = _wait(process)
+            said = _messages(results)
+            while finished < min(len(jobs), len(said)):
+                outcomes = outcomes_of(jobs[finished].record, said[finished])
+                if outcomes is None:
+                    break
+                has_failed = any(outcome.status.is_failure for outcome in outcomes)
+                if finished == 0 or not has_failed:
+                    yield outcomes
+                if has_failed:
+                    return
+                finished, deadline = finished + 1, time.monotonic() + self._timeout
+            if finished == len(jobs):
+                return
+            if code is not None or time.monotonic() > deadline:
+                break
+        if finished == 0:
+            self._kill(process)
+            death = Death(code, self._timeout, _tail(log))
+            yield outcomes_of_dead(jobs[0].record, said[0] if said else [], death)
 
     def _start(
-        self, job: Job, results: IO[bytes], log: IO[bytes]
+        self, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]
     ) -> subprocess.Popen[bytes] | None:
         # Files, not pipes: a grandchild that keeps one open must not make the parent wait.
         path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
+        arguments = json.dumps([job.to_json() for job in jobs])
         with self._lock:
             if self._stopped:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BOOTSTRAP, path, job.arguments()],
+                [sys.executable, "-P", "-c", _BOOTSTRAP, path, arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=results,
                 stderr=log,
-                env=job.environment(os.environ),
+                env=jobs[0].environment(os.environ),
                 start_new_session=True,
             )
             self._running.add(process)
@@ -140,58 +149,17 @@ class Children:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _judge(
-    job: Job, code: int | None, messages: list[dict[str, Any]], log: str, timeout: float
-) -> Outcome:
-    """Return the outcome of a child from how it ended and what it had said until then."""
-    was_loading = any(message.get("stage") == "load" for message in messages)
-    last = messages[-1] if messages else {}
-    if code == 0 and "status" in last:
-        return Outcome(CHECK, str(job.record), Status(last["status"]), tuple(last["reasons"]))
-    how, status = _death(code, timeout)
-    if not was_loading:
-        reason = f"the child process {how} before it loaded the executable\n{log}"
-        return _outcome(job, Status.NOT_CHECKED, reason)
-    return _outcome(job, status, f"the child process {how}\n{log}")
-
-
-def _death(code: int | None, timeout: float) -> tuple[str, Status]:
-    if code is None:
-        return f"took longer than {timeout:g} s and was stopped", Status.TIMED_OUT
-    if code < 0:
-        return f"died of {_signal_name(-code)}", Status.CRASHED
-    return f"ended with exit code {code} and no result", Status.CRASHED
-
-
-def _signal_name(number: int) -> str:
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a process, or None if it runs on."""
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        return process.wait(_TICK)
+    except subprocess.TimeoutExpired:
+        return None
 
 
-def _outcome(job: Job, status: Status, reason: str) -> Outcome:
-    return Outcome(CHECK, str(job.record), status, (reason.strip(),))
-
-
-def _messages(file: IO[bytes]) -> list[dict[str, Any]]:
-    """Return the messages of a child; what it did not write as one is left out."""
-    file.seek(0)
-    found = []
-    for line in file.read(_RESULTS_READ).splitlines():
-        with contextlib.suppress(ValueError):
-            message = json.loads(line)
-            if _is_message(message):
-                found.append(message)
-    return found
-
-
-def _is_message(message: Any) -> bool:
-    if not isinstance(message, dict):
-        return False
-    reasons = message.get("reasons", [])
-    is_result = "status" not in message or message["status"] in {s.value for s in Status}
-    return is_result and isinstance(reasons, list) and all(isinstance(r, str) for r in reasons)
+def _messages(file: IO[bytes]) -> list[list[dict[str, Any]]]:
+    # Not file.read: parent and child share the position, and the child writes at it.
+    return read_messages(os.pread(file.fileno(), _RESULTS_READ, 0))
 
 
 def _tail(file: IO[bytes]) -> str:

@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 from aotbuild.spec.record import Record
+from aotbuild.verify.archive.wheel_record import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
-from aotbuild.verify.wheel_record import read_metadata
 
 CHECK = "requirements"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from aotbuild.errors import PlanError
@@ -23,10 +23,14 @@ _CHOICES = ("build", "defer")
 
 @dataclass(frozen=True)
 class Options:
-    """`manifest` is relative to the project; `editable` says what `pip install -e` does."""
+    """`manifest` is relative to the project; `editable` says what `pip install -e` does.
+
+    `sbom` asks for a bill of materials in the wheel.
+    """
 
     manifest: str = "aot.yaml"
     editable: str = "build"
+    sbom: bool = False
 
 
 def read_options(table: Mapping[str, Any]) -> Options:
@@ -34,16 +38,21 @@ def read_options(table: Mapping[str, Any]) -> Options:
 
     AOTBUILD_EDITABLE in the environment overrides `editable`.
     """
-    unknown = sorted(set(table) - {"manifest", "editable"} - _HATCHLING)
+    known = [option.name for option in fields(Options)]
+    unknown = sorted(set(table) - {*known} - _HATCHLING)
     if unknown:
-        msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: manifest, editable"
+        msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
         raise PlanError(msg)
     manifest = table.get("manifest", "aot.yaml")
     editable = os.environ.get("AOTBUILD_EDITABLE") or table.get("editable", "build")
+    sbom = table.get("sbom", False)
     if not isinstance(manifest, str):
         msg = f"[{_TABLE}]: manifest: expected a path, found {manifest!r}"
         raise PlanError(msg)
     if editable not in _CHOICES:
         msg = f"[{_TABLE}]: editable: expected one of {', '.join(_CHOICES)}, found {editable!r}"
         raise PlanError(msg)
-    return Options(manifest, editable)
+    if not isinstance(sbom, bool):
+        msg = f"[{_TABLE}]: sbom: expected true or false, found {sbom!r}"
+        raise PlanError(msg)
+    return Options(manifest, editable, sbom)

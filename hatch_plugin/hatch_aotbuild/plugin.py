@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,7 +26,12 @@ from aotbuild.build.requirements import (
 )
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import AotbuildError
+from aotbuild.report.distribution import Distribution
+from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME
+from aotbuild.spec.stages import stages_path
 from hatch_aotbuild.options import Options, read_options
+from hatch_aotbuild.sbom import check_sbom, write_sbom
+from hatch_aotbuild.stages import chosen_folder, put_stages
 
 
 class AotBuildHook(BuildHookInterface[Any]):
@@ -38,6 +44,8 @@ class AotBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return []
         own = [str(requirement) for requirement in self.metadata.core.dependencies]
+        if self._options.sbom:
+            own.append(SBOM_LIBRARY)
         return build_requirements(self._manifest, own)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -51,22 +59,32 @@ class AotBuildHook(BuildHookInterface[Any]):
         package = self._build_or_abort()
         self._leave_out_source_artifacts()
         key = "force_include_editable" if version == "editable" else "force_include"
-        build_data.setdefault(key, {})[str(package.folder)] = self._sources.artifacts
+        included = build_data.setdefault(key, {})
+        included[str(package.folder)] = self._sources.artifacts
+        if package.stages and version == "editable":
+            included[str(package.stages)] = str(stages_path(Path(self._sources.artifacts)))
         build_data["pure_python"] = False
         build_data["tag"] = wheel_tag(package.plan)
         build_data["dependencies"] += wheel_requirements(package.plan, package.records)
+        if self._options.sbom:
+            build_data["sbom_files"].append(str(self._workplace / SBOM_NAME))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the temporary folder."""
+        """Put the kept stages beside the wheel, and remove the temporary folder."""
+        if self.target_name == "wheel" and version != "editable":
+            stages, wheel = stages_path(self._workplace / "_aot"), Path(artifact_path)
+            if place := put_stages(stages, wheel, Path(self.root), os.environ):
+                self.app.display_info(f"aotbuild: kept stages are in {place}")
         shutil.rmtree(self._workplace, ignore_errors=True)
 
     def _leave_out_source_artifacts(self) -> None:
-        """Exclude an `_aot` that `aotbuild build --in-place` wrote; the wheel gets the new one."""
+        """Exclude what `aotbuild build --in-place` wrote; the wheel gets a new one."""
         config = self.build_config
         place = self._sources.import_root / self._sources.artifacts
         relative = place.relative_to(Path(self.root).resolve()).as_posix()
+        names = (relative, stages_path(Path(relative)).as_posix())
         owner = config.target_config if "exclude" in config.target_config else config.build_config
-        owner.setdefault("exclude", []).append(f"/{relative}")
+        owner.setdefault("exclude", []).extend(f"/{name}" for name in names)
         config.__dict__.pop("exclude_spec", None)  # hatchling may have read it already
 
     def _build_or_abort(self) -> Package:
@@ -88,11 +106,17 @@ class AotBuildHook(BuildHookInterface[Any]):
             raise
 
     def _build(self) -> Package:
+        if self._options.sbom:
+            check_sbom()
+        chosen_folder(os.environ)  # now, not when everything is compiled
         plan = make_plan(self._manifest, probe())
         self.app.display_info(f"aotbuild: {len(plan.units)} units, {plan.environment.toolchain}")
         package = build_package(plan, self._sources, self._workplace / "_aot", self._report)
         for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")
+        if self._options.sbom:
+            wheel = Distribution(self.metadata.core.raw_name, self.metadata.version)
+            write_sbom(package.folder, self._workplace, wheel)
         return package
 
     def _report(self, event: Event) -> None:

@@ -93,7 +93,7 @@ def _unreadable(err: OSError | ValueError) -> str:
     if isinstance(err, IsADirectoryError):
         return "a directory; expected a YAML file"
     if isinstance(err, FileNotFoundError):
-        return "no such file; expected a YAML manifest"
+        return "no such file; expected a YAML manifest: write it, or give the path of another"
     return f"cannot be read: {getattr(err, 'strerror', None) or err}"
 
 

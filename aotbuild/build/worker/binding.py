@@ -175,7 +175,8 @@ def _missing_problem(signature: inspect.Signature, given: list[str]) -> tuple[st
     missing = [repr(name) for name in required if name not in given]
     if not missing:
         return None
-    return "args", f"needs {', '.join(missing)}, which the manifest does not give"
+    remedy = "add it there, or to static:"
+    return "args", f"needs {', '.join(missing)}, which the manifest does not give; {remedy}"
 
 
 def _shown(signature: inspect.Signature) -> str:

@@ -1,4 +1,4 @@
-"""Hoisted constants: each array in a safetensors blob of its own, shared by whoever needs it."""
+"""Arrays as safetensors blobs: hoisted constants, given golden inputs, golden outputs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,40 @@ import numpy as np
 
 from aotbuild.build.worker.avals import to_aval
 from aotbuild.build.worker.blobs import BlobFolder
-from aotbuild.spec.record import Constant
+from aotbuild.spec.record import Blob, Constant
 
 TENSOR_NAME = "constant"
+# Of numpy's own dtypes, what every version of safetensors has: bool, integers and floats.
+_KEPT_KINDS = "biuf"
 
 
 def store_constants(values: list[Any], blobs: BlobFolder) -> tuple[Constant, ...]:
-    """Write each constant; dtypes that safetensors lacks are kept as unsigned integers."""
-    return tuple(_store(value, blobs) for value in values)
+    """Write each constant, each in a blob of its own: equal arrays are stored once."""
+    return tuple(
+        Constant(to_aval(value.aval), store_array(np.asarray(value), blobs)) for value in values
+    )
 
 
-def _store(value: Any, blobs: BlobFolder) -> Constant:
+def store_array(array: Any, blobs: BlobFolder) -> Blob:
+    """Write one array in a blob of its own."""
+    return blobs.add("safetensors", serialize({TENSOR_NAME: array}))
+
+
+def serialize(arrays: dict[str, Any]) -> bytes:
+    """Return arrays as safetensors; equal arrays give equal bytes."""
     from safetensors.numpy import save
 
-    array = np.ascontiguousarray(np.asarray(value))
-    bits = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
-    data = save({TENSOR_NAME: bits})
-    return Constant(to_aval(value.aval), blobs.add("safetensors", data))
+    return bytes(save({name: _bits(array) for name, array in arrays.items()}))
+
+
+def _bits(array: Any) -> Any:
+    """Return an array of a dtype that safetensors has: others as unsigned integers as wide.
+
+    There are none of 16 bytes: complex128 becomes pairs of 8.
+    """
+    array = np.ascontiguousarray(array)
+    if array.dtype.isbuiltin == 1 and array.dtype.kind in _KEPT_KINDS:
+        return array
+    width = min(array.dtype.itemsize, 8)
+    shape = array.shape if width == array.dtype.itemsize else (*array.shape, 2)
+    return array.reshape(-1).view(f"u{width}").reshape(shape)

@@ -6,6 +6,9 @@ Lines out:      {"ready": true}
                 {"start": target}               before each unit, so that a crash has a name
                 {"target": …, "function": {…}, "record": {…}}
                 {"target": …, "stage": …, "error": text}
+                {"golden_start": true}          before the function is called, see worker.golden
+                {"golden": …, …}                what it returned
+                {"notes": […], "skeleton": […]} and no other, where the first line says "explain"
                 {"done": true}                  the job is finished
 
 The user's code reads an empty stdin, and whatever it prints goes to stderr, which the parent keeps
@@ -62,7 +65,9 @@ def _start(init: dict[str, Any]) -> Any:
     config = [(name, value) for name, value in init["config"]]
     blobs = Path(init["blobs"]).absolute()
     store = Path(init["store"]) if init["store"] else None
-    return Session(blobs, store, init["provenance"], init["secret_paths"], config)
+    explain = bool(init.get("explain"))
+    more = init["provenance"], init["secret_paths"], config, init["keep"]
+    return Session(blobs, store, *more, explain=explain)
 
 
 def _send(out: IO[str], message: dict[str, Any]) -> None:

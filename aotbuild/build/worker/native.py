@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from aotbuild.build import jax_private
 from aotbuild.build.store import Entry, Store, key_of
+from aotbuild.build.worker.analysis import summary
 from aotbuild.build.worker.avals import to_aval
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.constants import store_constants
@@ -21,6 +21,14 @@ from aotbuild.build.worker.shardings import (
     named_sharding,
     out_specs,
     specs_of,
+)
+from aotbuild.build.worker.stages import (
+    Stages,
+    Text,
+    compiled_entry,
+    compiled_texts,
+    is_of,
+    lowered_texts,
 )
 from aotbuild.build.worker.trace import Traced, in_mesh
 from aotbuild.build.worker.user_errors import user_traceback
@@ -58,13 +66,16 @@ class NativeCompiler:
     blobs: BlobFolder
     calls: CustomCalls
     store: Store | None
+    stages: Stages
 
     def compile(self, traced: Traced, target: Target, provenance: dict[str, Any]) -> Record:
         """Return the record of an executable, its bytes and constants written to `blobs`."""
         lowered = _lower(traced)
         module = sha256_hex(jax_private.module_bytes(lowered))
         provenance = {**provenance, "stablehlo": module}
-        entry = self._compile_once(traced, target, lowered, provenance)
+        # Before compiling, which may change the module.
+        kept = self.stages.keep(lowered_texts(traced, lowered))
+        entry, texts = self._compile_once(traced, target, lowered, provenance)
         calls = tuple(CustomCall(*call) for call in entry.facts["custom_calls"])
         return Record(
             function=traced.job.name,
@@ -75,26 +86,42 @@ class NativeCompiler:
             calling=self._calling(traced, lowered, entry),
             analysis=entry.facts["analysis"],
             provenance=provenance,
+            stages=(*kept, *self.stages.keep(texts)),
         )
 
     def _compile_once(
         self, traced: Traced, target: Target, lowered: Any, provenance: dict[str, Any]
-    ) -> Entry:
-        if self.store is None:
-            return self._compile(traced, lowered)
-        key = key_of(_inputs(target, provenance))
-        entry = self.store.get(key)
-        if entry is None:
-            entry = self._compile(traced, lowered)
-            self.store.put(key, entry)
-        return entry
-
-    def _compile(self, traced: Traced, lowered: Any) -> Entry:
+    ) -> tuple[Entry, dict[str, Text]]:
+        """Return an executable and the stages that only its compilation told, if any are kept."""
+        inputs = _inputs(target, provenance)
+        key, stages_key = key_of(inputs), key_of({**inputs, "entry": "stages"})
+        entry = self._stored(key)
+        if entry is not None and not self.stages.need_compiling:
+            return entry, {}
+        kept = self._stored(stages_key) if entry is not None else None
+        if entry is not None and kept is not None and is_of(kept, entry):
+            return entry, compiled_texts(kept)
         compiled = _compile(traced, lowered)
+        entry = self._entry(traced, compiled)
+        self._put(key, entry)
+        if not self.stages.need_compiling:
+            return entry, {}
+        kept = compiled_entry(compiled, entry)
+        self._put(stages_key, kept)
+        return entry, compiled_texts(kept)
+
+    def _stored(self, key: str) -> Entry | None:
+        return self.store.get(key) if self.store else None
+
+    def _put(self, key: str, entry: Entry) -> None:
+        if self.store:
+            self.store.put(key, entry)
+
+    def _entry(self, traced: Traced, compiled: Any) -> Entry:
         calls = self.calls.of(compiled.as_text() or "")
         facts = {
             "custom_calls": [[call.target, call.provider] for call in calls],
-            "analysis": _analysis(compiled),
+            "analysis": summary(compiled),
             "out_specs": specs_to_json(_out_specs(traced, compiled)),
         }
         return Entry(facts, jax_private.serialize_executable(compiled))
@@ -174,16 +201,3 @@ def _out_specs(traced: Traced, compiled: Any) -> tuple[Spec, ...]:
     given = out_specs(traced)
     shardings = jax_private.flat_out_shardings(compiled)
     return given if given is not None else specs_of(traced.job.name, shardings, traced.mesh)
-
-
-def _analysis(compiled: Any) -> dict[str, Any]:
-    """Return XLA's estimates: FLOPs, bytes accessed, and sizes of the buffers in bytes."""
-    cost: Mapping[str, float] = compiled.cost_analysis() or {}
-    memory = compiled.memory_analysis()
-    names = ("argument", "output", "temp", "alias", "generated_code")
-    sizes = {f"{name}_bytes": getattr(memory, f"{name}_size_in_bytes", None) for name in names}
-    return {
-        "flops": cost.get("flops"),
-        "bytes_accessed": cost.get("bytes accessed"),
-        **{name: size for name, size in sizes.items() if size is not None},
-    }

@@ -12,6 +12,7 @@ from aotbuild.build.worker.avals import Dims, to_aval
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.native import jit_flat
 from aotbuild.build.worker.shardings import in_specs, out_specs
+from aotbuild.build.worker.stages import Stages, exported_texts
 from aotbuild.build.worker.trace import Traced, in_mesh
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
@@ -20,7 +21,9 @@ from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
 
 
-def export_portable(traced: Traced, target: Target, blobs: BlobFolder, provenance: Any) -> Record:
+def export_portable(
+    traced: Traced, target: Target, blobs: BlobFolder, provenance: Any, stages: Stages
+) -> Record:
     """Return the record of an exported function, its bytes written to `blobs`.
 
     Where dims are symbolic, the avals with their names are kept as `provenance["symbolic_leaves"]`.
@@ -35,6 +38,7 @@ def export_portable(traced: Traced, target: Target, blobs: BlobFolder, provenanc
         requires=_requirements(target),
         calling=_calling(traced),
         provenance={**provenance, **_export_facts(exported, traced)},
+        stages=stages.keep(exported_texts(traced, exported)),
     )
 
 

@@ -12,6 +12,8 @@ from aotbuild.build.manifest.problems import did_you_mean
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 
+_CORRECT = "Correct the name in the manifest: module:qualname of what can be imported from there."
+
 
 def resolve(reference: str, role: str) -> Any:
     """Import what `module:qualname` names; TraceRefused names the part that is not there.
@@ -41,7 +43,7 @@ def _attribute(owner: Any, name: str, place: str, where: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError as err:
-        msg = f"{where}: {place} has no {name!r}{did_you_mean(name, dir(owner))}"
+        msg = f"{where}: {place} has no {name!r}{did_you_mean(name, dir(owner))}\n{_CORRECT}"
         raise TraceRefused(msg) from err
     except (Exception, SystemExit) as err:  # a property or a module's __getattr__ is user code
         msg = f"{where}: reading {name!r} of {place} failed\n{user_traceback(err)}"
@@ -58,7 +60,7 @@ def _import(module_name: str, reference: str, role: str) -> Any:
             hint = did_you_mean(name, _submodules(parent))
             msg = (
                 f"{role}: {reference}: no module named {missing!r} in the project or what it "
-                f"uses{hint}"
+                f"uses{hint}\n{_CORRECT}"
             )
             raise TraceRefused(msg) from err
         msg = (
@@ -68,7 +70,10 @@ def _import(module_name: str, reference: str, role: str) -> Any:
         )
         raise TraceRefused(msg) from err
     except (Exception, SystemExit) as err:  # user code at import may raise anything
-        msg = f"{role}: {reference}: importing {module_name} failed\n{user_traceback(err)}"
+        msg = (
+            f"{role}: {reference}: importing {module_name} failed\n{user_traceback(err)}\n"
+            "Mend it, or move what fails from the top of the module into a function."
+        )
         raise TraceRefused(msg) from err
 
 

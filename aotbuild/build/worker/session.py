@@ -15,9 +15,12 @@ from aotbuild.build.jobs import Job
 from aotbuild.build.store import Store
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.custom_calls import CustomCalls
+from aotbuild.build.worker.golden.make import GoldenMaker
 from aotbuild.build.worker.native import NativeCompiler
 from aotbuild.build.worker.portable import export_portable, symbolic_dims
+from aotbuild.build.worker.purity.skeleton import skeleton
 from aotbuild.build.worker.settings import apply_config, traced_with, unchanged_config
+from aotbuild.build.worker.stages import Stages
 from aotbuild.build.worker.trace import Traced, trace
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import AotbuildError, TraceRefused
@@ -40,12 +43,19 @@ class Session:
         provenance: dict[str, Any],
         secret_paths: Iterable[str],
         config: Iterable[tuple[str, Any]],
+        keep: Iterable[str] = (),
+        *,
+        explain: bool = False,
     ) -> None:
+        self._explain = explain
         self._blobs = BlobFolder(blobs)
+        self._stages = Stages(tuple(keep), self._blobs)
         # Before the user's code can change the variable: XLA has read it by then.
         self._provenance = {**provenance, "xla_flags": os.environ.get("XLA_FLAGS", "")}
         self._secret_paths = _secret_paths(secret_paths)
-        self._native = NativeCompiler(self._blobs, CustomCalls(), Store(store) if store else None)
+        entries = Store(store) if store else None
+        self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
+        self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._refused: Exception | None = None
         try:
             _start_jax(config)
@@ -64,9 +74,14 @@ class Session:
             for target in job.targets:
                 yield _failure(target, "trace", err)
             return
+        if self._explain:
+            yield {"notes": list(traced.notes), "skeleton": skeleton(traced.closed_jaxpr)}
+            return
         for target in job.targets:
             yield {"start": str(target)}
             yield self._unit(traced, target)
+        # Last: it runs the function, and what that does to this process costs no executable.
+        yield from self._golden.messages(traced)
 
     def _unit(self, traced: Traced, target: Target) -> dict[str, Any]:
         try:
@@ -79,6 +94,8 @@ class Session:
             }
             self._check_paths("the compiled bytes", self._blobs.read(record.blob))
             self._check_paths("the index", canonical_json(message))
+            for name, blob in record.stages:
+                self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             return _failure(target, "compile", err)
         return message
@@ -91,7 +108,7 @@ class Session:
             "compiler_options": dict(traced.job.compiler_options),
         }
         if target.is_portable:
-            return export_portable(traced, target, self._blobs, provenance)
+            return export_portable(traced, target, self._blobs, provenance, self._stages)
         return self._native.compile(traced, target, provenance)
 
     def _check_paths(self, what: str, data: bytes) -> None:
@@ -102,7 +119,7 @@ class Session:
                 msg = (
                     f"{what} would contain {found!r}, a path of this machine; the function "
                     "probably keeps __file__ or a path in a name (jax.named_scope, __name__) or in "
-                    "a static value"
+                    "a static value: take it out there"
                 )
                 raise TraceRefused(msg)
 

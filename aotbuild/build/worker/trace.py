@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from jax.sharding import AxisType, Mesh
 from aotbuild.build.jobs import Job
 from aotbuild.build.worker.avals import Dims, make_avals, to_aval
 from aotbuild.build.worker.binding import Binding, bind, call_arguments
+from aotbuild.build.worker.purity.check import Purity
 from aotbuild.build.worker.refuse import check_jaxpr
 from aotbuild.build.worker.resolve import resolve_function
 from aotbuild.build.worker.trees import describe_arguments, describe_result, named_path
@@ -50,7 +51,7 @@ class Traced:
 
     `leaves` are the flat inputs as `ShapeDtypeStruct`, `paths` their key paths, the first entry of
     each being the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
-    signature is that of the job's sample.
+    signature is that of the job's sample. `notes` tell what tracing changed around the function.
     """
 
     job: Job
@@ -79,8 +80,9 @@ def trace(job: Job, symbolic: Dims | None = None) -> Traced:
     args = _avals(job, "args", job.args, symbolic)
     kwargs = _avals(job, "kwargs", job.kwargs, symbolic)
     mesh = make_mesh(job)
-    traced = _trace(job, function, binding, args, kwargs, mesh)
-    check_jaxpr(job, traced.jaxpr)
+    traced, notes = _trace_and_check(
+        job, function, lambda: _trace(job, function, binding, args, kwargs, mesh)
+    )
     canonical = (tuple(args.values()), dict(sorted(kwargs.items())))
     names = (*args, *sorted(kwargs))
     flat = jax.tree_util.tree_flatten_with_path(canonical)[0]
@@ -100,6 +102,7 @@ def trace(job: Job, symbolic: Dims | None = None) -> Traced:
         out_paths=tuple(tuple(path) for path, _ in outputs),
         out_tree=describe_result(job, traced.out_info, canonical),
         mesh=mesh,
+        notes=notes,
     )
 
 
@@ -120,6 +123,16 @@ def in_mesh(mesh: Mesh | None) -> Iterator[None]:
         yield
 
 
+def _trace_and_check(
+    job: Job, function: Any, trace_once: Callable[[], Any]
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the trace, and notes about side effects, for which it is traced a second time."""
+    purity = Purity(job, function) if job.purity == "check" else None
+    traced = trace_once()
+    check_jaxpr(job, traced.jaxpr)
+    return traced, purity.check(traced, trace_once) if purity else ()
+
+
 def _avals(job: Job, kind: str, specs: Any, symbolic: Dims | None) -> dict[str, Any]:
     role = f"functions.{job.name}.{kind}"
     return {name: make_avals(spec, f"{role}.{name}", symbolic) for name, spec in specs}
@@ -132,14 +145,14 @@ def _trace(
     statics = tuple(name for name, _ in binding.statics)
     try:
         with in_mesh(mesh):
-            jitted = jax.jit(_hashable(function, binding), static_argnames=statics)
+            jitted = jax.jit(hashable(function, binding), static_argnames=statics)
             return jitted.trace(*call_args, **call_kwargs)
     except (Exception, SystemExit) as err:  # user code may raise anything
         msg = f"{job.call} raised while it was traced\n{user_traceback(err)}\n{_remedy(err)}"
         raise TraceRefused(msg) from err
 
 
-def _hashable(function: Any, binding: Binding) -> Any:
+def hashable(function: Any, binding: Binding) -> Any:
     """Return a function that jit can keep: instances that hold arrays, as modules, have no hash."""
     try:
         hash(function)

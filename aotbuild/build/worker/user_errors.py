@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 import traceback
 
 # The largest part of an exception's own text that is passed on, in characters.
 _LONGEST = 4000
 _FRAMES = 5
+_PLACE = re.compile(r"(.+):(\d+) in (.*)")
 
 
 def user_traceback(error: BaseException) -> str:
@@ -32,6 +34,12 @@ def shorten(text: str) -> str:
         return text
     half = _LONGEST // 2
     return f"{text[:half]}\n… {missing} characters left out …\n{text[-half:]}"
+
+
+def place_text(line: str) -> str:
+    """Return `file:line in function` as lines of a message, with the source; "" for ""."""
+    found = _PLACE.fullmatch(line)
+    return _frame(found[1], int(found[2]), found[3]) if found else ""
 
 
 def _frame(filename: str, line: int | None, function: str) -> str:

@@ -6,10 +6,10 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aotbuild.verify.member_names import name_problems
+from aotbuild.verify.archive.member_names import name_problems
+from aotbuild.verify.archive.wheel_record import dist_info_problems, record_problems
+from aotbuild.verify.archive.zip_layout import Limits, layout_problems, member_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
-from aotbuild.verify.wheel_record import dist_info_problems, record_problems
-from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
 
 CHECKS = ("zip", "members", "names", "dist-info", "RECORD")
 _SHOWN = 20

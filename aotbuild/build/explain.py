@@ -1,0 +1,144 @@
+"""Trace every signature of a plan, compile nothing, and say what tracing shows."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aotbuild.build.branches import Group, Signature, deciding_names, group_signatures
+from aotbuild.build.jobs import Job, Settings, make_jobs
+from aotbuild.build.plan import BuildUnit, Plan
+from aotbuild.build.pool import WorkerPool
+from aotbuild.build.process import WorkerDied, import_path
+from aotbuild.build.sources import SourceTree
+from aotbuild.errors import UnitFailure
+
+# For one trace, in seconds; the same as that of a build for a whole job.
+TIMEOUT = 3600.0
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One signature: its notes and steps, or why its trace was refused.
+
+    `symbolic` ones, of the portable form alone, are other traces by nature: nothing is compared.
+    """
+
+    unit: BuildUnit
+    symbolic: bool = False
+    steps: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+    failure: UnitFailure | None = None
+
+    @property
+    def label(self) -> str:
+        """Function and signature for people."""
+        return self.unit.signature_label
+
+
+@dataclass(frozen=True)
+class FunctionReport:
+    """What the traces of one function show.
+
+    `groups` are its programs up to sizes, over the signatures that could be traced; `decided_by`
+    names the dims and static arguments of which each alone tells them apart.
+    """
+
+    name: str
+    signatures: tuple[Explained, ...]
+    groups: tuple[Group, ...]
+    decided_by: tuple[str, ...]
+
+
+def explain(
+    plan: Plan,
+    sources: SourceTree,
+    listener: Callable[[Explained], None],
+    timeout: float = TIMEOUT,
+) -> tuple[FunctionReport, ...]:
+    """Trace each signature once, in worker processes like those of a build; report by function.
+
+    `listener` hears of each signature, from several threads. A trace that is refused, crashes or
+    takes longer than `timeout` seconds is a failure of its signature alone.
+    """
+    jobs: dict[str, tuple[Settings, Job, BuildUnit]] = {}
+    for settings, job, units in make_jobs(plan.units):
+        # All targets of a signature are made from equal traces.
+        jobs.setdefault(job.label, (settings, replace(job, targets=job.targets[:1]), units[0]))
+    workers = min(os.cpu_count() or 1, len(jobs))
+    with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
+        pool = WorkerPool(_init(folder), import_path(sources.import_root), workers)
+        threads = ThreadPoolExecutor(workers)
+        try:
+            futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
+            for future in futures:
+                future.add_done_callback(lambda done: _tell(done, listener))
+            found = [future.result() for future in futures]
+        except BaseException:  # Ctrl-C, for one
+            pool.stop()
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)
+            pool.close()
+    names = dict.fromkeys(result.unit.function.name for result in found)
+    return tuple(_report(name, found) for name in names)
+
+
+def _tell(done: Any, listener: Callable[[Explained], None]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        listener(done.result())
+
+
+def _run(
+    pool: WorkerPool, settings: Settings, job: Job, unit: BuildUnit, timeout: float
+) -> Explained:
+    worker = pool.take(settings)
+    result = Explained(unit, bool(job.sample))
+    try:
+        for message in worker.run(job, timeout):
+            result = _read(result, message)
+    except WorkerDied as err:
+        pool.discard(worker)
+        failure = UnitFailure(unit.signature_label, "trace", str(err))
+        return replace(result, failure=failure)
+    pool.give_back(worker)
+    return result
+
+
+def _read(result: Explained, message: dict[str, Any]) -> Explained:
+    if "error" in message:
+        failure = UnitFailure(result.label, message["stage"], message["error"])
+        return replace(result, failure=failure)
+    steps = tuple(map(tuple, message["skeleton"]))
+    return replace(result, steps=steps, notes=tuple(message["notes"]))
+
+
+def _report(name: str, found: list[Explained]) -> FunctionReport:
+    mine = tuple(result for result in found if result.unit.function.name == name)
+    traced = [
+        Signature(result.label, _values(result.unit), result.steps)
+        for result in mine
+        if result.failure is None and not result.symbolic
+    ]
+    return FunctionReport(name, mine, group_signatures(traced), deciding_names(traced))
+
+
+def _values(unit: BuildUnit) -> dict[str, str]:
+    values = {str(name): repr(value) for name, value in unit.statics}
+    return {**{name: str(size) for name, size in unit.row}, **values}
+
+
+def _init(folder: str) -> dict[str, Any]:
+    """Return what a worker is told once: it keeps nothing, so it gets no store and no names."""
+    return {
+        "blobs": folder,
+        "store": None,
+        "keep": [],
+        "secret_paths": [],
+        "provenance": {},
+        "explain": True,
+    }

@@ -1,0 +1,1 @@
+"""Golden outputs: what plain jit makes of seeded or given inputs, kept for `aotbuild verify`."""

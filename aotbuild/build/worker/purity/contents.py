@@ -1,0 +1,161 @@
+"""What one Python value holds, read without running code of the user's."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import gc
+import itertools
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, collections.deque)
+# The state of these is their own business; so is that of Python's own modules, as logging.
+_FOREIGN = {"jax", "jaxlib", "numpy", "aotbuild", *sys.stdlib_module_names}
+# The kind of place that functools.cache is.
+CACHE_AROUND = "cache around"
+_CACHE = type(functools.cache(lambda: None))
+_LONGEST = 60
+_MOST_CHILDREN = 1000
+
+
+@dataclass(frozen=True)
+class Child:
+    """A value inside another: how the expression goes on, and the kind of place, if another."""
+
+    suffix: str
+    value: Any
+    kind: str = ""
+
+
+def children(value: Any) -> Iterator[Child]:
+    """Yield what a value holds: items, attributes, the cells and defaults of a function."""
+    return itertools.islice(_children(value), _MOST_CHILDREN)
+
+
+def is_foreign(value: Any) -> bool:
+    """Return whether a class or function comes from a library, not from the project."""
+    file = getattr(sys.modules.get(str(value.__module__)), "__file__", None) or ""
+    return _top(value) in _FOREIGN or "-packages" in file
+
+
+def _children(value: Any) -> Iterator[Child]:
+    if is_a(value, CONTAINERS):
+        yield from _items(value)
+    elif is_a(value, types.FunctionType):
+        yield from _of_function(value)
+    elif is_a(value, types.MethodType):
+        yield Child(".__self__", value.__self__)
+        yield Child("", value.__func__)
+    elif is_a(value, functools.partial):
+        yield from (Child(f".{n}", getattr(value, n)) for n in ("func", "args", "keywords"))
+    elif is_a(value, (staticmethod, classmethod)):
+        yield Child("", value.__func__)
+    elif is_a(value, type):
+        named = [] if is_foreign(value) else list(vars(value).items())
+        yield from (Child(f".{n}", v, "class attribute") for n, v in named if n[:2] != "__")
+    elif not is_a(value, (np.ndarray, types.ModuleType)):
+        yield from _attributes(value)
+
+
+def _items(value: Any) -> Iterator[Child]:
+    if is_a(value, dict):
+        named = list(dict.items(value))
+        yield from (Child(f"[{cut(repr(k))}]", v) for k, v in named if type(k) in PLAIN)
+    elif is_a(value, (list, tuple, collections.deque)):
+        names = vars(type(value)).get("_fields", ())
+        for i, item in enumerate(members(value)):
+            yield Child(f".{names[i]}" if i < len(names) else f"[{i}]", item)
+
+
+def _of_function(function: types.FunctionType) -> Iterator[Child]:
+    held = dict(vars(function))
+    if "__wrapped__" in held:
+        yield Child("", held.pop("__wrapped__"))
+    if is_foreign(function):
+        return
+    code = function.__code__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        with_content = _cell(cell)
+        yield from (Child(f".{name}", content, "closure variable") for content in with_content)
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    pairs = zip(names[len(names) - len(defaults) :], defaults, strict=False)
+    for name, default in (*pairs, *(function.__kwdefaults__ or {}).items()):
+        yield Child(f".{name}", default, "default argument")
+    yield from (Child(f".{name}", item, "attribute") for name, item in held.items())
+
+
+def _cell(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # not yet assigned
+        return ()
+
+
+def _attributes(value: Any) -> Iterator[Child]:
+    held = instance_dict(value)
+    if is_a(value, _CACHE):
+        yield from (Child("", kept, CACHE_AROUND) for kept in _cached(value))
+    if "__wrapped__" in held:  # what jax.jit, jax.custom_jvp and functools.cache return
+        yield Child("", held["__wrapped__"])
+    if _top(type(value)) in _FOREIGN and not is_a(value, types.SimpleNamespace):
+        return
+    for name, item in (*held.items(), *_slots(value)):
+        if name != "__wrapped__":
+            yield Child(f".{name}", item, "attribute")
+
+
+def _cached(cache: Any) -> Iterator[Any]:
+    """Yield what functools.cache or lru_cache keeps; nothing else shows it."""
+    for held in gc.get_referents(cache):
+        if is_a(held, (type, types.FunctionType)) or held is vars(cache):
+            continue
+        yield held
+        # Without a size, the results are in a dict whose keys are made by functools.
+        yield from held.values() if type(held) is dict else ()
+
+
+def instance_dict(value: Any) -> dict[str, Any]:
+    """Return a copy of the attributes of an object or module, past any `__getattribute__`."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except Exception:  # noqa: BLE001 (no __dict__, or one that is code of the user's)
+        return {}
+    return dict(held) if is_a(held, dict) else {}
+
+
+def _slots(value: Any) -> Iterator[tuple[str, Any]]:
+    for owner in type(value).__mro__:
+        for name, descriptor in list(vars(owner).items()):
+            if is_a(descriptor, types.MemberDescriptorType):
+                try:
+                    yield name, descriptor.__get__(value)
+                except AttributeError:  # not yet assigned
+                    continue
+
+
+def is_a(value: Any, kinds: Any) -> bool:
+    """Return whether a value is of a class; isinstance may run a `__class__` of the user's."""
+    return issubclass(type(value), kinds)
+
+
+def members(value: Any) -> list[Any]:
+    """Return the items, or the keys of a dict, past any `__iter__` of the user's."""
+    base = next(base for base in CONTAINERS if is_a(value, base))
+    return list(base.__iter__(value))
+
+
+def _top(value: Any) -> str:
+    return str(value.__module__).partition(".")[0]
+
+
+def cut(text: str) -> str:
+    """Return a text that fits a line of a message."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,105 @@
+"""Values inside a jaxpr as something that compares: between two traces, and between signatures.
+
+Addresses, identities of functions and names of variables differ each time; what is computed does
+not hang on them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from aotbuild.spec.canonical import sha256_hex
+
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{6,}")
+_DEEPEST = 8
+# Of the text of an object that nothing else is known of, in characters.
+_LONGEST = 2000
+
+
+def neutral(value: Any, depth: int = 0) -> Any:
+    """Return nested tuples of plain values; equal ones come from parameters that mean the same."""
+    if depth > _DEEPEST:
+        return type(value).__qualname__
+    if is_jaxpr(value):
+        return "jaxpr"
+    if is_array(value):
+        return array_digest(value)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        # repr: NaN equals itself, and 1 is not True.
+        return type(value).__name__, repr(value), str(getattr(value, "dtype", ""))
+    if isinstance(value, dict):
+        items = ((repr(neutral(k, depth + 1)), neutral(v, depth + 1)) for k, v in value.items())
+        return "dict", tuple(sorted(items, key=lambda item: item[0]))
+    if isinstance(value, (tuple, list)):
+        return type(value).__name__, tuple(neutral(item, depth + 1) for item in value)
+    if isinstance(value, (set, frozenset)):
+        return "set", tuple(sorted(repr(neutral(item, depth + 1)) for item in value))
+    if callable(value):
+        return "function", type(value).__name__, str(getattr(value, "__qualname__", ""))
+    if dataclasses.is_dataclass(value) and not isinstance(value, enum.Enum):
+        fields = (getattr(value, field.name, None) for field in dataclasses.fields(value))
+        return type(value).__qualname__, tuple(neutral(field, depth + 1) for field in fields)
+    return type(value).__qualname__, without_addresses(value)
+
+
+def without_addresses(value: Any) -> str:
+    """Return the text of an object, the same in every process that makes an equal one."""
+    try:
+        return _ADDRESS.sub("", repr(value))[:_LONGEST]
+    except Exception:  # noqa: BLE001 (an object of the user's may raise anything)
+        return ""
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Return whether a parameter is a jaxpr, with or without constants."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of numpy or jax, or a literal one."""
+    if isinstance(value, type):  # numpy's scalar types have these too, as descriptors
+        return False
+    return all(hasattr(value, name) for name in ("shape", "dtype", "__array__"))
+
+
+def same_array(first: Any, second: Any) -> bool:
+    """Return whether two constants hold the same bytes; large ones are mostly one object."""
+    if first is second:
+        return True
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    a, b = numbers(first), numbers(second)
+    if a is None or b is None:
+        return type(first) is type(second)
+    # Bytes: NaN equals itself, and -0.0 is not 0.0.
+    x, y = (np.ascontiguousarray(data).reshape(-1).view(np.uint8) for data in (a, b))
+    return bool(np.array_equal(x, y))
+
+
+def array_digest(value: Any) -> tuple[Any, ...]:
+    """Return the dtype, shape and digest of an array; of a mutable one or a tracer, the kind."""
+    dtype, shape = str(value.dtype), tuple(map(str, value.shape))
+    data = numbers(value)
+    if data is None:
+        return "array", dtype, shape, type(value).__name__
+    return "array", dtype, shape, sha256_hex(np.ascontiguousarray(data).tobytes())
+
+
+def numbers(value: Any) -> Any:
+    """Return the numbers of an array as numpy, those behind random keys too; None without any."""
+    if isinstance(value, jax.core.Tracer):
+        return None
+    try:
+        if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        data = np.asarray(value)
+    except Exception:  # noqa: BLE001 (mutable and deleted arrays, arrays of other libraries)
+        return None
+    return None if data.dtype.hasobject else data

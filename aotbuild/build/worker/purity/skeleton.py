@@ -1,0 +1,84 @@
+"""A jaxpr without its sizes: equal for two signatures where both are one program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from jax.extend.core import Literal
+
+from aotbuild.build import jax_private
+from aotbuild.build.worker.purity.compare import inner_jaxprs
+from aotbuild.build.worker.purity.neutral import neutral
+from aotbuild.spec.canonical import sha256_hex
+
+# Parameters that follow from the sizes of the arrays; dimension numbers are none of them.
+_SIZES = {
+    "axis_size",
+    "fft_lengths",
+    "k",
+    "length",
+    "limit_indices",
+    "new_sizes",
+    "operand_shape",
+    "padding",
+    "padding_config",
+    "shape",
+    "sizes",
+    "slice_sizes",
+    "start_indices",
+    "window_dimensions",
+}
+# A shape inside the text of something else, as that of an aval.
+_SHAPE = re.compile(r"\[[\d, ]*\]")
+
+# Depth of nesting, primitive, `file:line in function` or "", digest of what else has to be equal.
+Step = tuple[int, str, str, str]
+
+
+def skeleton(closed_jaxpr: Any) -> list[Step]:
+    """Return the equations of a closed jaxpr in order, those inside an equation right after it.
+
+    Sizes and the values of constants are left out; dtypes, ranks, dimension numbers, and which
+    value goes where are kept. Loops of Python are as long as they were.
+    """
+    return list(_steps(closed_jaxpr, 0))
+
+
+def _steps(closed: Any, depth: int) -> Iterator[Step]:
+    jaxpr = getattr(closed, "jaxpr", closed)
+    numbers: dict[Any, int] = {}
+    for variable in (*jaxpr.constvars, *jaxpr.invars):
+        numbers[variable] = len(numbers)
+    for equation in jaxpr.eqns:
+        inputs = " ".join(_input(value, numbers) for value in equation.invars)
+        for variable in equation.outvars:
+            numbers[variable] = len(numbers)
+        outputs = " ".join(_kind(variable.aval) for variable in equation.outvars)
+        line = jax_private.source_line(equation)
+        rest = f"{inputs} -> {outputs}{_parameters(equation)}"
+        yield depth, _name(equation), line, sha256_hex(rest.encode())[:16]
+        for _, inner in inner_jaxprs(equation.params):
+            yield from _steps(inner, depth + 1)
+
+
+def _name(equation: Any) -> str:
+    """Return the primitive, with the name of the function where it calls one: `jit tril`."""
+    called = equation.params.get("name")
+    name = str(equation.primitive.name)
+    return f"{name} {called}" if isinstance(called, str) else name
+
+
+def _input(value: Any, numbers: dict[Any, int]) -> str:
+    return _kind(value.aval) if isinstance(value, Literal) else str(numbers[value])
+
+
+def _kind(aval: Any) -> str:
+    """Return dtype and rank, as `float32/2`: all of an aval but its sizes."""
+    return f"{getattr(aval, 'dtype', aval)}/{len(getattr(aval, 'shape', ()))}"
+
+
+def _parameters(equation: Any) -> str:
+    kept = sorted((n, neutral(v)) for n, v in equation.params.items() if n not in _SIZES)
+    return "".join(f" {name}={_SHAPE.sub('[]', repr(value))}" for name, value in kept)

@@ -1,0 +1,89 @@
+"""Kept stages, read: from the package or the file beside it. Loading and calling need none of it.
+
+The digests are in the records, so a file from anywhere is as good as the index.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aotbuild.errors import DamagedBlob, StagesNotFound
+from aotbuild.runtime.source import Source, WheelSource, read_blob
+from aotbuild.spec.record import Blob
+from aotbuild.spec.stages import BESIDE, HEADER_KEY, stages_path
+
+REMEDY = "Take the file that was built together with this package; one of another build differs."
+
+
+class StagesFile:
+    """The zip file of kept stages, as a source of blobs; OSError or DamagedBlob if it is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.place = str(path)
+        try:
+            self._file = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as err:
+            raise DamagedBlob(self.place, "a zip file of kept stages", str(err), REMEDY) from err
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
+        try:
+            with self._file.open(name) as file:
+                return file.read(limit)
+        except KeyError:
+            raise FileNotFoundError(name) from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:
+            raise OSError(str(err)) from err
+
+    def names(self) -> list[str]:
+        """Return the names of all members."""
+        return self._file.namelist()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def beside(source: Source) -> Path:
+    """Return where the file of kept stages of a package is looked for; it need not be there."""
+    if isinstance(source, WheelSource):
+        return stages_path(source.wheel)
+    return stages_path(Path(source.place))
+
+
+@contextmanager
+def open_stages(
+    source: Source, header: dict[str, Any], given: str | os.PathLike[str] | None = None
+) -> Iterator[Source]:
+    """Yield what holds the kept stages of a package; `given` is a file to take them from.
+
+    StagesNotFound if the file is not there, DamagedBlob if it is no zip file.
+    """
+    if given is None and header.get(HEADER_KEY) != BESIDE:
+        yield source
+        return
+    path = beside(source) if given is None else Path(given)
+    try:
+        file = StagesFile(path)
+    except FileNotFoundError:
+        raise StagesNotFound(source.place, [str(path)]) from None
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def read_stage(source: Source, blob: Blob) -> bytes:
+    """Return the bytes of a kept stage; DamagedBlob unless they are the ones that were built."""
+    try:
+        return read_blob(source, blob)
+    except DamagedBlob as err:
+        if not isinstance(source, StagesFile):
+            raise
+        raise DamagedBlob(err.place, err.expected, err.found, REMEDY) from err

@@ -1,0 +1,108 @@
+"""Seals: cryptographic signatures over an index, and the text file that holds them.
+
+In this project a *signature* is what a call must look like, so in the code what a key makes is a
+*seal*. Commands, messages and files say "signature", as everybody does.
+
+A seal covers a label and the first two lines of the index: its format, and the SHA-256 of its
+header and rows. That vouches for all that is ever used, because each step compares a digest first:
+
+- `Index.open` hashes header and rows, and compares with line 2;
+- `Index` hashes an object before it is parsed, and compares with its row;
+- `read_blob` hashes a blob before XLA sees it, and compares with its record, which is an object.
+
+So whoever changes the header, a row, a record or a blob changes line 2 as well, or knows a
+collision of SHA-256. Bytes that no row points to are not covered, and never read. Checking a seal
+hashes nothing of the package, so it takes no longer with 10,000 records.
+
+::
+
+    aotbuild-signatures 1
+    ed25519 <SHA-256 of the raw public key> <signature in base64>     a line a key, sorted
+
+Nothing here makes or checks a seal: that needs `cryptography`, and is in `runtime.trust` and
+`verify.signing.key`. See docs/reference/format.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aotbuild.errors import UntrustedPackage
+from aotbuild.spec.canonical import sha256_hex
+
+SEALS_NAME = "index.sig"
+MAX_SEALS_BYTES = 1 << 16
+_FIRST_LINE = "aotbuild-signatures 1"
+# Part of what is sealed: a seal over an index is never one over anything else.
+_LABEL = b"aotbuild index signature 1\n"
+_LINE = re.compile(r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)")
+_REMEDY = (
+    "Get the package again from where it was signed, or remove the signature file and sign it anew."
+)
+
+
+@dataclass(frozen=True, order=True)
+class Seal:
+    """One Ed25519 signature: the identity of its key, and its 64 bytes."""
+
+    key_id: str
+    value: bytes
+
+    def __str__(self) -> str:
+        return f"ed25519 {self.key_id} {base64.b64encode(self.value).decode()}"
+
+
+def sealed_message(index: bytes) -> bytes:
+    """Return what a key signs of an index; `index` is one that `Index.open` accepts."""
+    lines = index[:128].split(b"\n", 2)[:2]
+    return _LABEL + b"".join(line + b"\n" for line in lines)
+
+
+def key_id(public_key: bytes) -> str:
+    """Return the identity of a public key, given as its 32 raw bytes: 64 hexadecimal digits."""
+    return sha256_hex(public_key)
+
+
+def write_seals(seals: Iterable[Seal]) -> bytes:
+    """Return the bytes of a signature file; equal seals give equal bytes in any order."""
+    return "\n".join([_FIRST_LINE, *map(str, sorted(seals)), ""]).encode("ascii")
+
+
+def read_seals(data: bytes, place: str) -> tuple[Seal, ...]:
+    """Read exactly what `write_seals` writes; UntrustedPackage for anything else."""
+    if len(data) > MAX_SEALS_BYTES:
+        raise _malformed(place, f"at most {MAX_SEALS_BYTES} bytes", "more")
+    try:
+        first, *lines = data.decode("ascii").split("\n")
+    except UnicodeDecodeError as err:
+        raise _malformed(place, "ASCII text", f"byte {data[err.start]:#04x}") from err
+    if first != _FIRST_LINE:
+        raise _malformed(place, f"a first line {_FIRST_LINE!r}", _shown(first))
+    if not lines or lines.pop():
+        raise _malformed(place, "a newline at the end", "none")
+    seals = tuple(_read_line(line, number, place) for number, line in enumerate(lines, 2))
+    keys = [seal.key_id for seal in seals]
+    if not keys or keys != sorted(set(keys)):
+        found = "keys in another order, or twice" if keys else "no line"
+        raise _malformed(place, "a line for each key, sorted", found)
+    return seals
+
+
+def _read_line(line: str, number: int, place: str) -> Seal:
+    match = _LINE.fullmatch(line)
+    value = base64.b64decode(match[2]) if match else b""
+    if match is None or str(seal := Seal(match[1], value)) != line:
+        expected = f"'ed25519 <key id> <signature in base64>' in line {number}"
+        raise _malformed(place, expected, _shown(line))
+    return seal
+
+
+def _malformed(place: str, expected: str, found: str) -> UntrustedPackage:
+    return UntrustedPackage(place, f"a signature file: {expected}", found, _REMEDY)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 200 else text[:200] + "…")

@@ -1,0 +1,1 @@
+"""A wheel as an archive: what is checked before anything in it is believed."""

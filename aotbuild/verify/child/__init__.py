@@ -1,0 +1,1 @@
+"""What runs in a child process of `verify`: loading, calling and comparing native code."""

@@ -1,0 +1,178 @@
+"""Golden outputs: what an executable returned, compared with what the function returned.
+
+Pure but for numpy: nothing here calls anything. The rules are in `docs/reference/format.md` and
+`docs/reference/verify.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aotbuild.spec.record import Golden, Record
+from aotbuild.spec.seeds import sample_indices
+from aotbuild.spec.tree import LEAF, Tree, children_of
+from aotbuild.spec.values import shown
+
+VERDICT = "the executable computes something else than the function did when it was built"
+# Relative tolerances by dtype: on CPUs, and on accelerators, which round matrix products more.
+_CPU = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
+_ACCELERATOR = {"float64": 1e-7, "float32": 2e-2, "float16": 5e-2, "bfloat16": 5e-2}
+# Of one step between two neighbours, and then some.
+_NARROW = {
+    "float8_e3m4": 0.1,
+    "float8_e4m3": 0.2,
+    "float8_e5m2": 0.3,
+    "float8_e8m0": 1.0,
+    "float4_e2m1": 0.6,
+}
+_PARTS = {"complex64": "float32", "complex128": "float64"}
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How near a number must be: `atol + rtol * |expected|`; None where it is by dtype."""
+
+    golden: Golden
+    platform: str
+    floats: tuple[str, ...]
+
+    def bound(self, want: Any, dtype: str) -> Any:
+        """Return the largest difference of each element; `want` is float64 or complex128."""
+        default = max(default_tolerance(name, self.platform) for name in (dtype, *self.floats))
+        rtol = default if self.golden.rtol is None else self.golden.rtol
+        atol = default * _rms(want) if self.golden.atol is None else self.golden.atol
+        return atol + rtol * np.abs(want)
+
+
+def default_tolerance(dtype: str, platform: str) -> float:
+    """Return the relative tolerance of a float dtype; 0 for every other dtype."""
+    name = _PARTS.get(dtype, dtype)
+    for prefix, value in _NARROW.items():
+        if name.startswith(prefix):
+            return value
+    return (_CPU if platform == "cpu" else _ACCELERATOR).get(name, 0.0)
+
+
+def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Any]:
+    """Return the kept elements of each output, in its dtype; ValueError if they do not fit it."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(data)
+    except (SafetensorError, KeyError, TypeError, ValueError) as err:
+        msg = f"the golden outputs cannot be read: {type(err).__name__}: {err}"
+        raise ValueError(msg) from err
+    if sorted(tensors) != sorted(map(str, range(len(arrays)))):
+        msg = f"expected golden outputs of {len(arrays)} results, found {len(tensors)} of others"
+        raise ValueError(msg)
+    return [_as(tensors[str(index)], array, index) for index, array in enumerate(arrays)]
+
+
+def differences(
+    record: Record, arrays: Sequence[Any], samples: Sequence[Any], platform: str
+) -> list[str]:
+    """Return how outputs differ from their samples; empty if they are near enough."""
+    assert record.golden is not None
+    stated = record.provenance.get("floats")
+    floats = tuple(map(str, stated)) if isinstance(stated, list) else ()
+    tolerance = Tolerance(record.golden, platform, floats)
+    paths = leaf_paths(record.calling.out_tree, record.signature.tree)
+    lines = []
+    for index, (array, want) in enumerate(zip(arrays, samples, strict=True)):
+        path = paths[index] if index < len(paths) else f"[{index}]"
+        line = _difference(f"result{path}", array, want, tolerance)
+        lines += [line] if line else []
+    if not lines:
+        return []
+    more = [f"and {len(lines) - _SHOWN} more results"] if len(lines) > _SHOWN else []
+    return [*lines[:_SHOWN], *more, VERDICT]
+
+
+def leaf_paths(tree: Tree, inputs: Tree) -> list[str]:
+    """Return the path of each leaf of an output tree, as `['y'][0]`."""
+    if tree == LEAF:
+        return [""]
+    if tree[0] == "input":
+        for step in tree[1]:
+            inputs = children_of(inputs)[step]
+        return leaf_paths(inputs, inputs)
+    keys: Iterable[str] = (f"[{index}]" for index in range(len(children_of(tree))))
+    if tree[0] == "dict":
+        keys = (f"[{shown(key)}]" for key in tree[1])
+    pairs = zip(keys, children_of(tree), strict=True)
+    return [f"{key}{path}" for key, child in pairs for path in leaf_paths(child, inputs)]
+
+
+def _as(tensor: Any, array: Any, index: int) -> Any:
+    size = len(sample_indices(array.size))
+    if tensor.ndim not in (1, 2) or tensor.nbytes != size * array.dtype.itemsize:
+        msg = (
+            f"golden output {index}: expected {size} elements of {array.dtype}, found "
+            f"{tensor.dtype}{list(tensor.shape)}"
+        )
+        raise ValueError(msg)
+    return np.ascontiguousarray(tensor).reshape(-1).view(array.dtype)
+
+
+def _difference(name: str, array: Any, want: Any, tolerance: Tolerance) -> str | None:
+    indices = sample_indices(array.size)
+    have, dtype = array.reshape(-1)[indices], str(array.dtype)
+    if default_tolerance(dtype, tolerance.platform):
+        wide = np.complex128 if dtype in _PARTS else np.float64
+        want, have = want.astype(wide), have.astype(wide)
+        with np.errstate(all="ignore"):
+            error, bound = np.abs(have - want), tolerance.bound(want, dtype)
+            is_same = (have == want) | (np.isnan(have) & np.isnan(want)) | (error <= bound)
+    else:
+        error, bound = _distance(have, want), tolerance.golden.atol or 0
+        is_same = error <= bound
+    if is_same.all():
+        return None
+    return _worst(name, array.shape, indices, (want, have, is_same, error, bound))
+
+
+def _distance(have: Any, want: Any) -> Any:
+    """Return the differences of integers or booleans, none of which can wrap around."""
+    if have.dtype.kind == "b" or have.dtype.itemsize == 8:
+        return np.where(have == want, 0.0, np.maximum(1.0, _gap(have, want)))
+    return np.abs(have.astype(np.int64) - want.astype(np.int64))
+
+
+def _gap(have: Any, want: Any) -> Any:
+    return np.abs(have.astype(np.float64) - want.astype(np.float64))
+
+
+def _worst(name: str, shape: tuple[int, ...], indices: Any, found: tuple[Any, ...]) -> str:
+    """Return the line about one output, with the element that is worst for its tolerance."""
+    want, have, is_same, error, bound = found
+    bound = np.broadcast_to(bound, error.shape)
+    with np.errstate(all="ignore"):
+        excess = np.where(is_same, -1.0, np.nan_to_num(error - bound, nan=np.inf, posinf=np.inf))
+    worst = int(np.argmax(excess))
+    place = [int(i) for i in np.unravel_index(int(indices[worst]), shape)] if shape else []
+    wrong = int((~is_same).sum())
+    return (
+        f"{name}: {wrong} of {len(indices)} sampled elements differ; the worst is {place}: "
+        f"expected {_text(want[worst])}, found {_text(have[worst])}, "
+        f"tolerance {float(bound[worst]):.3g}"
+    )
+
+
+def _text(number: Any) -> str:
+    return f"{number:.8g}" if number.dtype.kind in "fc" else str(number)
+
+
+def _rms(want: Any) -> float:
+    finite = np.abs(want[np.isfinite(want)])
+    if not finite.size:
+        return 0.0
+    # Scaled, so that the squares of large numbers do not overflow.
+    largest = float(finite.max())
+    return largest * math.sqrt(float(np.mean((finite / largest) ** 2))) if largest else 0.0

@@ -1,0 +1,135 @@
+"""Loading a record in the child process, and comparing it with what it states; imports jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.source import Source, read_blob
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.record import Record
+from aotbuild.verify.child.shapes import differences, hlo_shape, stated_shapes
+from aotbuild.verify.outcome import Status
+
+Result = tuple[Status, list[str]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How the loading of a record ended, and if it passed, what can be called, and where."""
+
+    status: Status
+    reasons: list[str]
+    run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    shardings: Sequence[Any] = ()
+    platform: str = "cpu"
+    no_call: str | None = None
+
+
+def load_native(source: Source, verdict: Verdict) -> Loaded:
+    """Load an executable with the runtime's own checks, then compare the shapes that it states."""
+    from aotbuild.runtime.executable import Loader
+    from aotbuild.runtime.placement import Placement, local_devices
+    from aotbuild.runtime.stats import Stats
+
+    record = verdict.record
+    devices = tuple(local_devices(record.target.platform)[: record.requires.devices])
+    loader = Loader(source, Stats())
+    loaded = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
+    executable = loaded.mesh_executable.xla_executable
+    stated = stated_shapes(executable.hlo_modules()[0].to_string())
+    if stated is None:
+        reason = "it loads, but does not state the shapes of its inputs"
+        return Loaded(Status.NOT_CHECKED, [reason])
+    inputs, outputs = _expected_shapes(record, executable, devices)
+    is_cpu = record.target.platform == "cpu"
+    lines = differences("input", inputs, stated[0], row_major=is_cpu)
+    lines += differences("output", outputs, stated[1], row_major=is_cpu)
+    platform = record.target.platform
+    return Loaded(*_concluded(lines), loaded.run, loaded.shardings, platform)
+
+
+def _expected_shapes(
+    record: Record, executable: Any, devices: tuple[Any, ...]
+) -> tuple[list[str], list[str]]:
+    """Return the shapes that one device sees: of the kept inputs, and of the outputs."""
+    from aotbuild.runtime.placement import constant_shardings, leaf_shardings, output_shardings
+
+    calling = record.calling
+    avals = [*(constant.aval for constant in calling.constants), *record.signature.leaves]
+    shardings = [
+        *constant_shardings(calling, executable, devices),
+        *leaf_shardings(record, devices),
+    ]
+    inputs = [_shape_on_device(avals[index], shardings[index]) for index in sorted(calling.kept)]
+    pairs = zip(calling.outputs, output_shardings(calling, devices), strict=True)
+    return inputs, [_shape_on_device(*pair) for pair in pairs]
+
+
+def _shape_on_device(aval: Aval, sharding: Any) -> str:
+    from aotbuild.runtime.jax_private import physical_shape
+
+    shape, dtype = physical_shape(aval)
+    whole = len(aval.shape)
+    return hlo_shape((*sharding.shard_shape(aval.shape), *shape[whole:]), str(dtype))
+
+
+def load_portable(source: Source, record: Record, host: Host) -> Loaded:
+    """Read an exported function and its StableHLO, and compare it with its record."""
+    import jax
+    from jax import export
+
+    from aotbuild.runtime.placement import leaf_shardings, local_devices
+
+    exported = export.deserialize(bytearray(read_blob(source, record.blob)))
+    exported.mlir_module()
+    concluded = _concluded(_portable_differences(record, exported))
+    if host.platform not in record.requires.platforms:
+        reason = f"it is for {', '.join(record.requires.platforms)}; this is {host.platform}"
+        return Loaded(*concluded, no_call=reason)
+    devices = local_devices(host.platform)[: record.requires.devices]
+    if len(devices) < record.requires.devices:
+        reason = f"it needs {record.requires.devices} devices, there are {len(devices)}"
+        return Loaded(*concluded, no_call=reason)
+    shardings = leaf_shardings(record, devices)
+    options = {"in_shardings": shardings} if record.calling.mesh else {}
+    jitted = jax.jit(exported.call, **options)
+    return Loaded(*concluded, lambda leaves: list(jitted(*leaves)), shardings, host.platform)
+
+
+def _portable_differences(record: Record, exported: Any) -> list[str]:
+    symbolic = record.provenance.get("symbolic_leaves")
+    calling, inputs = record.calling, [_without_weak(aval) for aval in record.signature.leaves]
+    found = [str(aval) if symbolic else _plain(aval) for aval in exported.in_avals]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("inputs", symbolic or inputs, found),
+        ("platforms", list(record.requires.platforms), sorted(exported.platforms)),
+        ("devices", record.requires.devices, exported.nr_devices),
+    ]
+    if calling.outputs or not symbolic:
+        outputs = [_without_weak(aval) for aval in calling.outputs]
+        pairs.append(("outputs", outputs, [_plain(aval) for aval in exported.out_avals]))
+    return [
+        f"{what}: the record says {_list(want)}, the artifact {_list(have)}"
+        for what, want, have in pairs
+        if want != have
+    ]
+
+
+def _plain(aval: Any) -> str:
+    return str(aval.str_short(short_dtypes=True))
+
+
+def _without_weak(aval: Aval) -> str:
+    return str(aval).removeprefix("~")
+
+
+def _list(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _concluded(reasons: list[str]) -> Result:
+    return (Status.FAIL if reasons else Status.PASS), reasons

@@ -1,0 +1,140 @@
+"""What runs in a child process of `verify`: load executables, compare each with its record, and
+call it with its golden inputs.
+
+Takes jobs (a JSON list in `sys.argv[2]`), writes JSON lines to the stdout that it was started with:
+
+    {"job": number}                                     before each
+    {"stage": "load"}, {"stage": "golden"}              before native code runs
+    {"check": "load", "status": …, "reasons": […]}      and the same of "golden", which ends the job
+
+May die at any moment: the parent tells from the last line how far it came. Nothing else in
+`aotbuild.verify` imports jax but `loading` and `calling`, which run here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime.host import Host, probe
+from aotbuild.runtime.locate import locate
+from aotbuild.runtime.select import judge
+from aotbuild.runtime.source import Source, open_index
+from aotbuild.spec.record import Record
+from aotbuild.verify.child.loading import Loaded, load_native, load_portable
+from aotbuild.verify.contents import record_digest
+from aotbuild.verify.outcome import NOT_LOADED, Status
+
+_MAX_WRITTEN = 256 << 20
+Result = tuple[Status, list[str]]
+Send = Callable[[dict[str, Any]], None]
+
+
+def main() -> None:
+    """Do the jobs and leave without tearing anything down."""
+    # Native code prints to stdout as it likes; only the copy carries results.
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    _limit_resources()
+
+    def send(message: dict[str, Any]) -> None:
+        results.write(json.dumps(message) + "\n")
+        results.flush()
+
+    for number, job in enumerate(json.loads(sys.argv[2])):
+        send({"job": number})
+        _examine(job, send)
+    os._exit(0)
+
+
+def _examine(job: dict[str, Any], send: Send) -> None:
+    """Send the results of both checks of a record."""
+    try:
+        source = locate(Path(job["place"]))
+        record = _find(source, job)
+    except Exception as err:  # noqa: BLE001 - whatever it is, it is the result
+        _send_result(send, "load", _raised(err))
+        _send_result(send, "golden", (Status.NOT_CHECKED, [NOT_LOADED]))
+        return
+    try:
+        loaded = _load(source, record, send)
+    except Exception as err:  # noqa: BLE001 - as above
+        loaded = Loaded(*_raised(err))
+    _send_result(send, "load", (loaded.status, loaded.reasons))
+    try:
+        result = _golden(source, record, loaded, send)
+    except Exception as err:  # noqa: BLE001 - as above
+        result = _raised(err)
+    finally:
+        source.close()
+    _send_result(send, "golden", result)
+
+
+def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Result:
+    if loaded.status is Status.NOT_CHECKED:
+        return loaded.status, loaded.reasons
+    if loaded.status is not Status.PASS:
+        return Status.NOT_CHECKED, [NOT_LOADED]
+    from aotbuild.verify.child.calling import check_golden, why_not
+
+    reason = why_not(record) or loaded.no_call
+    if reason or loaded.run is None:
+        return Status.NOT_CHECKED, [reason or NOT_LOADED]
+    send({"stage": "golden"})
+    return check_golden(source, record, loaded.run, loaded.shardings, loaded.platform)
+
+
+def _load(source: Source, record: Record, send: Send) -> Loaded:
+    host = _host(record)
+    if record.target.is_portable:
+        send({"stage": "load"})
+        return load_portable(source, record, host)
+    verdict = judge(record, host)
+    if not verdict.fits:
+        return Loaded(Status.NOT_CHECKED, list(verdict.reasons))
+    send({"stage": "load"})
+    return load_native(source, verdict)
+
+
+def _find(source: Source, job: dict[str, Any]) -> Record:
+    for record in open_index(source).records(job["function"]):
+        if record_digest(record) == job["record"]:
+            return record
+    msg = f"{source.place}: changed while it was being verified"
+    raise AotbuildError(msg)
+
+
+def _host(record: Record) -> Host:
+    """Return the facts of the platform of a record, or of the default one if there is no such."""
+    if not record.target.is_portable:
+        host = probe(record.target.platform)
+        if host.device_count:
+            return host
+    return probe()
+
+
+def _raised(error: Exception) -> Result:
+    if isinstance(error, ImportError):
+        return Status.NOT_CHECKED, [f"{error.name or error} is not installed here: {error}"]
+    known = isinstance(error, AotbuildError)
+    return Status.FAIL, [str(error) if known else f"{type(error).__name__}: {error}"]
+
+
+def _send_result(send: Send, check: str, result: Result) -> None:
+    status, reasons = result
+    send({"check": check, "status": status.value, "reasons": reasons})
+
+
+def _limit_resources() -> None:
+    """No core dumps, and no file that fills the disk; only where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_WRITTEN, _MAX_WRITTEN))

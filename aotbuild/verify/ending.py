@@ -1,0 +1,99 @@
+"""From what a child said of a job, and how it ended, to the outcomes of the job. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.spec.record import Record
+from aotbuild.verify.outcome import GOLDEN, LOAD, NOT_LOADED, Outcome, Status
+
+Message = dict[str, Any]
+_STATUSES = {status.value for status in Status}
+_DOING = {LOAD: "loaded", GOLDEN: "called"}
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a child in the middle of a job: its exit code, None if it took too long."""
+
+    code: int | None
+    timeout: float
+    log: str
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return f"took longer than {self.timeout:g} s and was stopped"
+        if self.code < 0:
+            return f"died of {_signal_name(-self.code)}"
+        return f"ended with exit code {self.code} and no result"
+
+    @property
+    def status(self) -> Status:
+        """What it means for the check that was made."""
+        return Status.TIMED_OUT if self.code is None else Status.CRASHED
+
+
+def read_messages(data: bytes) -> list[list[Message]]:
+    """Return the messages about each job, in order; what is not a message is left out."""
+    jobs: list[list[Message]] = []
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            message = json.loads(line)
+            if isinstance(message, dict) and message.get("job") == len(jobs):
+                jobs.append([])
+            elif jobs and _is_message(message):
+                jobs[-1].append(message)
+    return jobs
+
+
+def outcomes_of(record: Record, messages: Sequence[Message]) -> tuple[Outcome, ...] | None:
+    """Return the outcomes of both checks of a job, or None if it is not at its end."""
+    found = {m["check"]: _outcome(record, m) for m in messages if "check" in m}
+    return (found[LOAD], found[GOLDEN]) if len(found) == len(_DOING) else None
+
+
+def outcomes_of_dead(
+    record: Record, messages: Sequence[Message], death: Death
+) -> tuple[Outcome, ...]:
+    """Return the outcomes of a job that the child died in, or was stopped in."""
+    found = {m["check"]: _outcome(record, m) for m in messages if "check" in m}
+    begun = {m["stage"] for m in messages if "stage" in m}
+    check = GOLDEN if LOAD in found else LOAD
+    when = f" before it {_DOING[check]} the executable" if check not in begun else ""
+    status = death.status if check in begun else Status.NOT_CHECKED
+    reason = f"the child process {death}{when}\n{death.log}".strip()
+    found[check] = Outcome(check, str(record), status, (reason,))
+    not_called = Outcome(GOLDEN, str(record), Status.NOT_CHECKED, (NOT_LOADED,))
+    return found[LOAD], found.get(GOLDEN, not_called)
+
+
+def _outcome(record: Record, message: Message) -> Outcome:
+    status = Status(message["status"])
+    return Outcome(message["check"], str(record), status, tuple(message["reasons"]))
+
+
+def _is_message(message: Any) -> bool:
+    if not isinstance(message, dict):
+        return False
+    if "stage" in message:
+        return message["stage"] in (LOAD, GOLDEN)
+    status, reasons = message.get("status"), message.get("reasons")
+    return (
+        message.get("check") in (LOAD, GOLDEN)
+        and isinstance(status, str)
+        and status in _STATUSES
+        and isinstance(reasons, list)
+        and all(isinstance(reason, str) for reason in reasons)
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

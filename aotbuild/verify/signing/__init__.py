@@ -1,0 +1,1 @@
+"""Signing a package, and checking who signed it."""

@@ -1,0 +1,81 @@
+"""The check `signature`: that an index is signed by a key which whoever verifies it trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.errors import UntrustedPackage
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.trust import Key, check_package, read_demands, read_seals_file
+from aotbuild.spec.index import Index
+from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
+from aotbuild.verify.outcome import Outcome, Status, concluded, not_checked
+
+CHECK = "signature"
+NOT_SIGNED = "not signed"
+NO_KEY = "no key was given (--trust)"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is demanded: keys as `load` takes them, and a signature file beside the package.
+
+    With `operator`, AOTBUILD_TRUST is obeyed as well. Without any key nothing is demanded.
+    """
+
+    keys: Sequence[Key] | None = None
+    file: Path | None = None
+    operator: bool = True
+
+
+def check_signature(
+    source: Source, index: Index | None, data: bytes, trust: Trust, package: str | None
+) -> Outcome:
+    """Check the signatures over an index, whose bytes are `data`.
+
+    `index` is None if it could not be opened, `package` the name that was asked for, if one was. A
+    file that is none fails even where nothing is demanded.
+    """
+    place = str(trust.file or f"{source.place}/{SEALS_NAME}")
+    if index is None:
+        return not_checked(CHECK, place, "the index failed")
+    try:
+        keys, operator = trust.keys, trust.operator
+        demands = read_demands(source.place, keys, "--trust", operator=operator)
+        if demands:
+            check_package(source.place, index, package)
+        elif trust.file is None and not has_seals(source):
+            return not_checked(CHECK, place, NOT_SIGNED)
+        seals = read_seals(_read(source, trust.file), place)
+        signers = {key for demand in demands for key in demand.check(place, data, seals)}
+    except UntrustedPackage as err:
+        return concluded(CHECK, place, [str(err)])
+    if not demands:
+        return not_checked(CHECK, place, NO_KEY)
+    reasons = tuple(f"signed by {key}" for key in sorted(signers))
+    return Outcome(CHECK, place, Status.PASS, reasons)
+
+
+def has_seals(source: Source) -> bool:
+    """Return whether a source has a signature file, whatever is in it."""
+    try:
+        source.read(SEALS_NAME, 1)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _read(source: Source, file: Path | None) -> bytes:
+    if file is None:
+        return read_seals_file(source)
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MAX_SEALS_BYTES + 1)
+    except OSError as err:
+        remedy = "Give the file that `aotbuild sign --out` wrote."
+        found = err.strerror or str(err)
+        raise UntrustedPackage(str(file), "a signature file", found, remedy) from err

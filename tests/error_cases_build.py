@@ -1,0 +1,173 @@
+"""Produces the errors that users meet most on the way to a wheel. See test_error_texts.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from error_support import Place, collector, command, raised
+from support import build as build_project
+from support import write_project
+
+from aotbuild.build.environment import Environment, probe
+from aotbuild.build.manifest import parse_manifest
+from aotbuild.build.plan import make_plan
+from aotbuild.errors import BuildError
+
+CASES, case = collector()
+
+MANIFEST = """\
+version: 1
+package: proj
+functions:
+  score:
+    call: proj.model:score
+    args: [{x: "f32[batch, 16]"}]
+    dims: {batch: [1, 8]}
+"""
+
+# --- the manifest and the plan --------------------------------------------------------------------
+
+
+def planned(place: Place, code: int, manifest: str) -> str:
+    """Return what `aotbuild plan` prints about a manifest, in the folder of a project."""
+    folder = write_project(place.root / "here", manifest)
+    return command(place, folder, code, "plan").stderr
+
+
+@case
+def manifest_unknown_key(place: Place) -> str:
+    return planned(place, 3, MANIFEST.replace("dims:", "dim:").replace("f32[batch", "f32[1"))
+
+
+@case
+def manifest_unknown_dim(place: Place) -> str:
+    return planned(place, 3, MANIFEST.replace("f32[batch", "f32[batc"))
+
+
+@case
+def manifest_key_twice(place: Place) -> str:
+    return planned(place, 3, MANIFEST + '    args: [{x: "f32[8, 16]"}]\n')
+
+
+@case
+def manifest_not_there(place: Place) -> str:
+    return command(place, place.root, 3, "plan").stderr
+
+
+@case
+def plan_other_jax(place: Place) -> str:
+    return planned(place, 4, MANIFEST + "toolchains: [{jax: 0.9.9}]\n")
+
+
+@case
+def plan_no_package(place: Place) -> str:
+    return planned(place, 4, MANIFEST.replace("package: proj", "package: porj"))
+
+
+@case
+def plan_level_above(place: Place) -> str:
+    here = probe()
+    older = Environment(here.toolchain, "x86_64", "x86-64-v3", here.wheel_platform, here.aotbuild)
+    manifest = parse_manifest(MANIFEST + "targets: [cpu: {isa: [x86-64-v3, x86-64-v4]}]\n")
+    return raised(lambda: make_plan(manifest, older))
+
+
+# --- the build ------------------------------------------------------------------------------------
+
+MODEL = """\
+import jax
+import jax.numpy as jnp
+
+
+def branch(x):
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+def prints(x):
+    jax.debug.print("x = {}", x)
+    return x
+
+
+def raises(x):
+    raise ValueError("no activation 'relo'")
+
+
+def pair(a, b):
+    return a + b
+
+
+def leaks(x):
+    with jax.named_scope(__file__):
+        return jnp.sin(x)
+
+
+@jax.tree_util.register_pytree_node_class
+class State:
+    def __init__(self, x, owner):
+        self.x, self.owner = x, owner
+
+    def tree_flatten(self):
+        return (self.x,), self.owner
+
+    @classmethod
+    def tree_unflatten(cls, owner, children):
+        return cls(*children, owner)
+
+
+def returns_state(x):
+    return {"state": State(x, lambda: None)}
+
+
+CALLS, KEPT = [], {}
+
+
+def counts(x):
+    CALLS.append(1)
+    return x * len(CALLS)
+
+
+def keeps(x):
+    KEPT["last"] = x * 2
+    return x
+"""
+# Name in the manifest: its `call`, and its options.
+BROKEN = {
+    "build_function_not_found": ("proj.model:brnch", ""),
+    "build_module_not_found": ("proj.modle:branch", ""),
+    "build_needs_a_package": ("proj.needs:f", ""),
+    "build_import_failed": ("proj.reads:f", ""),
+    "build_config_at_import": ("proj.settings:f", ""),
+    "build_argument_missing": ("proj.model:pair", "args: [{a: 'f32[4]'}]"),
+    "build_needs_x64": ("proj.model:branch", "args: [{x: 'f64[4]'}]"),
+    "build_branch": ("proj.model:branch", ""),
+    "build_host_callback": ("proj.model:prints", ""),
+    "build_impure": ("proj.model:counts", ""),
+    "build_keeps_a_tracer": ("proj.model:keeps", ""),
+    "build_raised": ("proj.model:raises", ""),
+    "build_opaque_result": ("proj.model:returns_state", ""),
+    "build_path_leaks": ("proj.model:leaks", ""),
+}
+
+
+def build_failures(root: Path) -> dict[str, str]:
+    """Build everything that is broken in one project; return the error of each as if alone."""
+    entries = "".join(
+        f"  {name}: {{call: '{call}', {options or 'args: [{x: ' + repr('f32[4]') + '}]'}}}\n"
+        for name, (call, options) in BROKEN.items()
+    )
+    write_project(
+        root,
+        f"version: 1\npackage: proj\nfunctions:\n{entries}",
+        model=MODEL,
+        needs="import surely_not_installed\n\n\ndef f(x):\n    return x\n",
+        reads="import json\n\nSIZES = json.loads('{')\n\n\ndef f(x):\n    return x\n",
+        settings="import jax\n\njax.config.update('jax_enable_x64', True)\n\n\n"
+        "def f(x):\n    return x\n",
+    )
+    with pytest.raises(BuildError) as caught:
+        build_project(root)
+    failures = {failure.unit.partition("(")[0]: failure for failure in caught.value.failures}
+    return {name: str(BuildError([failure], 1)) for name, failure in failures.items()}

@@ -1,0 +1,228 @@
+"""Produces the errors that users meet most with a built package. See test_error_texts.py."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from attacks import wheels
+from error_support import Place, collector, command, raised
+from runtime_support import Built, build, fresh, write
+from support import write_project
+
+import aotbuild
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.library import Library
+from aotbuild.runtime.locate import locate
+from aotbuild.spec.index import write_index
+from aotbuild.spec.isa import LEVELS
+from aotbuild.spec.target import Target
+
+CASES, case = collector()
+X = np.ones((1, 16), "float32")
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def score(x: Any, activation: str = "relu") -> Any:
+    return getattr(jax.nn, activation)(x) * 2
+
+
+def scored(batch: int = 1, activation: str = "relu") -> Built:
+    x = np.ones((batch, 16), "float32")
+    statics = {"activation": activation}
+    order = ("x", "activation")
+    made = build(
+        "score", score, {"x": x}, statics=statics, call="proj.model:score", positional=order
+    )
+    label = f"score(batch={batch}, activation={activation!r})"
+    return replace(made, record=replace(made.record, provenance={"label": label}))
+
+
+def library(place: Place, *built: Built) -> Library:
+    return aotbuild.load(write(place.root, built, package="proj"))
+
+
+@case
+def load_package_not_found(place: Place) -> str:
+    place.patch.setattr("sys.path", [str(place.root)])
+    return raised(lambda: aotbuild.load("porj"))
+
+
+@case
+def load_no_artifacts(place: Place) -> str:
+    write_project(place.root / "site-packages", "")
+    place.patch.setattr("sys.path", [str(place.root / "site-packages")])
+    return raised(lambda: aotbuild.load("proj"))
+
+
+@case
+def load_without_jax(place: Place) -> str:
+    folder = place.root / "_aot"
+    folder.mkdir()
+    header = {"package": "proj", "jax": jax.__version__}
+    (folder / "index").write_bytes(write_index(header, [], []))
+    find = importlib.util.find_spec
+    place.patch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "jax" else find(name, *a)
+    )
+    return raised(lambda: aotbuild.load(folder))
+
+
+def damaged(place: Place, change: Callable[[bytes], bytes]) -> str:
+    index = write(place.root, [scored()], package="proj") / "index"
+    index.write_bytes(change(index.read_bytes()))
+    return raised(lambda: aotbuild.load(index.parent))
+
+
+@case
+def load_index_truncated(place: Place) -> str:
+    return damaged(place, lambda data: data[:1000])
+
+
+@case
+def load_index_edited(place: Place) -> str:
+    return damaged(place, lambda data: data.replace(b'"fallback":"none"', b'"fallback":"jits"'))
+
+
+@case
+def load_newer_format(place: Place) -> str:
+    return damaged(place, lambda data: data.replace(b"index 1\n", b"index 2\n", 1))
+
+
+# --- calling --------------------------------------------------------------------------------------
+
+
+@case
+def call_damaged_blob(place: Place) -> str:
+    built = scored()
+    opened = library(place, built)
+    path = place.root / "_aot" / built.record.blob.path
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    return raised(lambda: opened.score(X, "relu"))
+
+
+@case
+def call_git_lfs_pointer(place: Place) -> str:
+    built = scored()
+    opened = library(place, built)
+    path = place.root / "_aot" / built.record.blob.path
+    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    return raised(lambda: opened.score(X, "relu"))
+
+
+@case
+def call_unknown_function(place: Place) -> str:
+    return raised(lambda: library(place, scored()).scroe)
+
+
+@case
+def call_other_shape(place: Place) -> str:
+    opened = library(place, scored(1), scored(8), scored(32), scored(64))
+    return raised(lambda: opened.score(np.ones((2, 16), "float32"), "relu"))
+
+
+@case
+def call_other_dtype(place: Place) -> str:
+    opened = library(place, scored())
+    return raised(lambda: opened.score(np.ones((1, 16), "float16"), "relu"))
+
+
+@case
+def call_weak_type(place: Place) -> str:
+    built = build("scale", lambda x: x * 2, {"x": np.float32(1.0)})
+    return raised(lambda: library(place, built).scale(1.0))
+
+
+@case
+def call_other_static(place: Place) -> str:
+    return raised(lambda: library(place, scored()).score(X, "tanh"))
+
+
+@case
+def call_argument_missing(place: Place) -> str:
+    return raised(lambda: library(place, scored()).score(X))
+
+
+@case
+def call_not_an_array(place: Place) -> str:
+    return raised(lambda: library(place, scored()).score("text", "relu"))
+
+
+@case
+def call_other_jaxlib(place: Place) -> str:
+    opened = library(place, scored().replace(jaxlib="0.9.9"))
+    return raised(lambda: opened.score(X, "relu"))
+
+
+@case
+def call_level_above(place: Place) -> str:
+    built = scored().replace(isa="x86-64-v4")
+    record = replace(built.record, target=Target("cpu", "x86-64-v4", 1))
+    folder = write(place.root, [replace(built, record=record)], package="proj")
+    features = LEVELS["x86-64-v3"].features
+    host = Host("cpu", 1, ("cpu",), 1, "x86_64", features, record.requires.jaxlib or "", x64=False)
+    opened = Library(locate(folder), host=lambda _: host)
+    return raised(lambda: opened.score(X, "relu"))
+
+
+@case
+def call_too_few_devices(place: Place) -> str:
+    opened = library(place, scored().replace(devices=4))
+    return raised(lambda: opened.score(X, "relu"))
+
+
+@case
+def call_other_placement(place: Place) -> str:
+    folder = write(place.root, [scored()], package="proj")
+    code = """
+import json, sys, jax, numpy as np, aotbuild
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()), ("data",))
+x = jax.device_put(np.ones((1, 16), "float32"), NamedSharding(mesh, P()))
+try:
+    aotbuild.load(sys.argv[1]).score(x, "relu")
+except aotbuild.errors.InvalidArgument as err:
+    print(json.dumps(str(err)))
+"""
+    return str(fresh(code, str(folder), devices=2))
+
+
+@case
+def call_donated_array(place: Place) -> str:
+    built = build("step", lambda state: state + 1, {"state": X}, donate=["state"])
+    opened, state = library(place, built, scored()), jnp.asarray(X)
+    opened.step(state)
+    return raised(lambda: opened.score(state, "relu"))
+
+
+@case
+def call_inside_jit(place: Place) -> str:
+    opened = library(place, scored())
+    return raised(lambda: jax.jit(lambda x: opened.score(x, "relu"))(X))
+
+
+@case
+def call_wrong_fallback(place: Place) -> str:
+    place.patch.setenv("AOTBUILD_FALLBACK", "eager")
+    return raised(lambda: library(place, scored()).score(X, "tanh"))
+
+
+# --- verifying ------------------------------------------------------------------------------------
+
+
+@case
+def verify_damaged_wheel(place: Place) -> str:
+    built = scored()
+    path = f"{wheels.AOT}/{built.record.blob.path}"
+    files = wheels.with_record(wheels.wheel_files(wheels.aot_files([built])))
+    files[path] = files[path][:-1] + bytes([files[path][-1] ^ 1])
+    wheels.write_wheel(place.root / wheels.NAME, files.items())
+    return command(place, place.root, 9, "verify", "--no-run", wheels.NAME).stdout

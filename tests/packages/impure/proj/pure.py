@@ -1,0 +1,134 @@
+"""Side effects that change no program: a build takes these, with a note where one is seen."""
+
+import functools
+import itertools
+import logging
+import random
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+log = logging.getLogger(__name__)
+COUNT = 0
+NAMES = []
+REGISTRY = {}
+WEIGHTS = np.arange(4.0, dtype=np.float32)
+FILLED = np.zeros(3)
+TABLE = jnp.arange(4.0)
+IDS = itertools.count()
+
+
+def counts(x):
+    global COUNT
+    COUNT += 1
+    return x * 2
+
+
+def registers(x):
+    NAMES.append("registers")
+    REGISTRY["registers"] = registers
+    print("tracing")
+    log.warning("tracing %s", x.shape)
+    return x + 1
+
+
+def fills(x):
+    FILLED[1] += 1
+    return x + TABLE * WEIGHTS
+
+
+@functools.cache
+def _table():
+    return np.arange(4.0, dtype=np.float32)
+
+
+class Model:
+    @functools.cached_property
+    def table(self):
+        return np.arange(4.0, dtype=np.float32)
+
+    def lazy(self, x):
+        return x + self.table + _table()
+
+
+model = Model()
+
+
+def seeded(x):
+    noise = np.random.default_rng(7).normal(size=4).astype(np.float32)
+    return jnp.where(x < 1e9, x + noise + random.Random(7).random(), jnp.nan)
+
+
+@jax.custom_jvp
+def soft(x):
+    return jnp.tanh(x) * next(iter({3}))
+
+
+soft.defjvp(lambda primals, tangents: (soft(*primals), tangents[0]))
+
+
+@jax.custom_vjp
+def clipped(x):
+    return jnp.clip(x, 0.0, 1.0)
+
+
+clipped.defvjp(lambda x: (clipped(x), None), lambda _, g: (g,))
+
+
+@jax.checkpoint
+def block(x):
+    return jnp.sin(jax.lax.cond(x[0] > 0, lambda y: y * 2, lambda y: y / 3, x))
+
+
+def nested(x):
+    def body(carry, y):
+        return jax.lax.while_loop(lambda c: c < 3, lambda c: c + 1, carry) + y, y
+
+    carry, _ = jax.lax.scan(body, 0.0, block(clipped(soft(x))))
+    gradient = jax.grad(lambda y: jnp.sum(block(soft(y)) ** 2))(x)
+    return carry, gradient, jax.vmap(lambda y: (lambda z: z + y)(y))(x)
+
+
+def random_bits(x):
+    key = jax.random.key(0)
+    mlp = eqx.nn.MLP(4, 4, 8, 1, key=key)
+    return mlp(x) + jax.random.normal(key, x.shape)
+
+
+def skipped(x):
+    return x + next(IDS)
+
+
+def library(x):
+    """Use what keeps functions, meshes or thunks in its equations: their addresses differ."""
+    wanted = [jnp.sin, jnp.cos, lambda y: y * 2]
+    total = jax.lax.switch(jnp.int32(x[0]), wanted, x) + jax.lax.associative_scan(jnp.add, x)
+    total += jnp.vectorize(lambda y: y + 1)(x) + jax.lax.sort((x, total), num_keys=1)[1]
+    total += jax.hessian(lambda y: jnp.sum(jax.checkpoint(jnp.tanh)(y) ** 3))(x) @ x
+    total += jax.scipy.sparse.linalg.cg(lambda y: y * 2, x)[0]
+    total += jax.lax.custom_root(lambda y: y - x, x, lambda f, y: f(y), lambda _, y: y / 2)
+    total += eqx.filter_jit(eqx.nn.LayerNorm(4))(x) + jax.linear_transpose(lambda y: y * 3, x)(x)[0]
+    model = nnx.Sequential(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), nnx.BatchNorm(4, rngs=nnx.Rngs(0)))
+    return total + model(x[None])[0], optax.adamw(1e-3).init(x)[0].mu
+
+
+class Hostile:
+    """Whatever looks at it closely finds out."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError("looked at")
+
+    __eq__ = __repr__ = __hash__ = __len__ = __iter__ = __bool__ = __getattribute__
+
+
+hostile = Hostile()
+RING = [hostile]
+RING.append(RING)
+
+
+def beside(x):
+    return x + 1
