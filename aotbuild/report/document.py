@@ -22,7 +22,7 @@ from aotbuild.report.facts import (
 )
 from aotbuild.report.words import plain, plural
 from aotbuild.spec.function import Function
-from aotbuild.spec.record import Blob, Constant, Record, Requirements
+from aotbuild.spec.record import Blob, Constant, Golden, Record, Requirements
 from aotbuild.spec.stages import HEADER_KEY, STAGES
 
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
@@ -150,6 +150,7 @@ def _executable(record: Record) -> dict[str, Any]:
         },
         "mesh": dict(record.calling.mesh),
         "constants": [_constant(constant) for constant in record.calling.constants],
+        "golden": _golden(record.golden),
         "provenance": plain(record.provenance),
         "stages": {name: _blob(kept[name]) for name in STAGES if name in kept},
     }
@@ -163,6 +164,17 @@ def _stages(facts: PackageFacts) -> dict[str, Any] | None:
 
 def _blob(blob: Blob) -> dict[str, Any]:
     return {"kind": blob.kind, "sha256": blob.sha256, "size": blob.size}
+
+
+def _golden(golden: Golden | None) -> dict[str, Any] | None:
+    if golden is None:
+        return None
+    return {
+        "given_leaves": [leaf for leaf, _ in golden.inputs],
+        "outputs": _blob(golden.outputs),
+        "rtol": golden.rtol,
+        "atol": golden.atol,
+    }
 
 
 def _constant(constant: Constant) -> dict[str, Any]:

@@ -19,6 +19,9 @@ from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.stages import STAGES, packaged_blobs
 from aotbuild.spec.target import Target
 
+# Of the provenance, what differs from executable to executable by its nature.
+_OF_ONE_UNIT = frozenset({"stablehlo", "floats", "golden"})
+
 
 @dataclass(frozen=True)
 class SignatureFacts:
@@ -221,8 +224,13 @@ def distinct(values: Iterable[Any]) -> Sequence[Any]:
     return list({shown(value): value for value in values}.values())
 
 
+def settings(record: Record) -> Iterator[tuple[str, Any]]:
+    """Yield what was set for the whole build, without what is of one executable alone."""
+    yield from (item for item in provenance_items(record) if item[0] not in _OF_ONE_UNIT)
+
+
 def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that an executable was made with, as `config.jax_enable_x64`."""
+    """Yield what an executable was made from and with, as `config.jax_enable_x64`."""
     for name, value in sorted(record.provenance.items()):
         if name in ("label", "symbolic_leaves"):
             continue

@@ -17,7 +17,7 @@ from aotbuild.report.facts import (
     distinct,
     flops,
     peak_memory,
-    provenance_items,
+    settings,
     short_label,
     stored_twice,
     total_size,
@@ -49,8 +49,14 @@ def title_lines(facts: PackageFacts) -> list[str]:
         f"  place     {shown(facts.place)}",
         f"  built by  {built or '-'}",
         f"  fallback  {shown(header.get('fallback', '-'))}",
+        f"  golden    outputs of {_golden_count(facts)}",
         *([f"  stages    {stages_text(facts)}"] if HEADER_KEY in header else []),
     ]
+
+
+def _golden_count(facts: PackageFacts) -> str:
+    having = sum(record.golden is not None for record in facts.records)
+    return f"{having} of {plural(len(facts.records), 'executable')}"
 
 
 def stages_text(facts: PackageFacts) -> str:
@@ -124,7 +130,7 @@ def setting_rows(facts: PackageFacts) -> list[tuple[str, str]]:
     """Return each setting of the toolchain and its values, where executables differ several."""
     values: dict[str, list[object]] = {}
     for record in facts.records:
-        for name, value in provenance_items(record):
+        for name, value in settings(record):
             values.setdefault(name, []).append(value)
     return [
         (shown(name), " | ".join(shown(value) or "(empty)" for value in distinct(found)))
