@@ -1,4 +1,4 @@
-"""What holds for all tests: no build takes from the user's store; aotbuild has one wheel."""
+"""What holds for all tests: nothing of the user's store or trust; aotbuild has one wheel."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from wheel_support import pip
 @pytest.fixture(scope="session", autouse=True)
 def _no_store() -> None:
     os.environ["AOTBUILD_STORE"] = "off"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_demand() -> None:
+    os.environ.pop("AOTBUILD_TRUST", None)
 
 
 @pytest.fixture(scope="session")

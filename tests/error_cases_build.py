@@ -132,6 +132,20 @@ def counts(x):
 def keeps(x):
     KEPT["last"] = x * 2
     return x
+
+
+def total(x):
+    return x.sum()
+
+
+def repeats(x):
+    return jnp.broadcast_to(x, (1 << 20, 1 << 20, 1 << 14, 4)) + 1
+"""
+INPUTS = """import numpy as np
+
+
+def misshapen():
+    return {"x": np.zeros((2, 2), np.float32)}
 """
 # Name in the manifest: its `call`, and its options.
 BROKEN = {
@@ -149,6 +163,14 @@ BROKEN = {
     "build_raised": ("proj.model:raises", ""),
     "build_opaque_result": ("proj.model:returns_state", ""),
     "build_path_leaks": ("proj.model:leaks", ""),
+    "build_golden_inputs": (
+        "proj.model:total",
+        "args: [{x: 'f32[4]'}], verify: {inputs: 'proj.inputs:misshapen'}",
+    ),
+    "build_golden_raised": (
+        "proj.model:repeats",
+        "args: [{x: 'f32[4]'}], verify: {golden: always}",
+    ),
 }
 
 
@@ -164,6 +186,7 @@ def build_failures(root: Path) -> dict[str, str]:
         model=MODEL,
         needs="import surely_not_installed\n\n\ndef f(x):\n    return x\n",
         reads="import json\n\nSIZES = json.loads('{')\n\n\ndef f(x):\n    return x\n",
+        inputs=INPUTS,
         settings="import jax\n\njax.config.update('jax_enable_x64', True)\n\n\n"
         "def f(x):\n    return x\n",
     )

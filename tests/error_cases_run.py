@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from attacks import wheels
 from error_support import Place, collector, command, raised
+from report_support import HEADER, make_function, make_record, write_package
 from runtime_support import Built, build, fresh, write
+from signing_support import keys, public_file, sign_folder
 from support import write_project
 
 import aotbuild
@@ -94,6 +96,14 @@ def load_index_edited(place: Place) -> str:
 @case
 def load_newer_format(place: Place) -> str:
     return damaged(place, lambda data: data.replace(b"index 1\n", b"index 2\n", 1))
+
+
+@case
+def load_untrusted(place: Place) -> str:
+    theirs, ours = keys(2)
+    folder = sign_folder(write(place.root, [scored()], package="proj"), theirs)
+    place.patch.setenv("AOTBUILD_TRUST", str(public_file(place.root / "release.pub.pem", ours)))
+    return raised(lambda: aotbuild.load(folder))
 
 
 # --- calling --------------------------------------------------------------------------------------
@@ -213,6 +223,26 @@ def call_inside_jit(place: Place) -> str:
 def call_wrong_fallback(place: Place) -> str:
     place.patch.setenv("AOTBUILD_FALLBACK", "eager")
     return raised(lambda: library(place, scored()).score(X, "tanh"))
+
+
+# --- inspecting -----------------------------------------------------------------------------------
+
+
+def inspected(place: Place, kept: dict[str, bytes]) -> str:
+    """Return what `inspect --hlo` prints about a package whose kept stages are beside it."""
+    header = {**HEADER, "stages": "beside"} if kept else HEADER
+    folder = write_package(place.root, [make_function()], [make_record(stages=kept)], header)
+    return command(place, place.root, 7, "inspect", str(folder), "--hlo").stderr
+
+
+@case
+def inspect_stage_not_kept(place: Place) -> str:
+    return inspected(place, {})
+
+
+@case
+def inspect_stages_not_found(place: Place) -> str:
+    return inspected(place, {"hlo": b"HloModule f\n"})
 
 
 # --- verifying ------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from safetensors.numpy import load
 from support import MANIFEST, build, write_project
 
 from aotbuild.build.environment import probe
-from aotbuild.build.executor import UnitDone, run_units
+from aotbuild.build.events import UnitDone
+from aotbuild.build.executor import run_units
 from aotbuild.build.manifest import load_manifest
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
@@ -25,7 +26,7 @@ from aotbuild.spec.record import Golden, Record
 from aotbuild.spec.seeds import seeded
 
 SOURCE = """
-import ctypes, os, jax, jax.numpy as jnp, numpy as np
+import ctypes, os, time, jax, jax.numpy as jnp, numpy as np
 
 def scale(x, w, k=1.0):
     return {"y": x @ w * k, "n": jnp.argmax(x)}
@@ -39,6 +40,8 @@ def heavy(x):
     for _ in range(30):
         x = jnp.tanh(x @ x)
     return x
+def pairs(x):
+    return jnp.sort(x[:, None] * x[None, :], axis=0)[0]
 def dot(x, *, n):
     return x * n
 def small(x):
@@ -51,6 +54,9 @@ def everything(**values):
     return {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 def one(): return {"x": np.ones((2, 3), np.float32)}
 def nothing(): return {}
+def slowly():
+    time.sleep(1.2)
+    return {}
 def unknown(): return {"y": 1.0}
 def misshapen(): return {"x": np.zeros((3, 2), np.float32)}
 def mistyped(): return {"x": np.zeros((2, 3), np.int32)}
@@ -222,6 +228,7 @@ def test_given_arguments_have_a_limit(tmp_path: Path) -> None:
         ("large", X, "{golden: never}", "the manifest says verify: {golden: never}"),
         ("large", "args: [x: 'f32[6000,6000]']", "{}", "have 288,000,000 bytes, more than"),
         ("heavy", "args: [x: 'f32[1500,1500]']", "{}", "a call takes about 2.0e+11 FLOPs"),
+        ("pairs", "args: [x: 'f32[9000]']", "{}", "bytes for temporary values, more than"),
     ],
 )
 def test_what_is_not_cheap_is_left_out_with_the_reason(
@@ -264,13 +271,24 @@ def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
     assert note[0].startswith("no golden outputs: calling the function: it took longer than 4 s")
 
 
+def test_many_signatures_share_the_time_of_one(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4, 5, 6]}"
+    place = project(tmp_path, "large", options, "{inputs: 'proj.mod:slowly'}")
+    records = [r.record for r in run(place, golden_timeout=2) if r.record]
+    made = [r.golden is not None for r in records if r.function == "large"]
+    assert True in made
+    assert False in made
+    reasons = {r.provenance.get("golden", "") for r in records}
+    assert any("took long enough" in reason for reason in reasons)
+
+
 def test_a_hang_fails_what_must_have_golden_outputs(tmp_path: Path) -> None:
     root = project(tmp_path, "forever", "args: [x: 'f32[2]']", "{golden: always}")
-    hung, after = run(root, timeout=20)
+    hung, after = run(root, timeout=12)
     assert after.record is not None
     assert hung.failure is not None
     assert hung.failure.stage == "golden"
-    assert "took longer than 20 s and was stopped" in hung.failure.message
+    assert "took longer than 12 s and was stopped" in hung.failure.message
     assert "verify: {inputs: module:function}" in hung.failure.message
 
 

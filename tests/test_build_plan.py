@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
 from aotbuild.build.sources import find_sources
+from aotbuild.build.worker_init import WorkerInit
 from aotbuild.errors import PlanError
 
 ENVIRONMENT = Environment(
@@ -118,7 +120,20 @@ class TestJobs:
             "export: {dims: {n: b}, constraints: [b <= 9], disabled_checks: [platform]}"
         )
         for _, job, _ in make_jobs(plan(BOTH, entry).units):
-            assert Job.from_json(job.to_json()) == job
+            assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+    def test_json_round_trip_of_the_first_line(self) -> None:
+        given = WorkerInit(
+            blobs=Path("/blobs"),
+            store=Path("/store"),
+            keep=("hlo",),
+            secret_paths=("/home/me",),
+            provenance={"jax": "0.10.2"},
+            config=(("jax_enable_x64", True),),
+            explain=True,
+        )
+        for init in (given, WorkerInit(Path("/blobs"))):
+            assert WorkerInit.from_json(json.loads(json.dumps(init.to_json()))) == init
 
     def test_the_shell_does_not_reach_a_worker(self) -> None:
         ((settings, _, _),) = make_jobs(plan("", f"{ENTRY}, env: {{B: '2'}}").units)

@@ -10,7 +10,8 @@ import pytest
 from support import MANIFEST, build, fresh_json, write_project
 
 from aotbuild.build.environment import probe
-from aotbuild.build.executor import UnitDone, run_units
+from aotbuild.build.events import UnitDone
+from aotbuild.build.executor import run_units
 from aotbuild.build.manifest import load_manifest
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources

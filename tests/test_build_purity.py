@@ -13,7 +13,8 @@ import pytest
 from support import MANIFEST, copy_project, write_project
 
 from aotbuild.build.environment import probe
-from aotbuild.build.executor import UnitDone, ignore, run_units
+from aotbuild.build.events import UnitDone, ignore
+from aotbuild.build.executor import run_units
 from aotbuild.build.manifest import load_manifest
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
@@ -65,6 +66,9 @@ CASES: dict[str, tuple[str, ...]] = {
         ADVICE,
     ),
     "keeps_global": (f"{KEPT}global `proj.impure.LAST['value']`, made", "@keeps_global"),
+    "keeps_by_shape": (f"{KEPT}global `proj.impure.BY_SHAPE[tuple, key ",),
+    "keeps_by_size": (f"{KEPT}global `proj.impure.BY_SHAPE[(5,)]`, made", "@keeps_by_size"),
+    "keeps_in_error": (f"{KEPT}global `proj.impure.ERRORS[0].args[0]`, which is an argument",),
     "keeps_argument": (f"{KEPT}global `proj.impure.ARGUMENT`, which is an argument",),
     "keeps_in_loop": (f"{KEPT}global `proj.impure.LOOP[0]`, made", "@keeps_in_loop"),
     "keeps_closure": (

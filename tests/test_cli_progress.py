@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from aotbuild.build.environment import Toolchain
-from aotbuild.build.executor import UnitDone, UnitStarted
+from aotbuild.build.events import UnitDone, UnitStarted
 from aotbuild.build.manifest import parse_manifest
 from aotbuild.build.plan import BuildUnit
 from aotbuild.cli.progress import Tracker, UnitState, progress_table, tracked, visible

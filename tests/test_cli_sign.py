@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 from attacks import wheels
 from attacks.wheels import Files, with_record
-from click.testing import CliRunner, Result
+from cli_support import run
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from support import write_project
-
-from aotbuild.cli.app import app
 
 PASSPHRASE = "AOTBUILD_SIGNING_PASSPHRASE"
 
@@ -32,17 +30,10 @@ def files() -> Files:
 def _place(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A current folder with a wheel, an `_aot` folder, and a key."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("AOTBUILD_TRUST", raising=False)
     monkeypatch.delenv(PASSPHRASE, raising=False)
     wheels.write_wheel(Path(wheels.NAME), with_record(wheels.wheel_files(files)).items())
     wheels.write_folder(Path("demo/_aot"), files)
     run("keygen", "release.pem")
-
-
-def run(*args: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, list(map(str, args)))
-    assert result.exit_code == code, result.output
-    return result
 
 
 def document(*args: object, code: int = 0) -> Any:
@@ -101,6 +92,23 @@ def test_a_detached_signature() -> None:
     run("verify", wheels.NAME, *trust, code=9)
 
 
+@pytest.mark.parametrize("target", [wheels.NAME, "release.pem", "demo/_aot/index"])
+def test_a_detached_signature_replaces_nothing_else(target: str) -> None:
+    before = Path(target).read_bytes()
+    result = run("sign", wheels.NAME, "--key", "release.pem", "--out", target, code=6)
+    assert result.stderr == f"{target}: is there already and is no signature file; name another\n"
+    assert Path(target).read_bytes() == before
+
+
+def test_a_link_to_a_wheel() -> None:
+    Path("links").mkdir()
+    link = Path("links", wheels.NAME)
+    link.symlink_to(Path(wheels.NAME).absolute())
+    run("sign", link, "--key", "release.pem")
+    assert link.is_symlink()
+    run("verify", wheels.NAME, "--no-run", "--trust", "release.pub.pem")
+
+
 def test_a_wheel_that_fails_is_not_signed() -> None:
     wheel = Path(wheels.NAME)
     wheel.write_bytes(wheel.read_bytes() + b"x")
@@ -108,7 +116,9 @@ def test_a_wheel_that_fails_is_not_signed() -> None:
     assert result.stderr.startswith(f"FAIL: zip of {wheel}\n")
     assert result.stderr.endswith("nothing was signed\n")
     found = document("sign", wheel, "--key", "release.pem", code=9)
-    assert (found["written"], found["failures"][0]["check"]) == (None, "zip")
+    assert found["written"] is None
+    (failure,) = found["failures"]
+    assert (failure["check"], failure["status"]) == ("zip", "FAIL")
 
 
 def test_usage() -> None:

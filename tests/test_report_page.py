@@ -6,14 +6,17 @@ import base64
 import hashlib
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from report_support import HEADER, facts_of, make_function, make_record
+from report_support import HEADER, facts_of, make_blob, make_function, make_record
 
+from aotbuild.report.charts import charts, coverage
 from aotbuild.report.markup import escape, join, tag
 from aotbuild.report.page import page_html
+from aotbuild.spec.record import Golden
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b]0;\u202e"
 OURS = {
@@ -134,3 +137,16 @@ def test_markup() -> None:
     )
     assert join(["<", escape("<")], "&") == "&lt;&amp;&lt;"
     assert tag("p", title=None) == "<p></p>"
+
+
+def test_sizes_are_of_what_a_call_reads(tmp_path: Path) -> None:
+    record = make_record(data=b"x" * 2000, constants=True)
+    golden = Golden(((0, make_blob(b"i" * 5000)),), make_blob(b"o" * 7000))
+    checked = replace(record, golden=golden)
+    plain, with_golden = (
+        facts_of(tmp_path / name, [make_function()], [item])
+        for name, item in (("plain", record), ("golden", checked))
+    )
+    assert charts(with_golden) == charts(plain)
+    assert coverage(with_golden) == coverage(plain)
+    assert "2.07 kB" in charts(plain)[0]

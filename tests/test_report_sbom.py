@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_support import invoke
+from click.testing import Result
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from report_support import HEADER, WEIGHTS, make_blob, make_function, make_record, write_package
 
-from aotbuild.cli.app import app
 from aotbuild.report.distribution import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, sbom_json, timestamp_of
 from aotbuild.runtime.source import DirectorySource
@@ -73,7 +73,7 @@ def needs(document: dict[str, Any], ref: str) -> set[str]:
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(app, ["sbom", *map(str, args)])
+    return invoke("sbom", *args)
 
 
 class TestContents:

@@ -17,7 +17,9 @@ from signing_support import keys, public_file, put_seals, seal_of, sign_folder
 
 import aotbuild
 from aotbuild.errors import NoArtifacts, UntrustedPackage
+from aotbuild.runtime.host import probe
 from aotbuild.spec.signing import Seal
+from aotbuild.verify.diagnosis import diagnose
 from aotbuild.verify.signing.key import SigningKey
 
 X = np.ones(4, "float32")
@@ -29,11 +31,6 @@ Edit = Callable[[Path], object]
 @pytest.fixture(scope="module")
 def built() -> Built:
     return build("f", lambda x: x * 2, {"x": X})
-
-
-@pytest.fixture(autouse=True)
-def _no_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AOTBUILD_TRUST", raising=False)
 
 
 @pytest.fixture
@@ -71,6 +68,23 @@ def test_a_signed_package(folder: Path, public: Path) -> None:
         for package in ("demo", folder, folder.parent):
             library = aotbuild.load(package, trust=trust)
             np.testing.assert_array_equal(library.f(X), X * 2)
+
+
+def test_doctor_obeys_the_variable(
+    folder: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert diagnose("demo", probe()).unusable == ()
+    monkeypatch.setenv("AOTBUILD_TRUST", str(other))
+    with pytest.raises(UntrustedPackage):
+        diagnose("demo", probe())
+
+
+def test_a_pipe_is_no_file(folder: Path, public: Path) -> None:
+    """Whoever opens one waits until somebody writes to it."""
+    (folder / "index.sig").unlink()
+    os.mkfifo(folder / "index.sig")
+    with pytest.raises(UntrustedPackage, match="not a regular file"):
+        aotbuild.load("demo", trust=[public])
 
 
 def test_without_a_demand_a_signature_is_not_looked_at(folder: Path) -> None:

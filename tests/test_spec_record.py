@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from test_spec_index import make_record
 
-from aotbuild.spec.record_json import record_from_json, record_to_json
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.record import Blob, Golden
+from aotbuild.spec.record_json import record_digest, record_from_json, record_to_json
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -51,6 +55,28 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "specs axis": (calling(out_specs=[["z"]]), "is no PartitionSpec"),
     "specs twice": (calling(out_specs=[["d", "d"]]), "is no PartitionSpec"),
 }
+
+
+def test_a_call_reads_its_executable_and_constants_alone() -> None:
+    record = make_record()
+    given, outputs = Blob("safetensors", "1" * 64, 1), Blob("safetensors", "2" * 64, 2)
+    checked = replace(record, golden=Golden(((0, given),), outputs))
+    constants = tuple(constant.blob for constant in record.calling.constants)
+    assert checked.needed_blobs() == (record.blob, *constants)
+    assert checked.blobs() == (record.blob, *constants, given, outputs)
+
+
+def test_the_identity_of_a_record_is_that_of_its_object() -> None:
+    record = make_record()
+    assert record_digest(record) == sha256_hex(canonical_json(record_to_json(record)))
+    assert record_digest(replace(record, function="other")) != record_digest(record)
+
+
+@pytest.mark.parametrize("found", [None, 1, [], {}])
+def test_a_field_of_another_kind_is_named(found: Any) -> None:
+    data = record_to_json(make_record())
+    with pytest.raises(ValueError, match=re.escape(f"expected text, found {found!r}")):
+        record_from_json({**data, "function": found})
 
 
 def test_the_record_itself_is_read() -> None:

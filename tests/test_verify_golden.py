@@ -269,6 +269,28 @@ def test_each_float_has_its_tolerance(dtype: str) -> None:
     assert compared(x, (x.astype(np.complex128) * -1).real.astype(kind)) != []
 
 
+@pytest.mark.parametrize("coarse", ["float8_e8m0fnu", "float4_e2m1fn", "float8_e5m2", "bfloat16"])
+def test_coarse_floats_on_the_way_do_not_let_zeros_pass(coarse: str) -> None:
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    floats = [coarse, "float32"]
+    assert compared(x, x * np.float32(1.01), floats=floats) == []
+    for wrong in (x * 0, x * np.float32(1.5), x[::-1].copy()):
+        assert compared(x, wrong, floats=floats) != []
+
+
+@pytest.mark.parametrize("dtype", ["float8_e8m0fnu", "float4_e2m1fn", "float8_e5m2"])
+def test_coarse_results_do_not_let_small_numbers_pass(dtype: str) -> None:
+    x = np.array([0.5, 1, 2, 4] * 8).astype(getattr(ml_dtypes, dtype))
+    small = np.full(32, 0.0625 if dtype != "float4_e2m1fn" else 0).astype(x.dtype)
+    assert compared(x, x) == []
+    assert compared(x, small) != []
+
+
+def test_compiler_options_are_told() -> None:
+    lines = compared([1.0], np.array([2.0], np.float32), compiler_options={"xla_fast": True})
+    assert lines[-1].startswith("unlike that, it was compiled with compiler_options {'xla_fast'")
+
+
 def test_whole_numbers_are_exact() -> None:
     big = np.array([2**53 + 1, 5], np.uint64)
     assert compared(big, big) == []

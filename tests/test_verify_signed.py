@@ -17,7 +17,7 @@ from signing_support import keys, public_file, put_seals, seal_of, sign_folder
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.spec.signing import Seal, read_seals, write_seals
 from aotbuild.verify.outcome import Outcome, Status
-from aotbuild.verify.signing.check import NO_KEY, NOT_SIGNED, Trust
+from aotbuild.verify.signing.check import NO_KEY, NOT_SIGNED, SignatureOptions
 from aotbuild.verify.signing.key import make_key, public_path, read_key, write_key
 from aotbuild.verify.signing.sign import Signed, sign
 
@@ -46,14 +46,9 @@ def folder(aot: Files, tmp_path: Path) -> Path:
     return wheels.write_folder(tmp_path / "plain" / "_aot", aot)
 
 
-@pytest.fixture(autouse=True)
-def _no_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AOTBUILD_TRUST", raising=False)
-
-
 def signature(place: Path, *trusted: bytes, file: Path | None = None) -> Outcome:
     """Return the outcome of the check `signature`; nothing else may fail."""
-    report = check(place, trust=Trust(trusted or None, file))
+    report = check(place, signature=SignatureOptions(trusted or None, file))
     assert set(failures(report)) <= {"signature"}
     return next(o for o in report.outcomes if o.check == "signature")
 
@@ -96,7 +91,7 @@ class TestVerify:
 
     def test_an_empty_list_trusts_nobody(self, wheel: Path) -> None:
         signed(wheel)
-        outcome = failures(check(wheel, trust=Trust([])))
+        outcome = failures(check(wheel, signature=SignatureOptions([])))
         assert "--trust to name Ed25519 public keys" in outcome["signature"]
 
     def test_the_variable(
@@ -110,10 +105,10 @@ class TestVerify:
         assert outcome.reasons == tuple(f"signed by {k.key_id}" for k in (KEY, OTHER))
 
     def test_nothing_is_loaded_from_what_is_not_signed(self, folder: Path) -> None:
-        report = check(folder, load=True, trust=Trust([KEY.public_pem]))
+        report = check(folder, load=True, signature=SignatureOptions([KEY.public_pem]))
         assert {o.status for o in loads(report).values()} == {Status.NOT_CHECKED}
         sign_folder(folder, KEY)
-        report = check(folder, load=True, trust=Trust([KEY.public_pem]))
+        report = check(folder, load=True, signature=SignatureOptions([KEY.public_pem]))
         assert {o.status for o in loads(report).values()} == {Status.PASS}
 
     def test_an_installed_package_must_be_the_one_asked_for(
@@ -121,7 +116,7 @@ class TestVerify:
     ) -> None:
         sign_folder(folder, KEY)
         monkeypatch.syspath_prepend(str(folder.parent.parent))
-        report = check(Path("plain"), trust=Trust([KEY.public_pem]))
+        report = check(Path("plain"), signature=SignatureOptions([KEY.public_pem]))
         assert "expected the index of package 'plain'" in failures(report)["signature"]
         assert failures(check(Path("plain"))) == {}
 
@@ -136,7 +131,7 @@ class TestVerify:
     def test_a_broken_index_is_not_asked(self, folder: Path) -> None:
         sign_folder(folder, KEY)
         (folder / "index").write_bytes(b"x")
-        report = check(folder, trust=Trust([KEY.public_pem]))
+        report = check(folder, signature=SignatureOptions([KEY.public_pem]))
         assert report.outcomes[-1].reasons == ("the index failed",)
         assert set(failures(report)) == {"index"}
 
@@ -176,7 +171,7 @@ class TestAttacks:
         sign_folder(folder, KEY)
         blob = next((folder / "blobs").iterdir())
         blob.write_bytes(bytes(blob.stat().st_size))
-        report = check(folder, load=True, trust=Trust([KEY.public_pem]))
+        report = check(folder, load=True, signature=SignatureOptions([KEY.public_pem]))
         assert set(failures(report)) == {"blobs"}
         assert {o.status for o in loads(report).values()} == {Status.NOT_CHECKED}
 

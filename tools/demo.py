@@ -30,6 +30,8 @@ PIP = ("-m", "pip", "--disable-pip-version-check")
 PAIRS = 5
 LEAST_ACCURACY = 0.95
 TOLERANCE = 1e-4  # of log-probabilities; the two compilations may round differently
+# What blobs are, where the end of their names does not say it.
+MEANINGS = {"safetensors": "safetensors (golden outputs)"}
 # What would change the measurement if the caller's shell had it set.
 FOREIGN = ("AOTBUILD_", "JAX_", "PYTHON", "XLA_")
 
@@ -160,7 +162,8 @@ def blobs(wheel: Path) -> str:
     with ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if "/_aot/blobs/" in name]
     kinds = Counter(name.rpartition(".")[2] for name in names)
-    return ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items())) or "nothing"
+    counts = (f"{count} x {MEANINGS.get(kind, kind)}" for kind, count in sorted(kinds.items()))
+    return ", ".join(counts) or "nothing"
 
 
 def check_accuracy(result: Result) -> list[str]:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# As worker.skeleton makes them: depth, primitive, `file:line in function`, digest of the rest.
+# As worker.purity.skeleton makes them: depth, primitive, `file:line in function`, and a digest of
+# the rest.
 Steps = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Signature:
+class TracedSignature:
     """A signature that was traced: its label, the values of its dims and statics, its steps."""
 
     label: str
@@ -31,26 +32,26 @@ class Fork:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Signatures that are one program up to sizes; `fork` is None for the first group."""
+class Program:
+    """Signatures that are one program up to sizes; `fork` is None for the first program."""
 
     labels: tuple[str, ...]
     fork: Fork | None
 
 
-def group_signatures(signatures: Sequence[Signature]) -> tuple[Group, ...]:
-    """Return the programs in the order of the signatures; one group means one program for all."""
+def find_programs(signatures: Sequence[TracedSignature]) -> tuple[Program, ...]:
+    """Return the programs in the order of the signatures."""
     members = _members(signatures)
     if not members:
         return ()
     first = members[0][0].steps
     return tuple(
-        Group(tuple(s.label for s in same), _fork(first, same[0].steps) if number else None)
+        Program(tuple(s.label for s in same), _fork(first, same[0].steps) if number else None)
         for number, same in enumerate(members)
     )
 
 
-def deciding_names(signatures: Sequence[Signature]) -> tuple[str, ...]:
+def deciding_names(signatures: Sequence[TracedSignature]) -> tuple[str, ...]:
     """Return the dims and static arguments of which each alone tells the programs apart."""
     members = _members(signatures)
     if len(members) < 2:
@@ -59,14 +60,14 @@ def deciding_names(signatures: Sequence[Signature]) -> tuple[str, ...]:
     return tuple(name for name in names if _tells_apart(name, members))
 
 
-def _members(signatures: Sequence[Signature]) -> list[list[Signature]]:
-    groups: dict[Any, list[Signature]] = {}
+def _members(signatures: Sequence[TracedSignature]) -> list[list[TracedSignature]]:
+    found: dict[Any, list[TracedSignature]] = {}
     for signature in signatures:
-        groups.setdefault(tuple(map(tuple, signature.steps)), []).append(signature)
-    return list(groups.values())
+        found.setdefault(tuple(map(tuple, signature.steps)), []).append(signature)
+    return list(found.values())
 
 
-def _tells_apart(name: str, members: Sequence[Sequence[Signature]]) -> bool:
+def _tells_apart(name: str, members: Sequence[Sequence[TracedSignature]]) -> bool:
     values = [{signature.values.get(name, "") for signature in same} for same in members]
     return sum(map(len, values)) == len(set().union(*values))
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from aotbuild.build.events import Event as Event
-from aotbuild.build.events import Listener as Listener
-from aotbuild.build.events import UnitDone as UnitDone
-from aotbuild.build.events import UnitStarted as UnitStarted
-from aotbuild.build.events import ignore as ignore
-from aotbuild.build.jobs import Job, Settings, make_jobs
+from aotbuild.build.events import Listener, UnitDone
+from aotbuild.build.job_progress import GOLDEN, Progress
+from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
-from aotbuild.build.pool import WorkerPool
-from aotbuild.build.process import Worker, WorkerDied, import_path
-from aotbuild.build.progress import GOLDEN, Progress
+from aotbuild.build.pool import WorkerPool, open_pool
+from aotbuild.build.process import DEFAULT_TIMEOUT, Worker, WorkerDied
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.store import default_root
+from aotbuild.build.worker_init import Settings, WorkerInit
 
-DEFAULT_TIMEOUT = 3600.0
+# For calling a function with golden inputs, in seconds.
 GOLDEN_TIMEOUT = 60.0
 
 
@@ -42,34 +39,29 @@ def run_units(
     `listener` hears each event, possibly from several threads. `timeout` is in seconds for one job,
     `golden_timeout` for calling its function where `golden` is `auto`.
     """
-    workers = min(os.cpu_count() or 1, len(plan.units))
-    pool = WorkerPool(_init(plan, sources, blobs), import_path(sources.import_root), workers)
-    own = executor or ThreadPoolExecutor(workers)
-    runner = _Runner(pool, listener, timeout, golden_timeout)
-    try:
-        jobs = make_jobs(plan.units)
-        futures = [own.submit(runner.run, *job) for job in jobs]
+    init = _init(plan, sources, blobs)
+    with open_pool(init, sources.import_root, len(plan.units), executor) as (pool, threads):
+        runner = _Runner(pool, listener, timeout, golden_timeout)
+        futures = [threads.submit(runner.run, *job) for job in make_jobs(plan.units)]
         # By label: Python takes units with the static values 1 and True for equal.
         done = {str(result.unit): result for future in futures for result in future.result()}
-    except BaseException:  # Ctrl-C, for one: nobody waits for a compiler that is not wanted
-        pool.stop()
-        raise
-    finally:
-        if executor is None:
-            own.shutdown(cancel_futures=True)
-        pool.close()
     return [done[str(unit)] for unit in plan.units]
 
 
 @dataclass
 class _Runner:
-    """Runs jobs; `unsafe` are functions whose golden inputs killed a worker: once is enough."""
+    """Runs jobs.
+
+    `unsafe` are functions whose golden inputs killed a worker: once is enough. `spent` is how many
+    seconds the golden outputs of a function took by now.
+    """
 
     pool: WorkerPool
     listener: Listener
     timeout: float
     golden_timeout: float
     unsafe: set[str] = field(default_factory=set)
+    spent: dict[str, float] = field(default_factory=dict)
 
     def run(self, settings: Settings, job: Job, units: tuple[BuildUnit, ...]) -> list[UnitDone]:
         """Run one job to its end. When a worker dies, what it was at is lost and the rest go on."""
@@ -101,26 +93,35 @@ class _Runner:
                 progress.hear(message)
         finally:
             limit.stop()
+            self.spent[job.name] = self.spent.get(job.name, 0.0) + limit.seconds
 
     def _only(self, job: Job, waiting: Iterable[str]) -> Job:
         keep = set(waiting)
         verify = job.verify
         if verify.golden == "auto" and job.name in self.unsafe:
             verify = replace(verify, golden="unsafe")
+        elif verify.golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
+            verify = replace(verify, golden="slow")
         targets = tuple(t for t in job.targets if str(t) in keep)
         return replace(job, targets=targets, verify=verify)
 
 
 class _Limit:
-    """Ends a worker that takes too long to call the user's function; `reason` says that it did."""
+    """Ends a worker that takes too long to call the user's function; `reason` says that it did.
 
-    def __init__(self, worker: Worker, seconds: float) -> None:
-        self._worker, self._seconds = worker, seconds
-        self._timer = threading.Timer(seconds, self._end)
+    `seconds` is how long it was counted.
+    """
+
+    def __init__(self, worker: Worker, limit: float) -> None:
+        self._worker, self._limit = worker, limit
+        self._timer = threading.Timer(limit, self._end)
+        self._started: float | None = None
         self.reason: str | None = None
+        self.seconds = 0.0
 
     def start(self) -> None:
         """Begin to count."""
+        self._started = time.monotonic()
         self._timer.start()
 
     def stop(self) -> None:
@@ -128,25 +129,26 @@ class _Limit:
         self._timer.cancel()
         if self._timer.ident is not None:
             self._timer.join()
+        if self._started is not None:
+            self.seconds = time.monotonic() - self._started
 
     def _end(self) -> None:
-        self.reason = f"it took longer than {self._seconds:g} s"
+        self.reason = f"it took longer than {self._limit:g} s"
         self._worker.kill()
 
 
-def _init(plan: Plan, sources: SourceTree, blobs: Path) -> dict[str, Any]:
+def _init(plan: Plan, sources: SourceTree, blobs: Path) -> WorkerInit:
     environment = plan.environment
     store = default_root(os.environ)
-    return {
-        "blobs": str(blobs),
-        "store": None if store is None else str(store.absolute()),
-        "keep": list(plan.manifest.keep.stages),
-        # Short prefixes such as / or /usr would be found by chance.
-        "secret_paths": [p for p in (str(sources.root), sys.prefix) if p.count(os.sep) > 1],
-        "provenance": {
+    return WorkerInit(
+        blobs=blobs.absolute(),
+        store=None if store is None else store.absolute(),
+        keep=plan.manifest.keep.stages,
+        secret_paths=(str(sources.root), sys.prefix),
+        provenance={
             "aotbuild": environment.aotbuild,
             "jax": environment.toolchain.jax,
             "jaxlib": environment.toolchain.jaxlib,
             "manifest": plan.manifest.digest,
         },
-    }
+    )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from aotbuild.build.branches import Group, Signature, deciding_names, group_signatures
-from aotbuild.build.jobs import Job, Settings, make_jobs
+from aotbuild.build.branches import Program, TracedSignature, deciding_names, find_programs
+from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
-from aotbuild.build.pool import WorkerPool
-from aotbuild.build.process import WorkerDied, import_path
+from aotbuild.build.pool import WorkerPool, open_pool
+from aotbuild.build.process import DEFAULT_TIMEOUT, WorkerDied
 from aotbuild.build.sources import SourceTree
+from aotbuild.build.worker_init import Settings, WorkerInit
 from aotbuild.errors import UnitFailure
-
-# For one trace, in seconds; the same as that of a build for a whole job.
-TIMEOUT = 3600.0
 
 
 @dataclass(frozen=True)
@@ -44,13 +41,13 @@ class Explained:
 class FunctionReport:
     """What the traces of one function show.
 
-    `groups` are its programs up to sizes, over the signatures that could be traced; `decided_by`
-    names the dims and static arguments of which each alone tells them apart.
+    `programs` are those of the signatures that could be traced, one for all that differ in sizes
+    only; `decided_by` names the dims and static arguments of which each alone tells them apart.
     """
 
     name: str
     signatures: tuple[Explained, ...]
-    groups: tuple[Group, ...]
+    programs: tuple[Program, ...]
     decided_by: tuple[str, ...]
 
 
@@ -58,7 +55,7 @@ def explain(
     plan: Plan,
     sources: SourceTree,
     listener: Callable[[Explained], None],
-    timeout: float = TIMEOUT,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> tuple[FunctionReport, ...]:
     """Trace each signature once, in worker processes like those of a build; report by function.
 
@@ -69,21 +66,14 @@ def explain(
     for settings, job, units in make_jobs(plan.units):
         # All targets of a signature are made from equal traces.
         jobs.setdefault(job.label, (settings, replace(job, targets=job.targets[:1]), units[0]))
-    workers = min(os.cpu_count() or 1, len(jobs))
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
-        pool = WorkerPool(_init(folder), import_path(sources.import_root), workers)
-        threads = ThreadPoolExecutor(workers)
-        try:
+        # It keeps nothing, so it gets no store and no names.
+        init = WorkerInit(Path(folder).absolute(), explain=True)
+        with open_pool(init, sources.import_root, len(jobs)) as (pool, threads):
             futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
             for future in futures:
                 future.add_done_callback(lambda done: _tell(done, listener))
             found = [future.result() for future in futures]
-        except BaseException:  # Ctrl-C, for one
-            pool.stop()
-            raise
-        finally:
-            threads.shutdown(cancel_futures=True)
-            pool.close()
     names = dict.fromkeys(result.unit.function.name for result in found)
     return tuple(_report(name, found) for name in names)
 
@@ -120,25 +110,13 @@ def _read(result: Explained, message: dict[str, Any]) -> Explained:
 def _report(name: str, found: list[Explained]) -> FunctionReport:
     mine = tuple(result for result in found if result.unit.function.name == name)
     traced = [
-        Signature(result.label, _values(result.unit), result.steps)
+        TracedSignature(result.label, _values(result.unit), result.steps)
         for result in mine
         if result.failure is None and not result.symbolic
     ]
-    return FunctionReport(name, mine, group_signatures(traced), deciding_names(traced))
+    return FunctionReport(name, mine, find_programs(traced), deciding_names(traced))
 
 
 def _values(unit: BuildUnit) -> dict[str, str]:
     values = {str(name): repr(value) for name, value in unit.statics}
     return {**{name: str(size) for name, size in unit.row}, **values}
-
-
-def _init(folder: str) -> dict[str, Any]:
-    """Return what a worker is told once: it keeps nothing, so it gets no store and no names."""
-    return {
-        "blobs": folder,
-        "store": None,
-        "keep": [],
-        "secret_paths": [],
-        "provenance": {},
-        "explain": True,
-    }

@@ -98,11 +98,6 @@ def registered_custom_calls() -> frozenset[str]:
     return frozenset(xla_client.custom_call_targets("cpu"))
 
 
-def sub_jaxprs(params: dict[str, Any]) -> list[Any]:
-    """Return the jaxprs inside an equation's parameters. Private: `core.jaxprs_in_params`."""
-    return list(core.jaxprs_in_params(params))
-
-
 def source_line(equation: Any) -> str:
     """Return `file:line in function` of the user's code behind an equation, or "".
 

@@ -1,4 +1,4 @@
-"""What the parent tells a worker: settings that hold for its whole life, and jobs, as JSON.
+"""Jobs, as the parent tells a worker in JSON, and the settings that the worker needs for each.
 
 A job is one trace: a function at one signature, and every target that is made from it.
 """
@@ -22,46 +22,9 @@ from aotbuild.build.manifest import (
     spec_to_json,
 )
 from aotbuild.build.plan import BuildUnit, mesh_size
-from aotbuild.spec.isa import level_of
+from aotbuild.build.worker_init import Settings
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import decode, encode
-
-# Flags and settings of the calling shell would change what is compiled; the manifest decides.
-_DROPPED_PREFIXES = ("JAX_", "XLA_", "TF_XLA_", "LIBTPU_", "PYTHONWARNINGS", "PYTHONOPTIMIZE")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a worker process is started with. Units with equal settings can share a process."""
-
-    isa: str | None
-    devices: int
-    hoist: bool
-    config: tuple[tuple[str, Any], ...]
-    env: tuple[tuple[str, str], ...]
-
-    @property
-    def xla_flags(self) -> str:
-        """The process-wide XLA flags; a cap given as a compiler option is ignored by XLA:CPU."""
-        flags = [f"--xla_force_host_platform_device_count={self.devices}"]
-        cap = level_of(self.isa).xla_max_isa if self.isa else None
-        return " ".join([*flags, *([f"--xla_cpu_max_isa={cap}"] if cap else [])])
-
-    def environment(self, inherited: dict[str, str]) -> dict[str, str]:
-        """Return the environment of the worker, made from the parent's."""
-        kept = {k: v for k, v in inherited.items() if not k.startswith(_DROPPED_PREFIXES)}
-        return {
-            **kept,
-            "XLA_FLAGS": self.xla_flags,
-            "JAX_PLATFORMS": "cpu",
-            "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1" if self.hoist else "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONHASHSEED": "0",
-            "PYTHONIOENCODING": "utf-8",
-            "AOTBUILD_BUILDING": "1",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            **dict(self.env),
-        }
 
 
 @dataclass(frozen=True)
@@ -135,7 +98,10 @@ _PLAIN = (*_SCALARS, "donate", "mesh", "dims", "compiler_options", "config")
 
 
 def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[BuildUnit, ...]]]:
-    """Group units that come from one trace in one process; the order of the plan is kept."""
+    """Group units that come from one trace in one process.
+
+    Jobs of equal settings come one after another: a worker that changes them has to start again.
+    """
     groups: dict[tuple[str, str | None], list[BuildUnit]] = {}
     levels: dict[str, str] = {}
     for unit in units:
@@ -144,10 +110,11 @@ def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
         # A portable unit has no level of its own: it joins the first trace of its signature.
         isa = levels.get(unit.signature_label) if unit.target.is_portable else unit.target.detail
         groups.setdefault((unit.signature_label, isa), []).append(unit)
-    return [
-        (_settings(members[0].function, isa), _job(members), tuple(members))
-        for (_, isa), members in groups.items()
-    ]
+    jobs: dict[Settings, list[tuple[Settings, Job, tuple[BuildUnit, ...]]]] = {}
+    for (_, isa), members in groups.items():
+        settings = _settings(members[0].function, isa)
+        jobs.setdefault(settings, []).append((settings, _job(members), tuple(members)))
+    return [job for same in jobs.values() for job in same]
 
 
 def _settings(function: FunctionEntry, isa: str | None) -> Settings:

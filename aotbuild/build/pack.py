@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.build.executor import Listener, UnitDone, ignore, run_units
+from aotbuild.build.events import Listener, UnitDone, ignore
+from aotbuild.build.executor import run_units
 from aotbuild.build.plan import Plan
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.stages_file import write_stages
 from aotbuild.errors import BuildError, UnitFailure
-from aotbuild.spec.index import INDEX_NAME, write_index
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.stages import BESIDE, HEADER_KEY, packaged_blobs, stages_path
 
@@ -45,7 +46,7 @@ def build_package(
     of this build or not there.
     """
     with _workplace(folder) as temporary:
-        staging = temporary / "_aot"
+        staging = temporary / FOLDER_NAME
         staging.mkdir(mode=0o755)
         done = run_units(plan, sources, staging, listener)
         failures = [*(d.failure for d in done if d.failure), *_conflicts(done)]

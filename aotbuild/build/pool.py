@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from concurrent.futures import CancelledError
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-from aotbuild.build.jobs import Settings
-from aotbuild.build.process import Worker
+from aotbuild.build.process import Worker, import_path
+from aotbuild.build.worker_init import Settings, WorkerInit
 
 
 @dataclass
@@ -18,7 +21,7 @@ class WorkerPool:
     Safe to use from several threads.
     """
 
-    init: dict[str, Any]
+    init: WorkerInit
     path: list[str]
     limit: int
     stopped: bool = False
@@ -67,3 +70,26 @@ class WorkerPool:
         """End all idle workers."""
         while self._idle:
             self._idle.pop().close()
+
+
+@contextmanager
+def open_pool(
+    init: WorkerInit, import_root: Path, most: int, executor: Executor | None = None
+) -> Iterator[tuple[WorkerPool, Executor]]:
+    """Yield a pool for at most `most` jobs at a time, and threads to wait for them in.
+
+    There are no more workers than CPUs. All are ended with the block; after an exception, at once.
+    A given `executor` takes the place of threads of its own, and stays open.
+    """
+    limit = min(os.cpu_count() or 1, most)
+    pool = WorkerPool(init, import_path(import_root), limit)
+    threads = executor or ThreadPoolExecutor(limit)
+    try:
+        yield pool, threads
+    except BaseException:  # Ctrl-C, for one: nobody waits for a compiler that is not wanted
+        pool.stop()
+        raise
+    finally:
+        if executor is None:
+            threads.shutdown(cancel_futures=True)
+        pool.close()

@@ -11,16 +11,20 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from aotbuild.build.jobs import Job, Settings
+from aotbuild.build.jobs import Job
+from aotbuild.build.worker_init import Settings, WorkerInit
 
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from aotbuild.build.worker.main import main; main()"
 )
 _LOG_TAIL = 4000
+# For one job, in seconds.
+DEFAULT_TIMEOUT = 3600.0
 
 
 class WorkerDied(Exception):
@@ -30,7 +34,7 @@ class WorkerDied(Exception):
 class Worker:
     """One child process. Not thread-safe: whoever holds it uses it alone."""
 
-    def __init__(self, settings: Settings, init: dict[str, Any], path: list[str]) -> None:
+    def __init__(self, settings: Settings, init: WorkerInit, path: list[str]) -> None:
         self.settings = settings
         self._timed_out = False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
@@ -43,7 +47,7 @@ class Worker:
             env=settings.environment(dict(os.environ)),
             start_new_session=True,
         )
-        self._send({**init, "config": [list(item) for item in settings.config]})
+        self._send(replace(init, config=settings.config).to_json())
 
     def run(self, job: Job, timeout: float) -> Iterator[dict[str, Any]]:
         """Yield the messages of a job; WorkerDied if the process ends or takes over `timeout` s."""
@@ -74,9 +78,13 @@ class Worker:
 
     def kill(self) -> None:
         """End the process at once, whatever it is doing; its job raises WorkerDied."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
         self._process.wait()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to the process and to all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -95,8 +103,7 @@ class Worker:
     def _time_out(self) -> None:
         """End the process so that its log tells where it hung: faulthandler prints the stack."""
         self._timed_out = True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGABRT)
+        self._signal_group(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
         self.kill()

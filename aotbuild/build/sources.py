@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.spec.index import FOLDER_NAME
 
 _REMEDY = (
     "Correct package: in the manifest, or build where the package is (on the command line: --root)."
@@ -23,7 +24,7 @@ class SourceTree:
     @property
     def artifacts(self) -> str:
         """The place of `_aot` below site-packages, as `tinyformer/_aot`."""
-        return "/".join((*self.package.split("."), "_aot"))
+        return "/".join((*self.package.split("."), FOLDER_NAME))
 
 
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:

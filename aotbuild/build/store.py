@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.files import write_whole
 
 VARIABLE = "AOTBUILD_STORE"
 _OFF = "off"
@@ -60,7 +59,7 @@ class Store:
         rest = canonical_json(entry.facts) + b"\n" + entry.data
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, sha256_hex(rest).encode() + b"\n" + rest)
+            write_whole(path, sha256_hex(rest).encode() + b"\n" + rest)
         except OSError as err:
             _LOG.warning("%s: not kept: %s", path, err)
 
@@ -83,18 +82,3 @@ def default_root(environment: Mapping[str, str]) -> Path | None:
     if not cache and not home:
         return None
     return (Path(cache) if cache else Path(str(home)) / ".cache") / "aotbuild" / "store"
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -65,6 +65,9 @@ def build(
 def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     if in_place:
         return project.sources.import_root / project.sources.artifacts
+    if out is not None and not out.name:
+        msg = f"{out} is the current folder, and would be replaced; name another"
+        raise click.BadParameter(msg, param_hint="--out")
     return out or Path("build", "aot", project.sources.artifacts)
 
 

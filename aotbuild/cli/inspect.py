@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aotbuild.cli.inspect_stage import print_stage, stage_options, wanted_stage
 from aotbuild.cli.output import Output
-from aotbuild.cli.stages import print_stage, stage_options, wanted_stage
 from aotbuild.errors import UnknownFunction
+from aotbuild.spec.files import write_whole
 
 if TYPE_CHECKING:
     from aotbuild.report.facts import FunctionFacts, PackageFacts
@@ -66,6 +66,8 @@ def inspect(
             return
         checked = check_digests(source, facts.blobs) if digests else None
         texts = page_texts(facts, source) if page else {}
+    if page is not None:  # before anything is printed: a reader of stdout may have left
+        _write_page(page, facts, texts)
     if as_json:
         output.document.update(package_document(facts, checked))
     else:
@@ -73,7 +75,6 @@ def inspect(
         for line in digest_lines(checked) if checked is not None else ():
             output.text(line)
     if page is not None:
-        _write_page(page, facts, texts)
         output.text(f"written to {page}")
     if checked and (bad := damages(checked)):
         raise bad[0]
@@ -135,13 +136,6 @@ def _print_section(
 
 
 def _write_page(path: Path, facts: PackageFacts, texts: Mapping[Blob, str]) -> None:
-    """Write the whole page or leave what was there."""
     from aotbuild.report.page import page_html
 
-    data = page_html(facts, texts).encode("utf-8")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, page_html(facts, texts).encode("utf-8"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from aotbuild.cli.exit_codes import BUILD
-from aotbuild.cli.explain import explain_project
 from aotbuild.cli.output import Output
+from aotbuild.cli.plan_explain import explain_project
 from aotbuild.cli.project import (
     Project,
     count,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aotbuild.build.executor import Event, UnitDone, UnitStarted
+from aotbuild.build.events import Event, UnitDone, UnitStarted
 from aotbuild.build.plan import BuildUnit
 from aotbuild.cli.output import make_console
 from aotbuild.report.words import bytes_text

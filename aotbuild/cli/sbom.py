@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from aotbuild.cli.exit_codes import USAGE
-from aotbuild.cli.files import write_whole
 from aotbuild.cli.inspect import place_of
+from aotbuild.spec.files import write_whole
 
 
 class _Refused(click.ClickException):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from aotbuild.cli.files import write_whole
+from aotbuild.spec.files import write_whole
 
 
 @click.command()

@@ -54,11 +54,7 @@ def sign(output: Output, place: Path, key_file: Path, out: Path | None, as_json:
         package=report.package,
         key=key.key_id,
         written=None if written is None else str(written),
-        failures=[
-            {"check": o.check, "subject": o.subject, "reasons": list(o.reasons)}
-            for o in report.outcomes
-            if o.status.is_failure
-        ],
+        failures=[o.to_json() for o in report.outcomes if o.status.is_failure],
     )
     if written is None:
         _print_failures(report)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HEADERS = ("check", "subject", "result")
 
 
-@click.command(short_help="Prove that a package is whole, and loads here.")
+@click.command(short_help="Prove that a package is whole, loads here, and computes what it did.")
 @click.argument("place")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
@@ -27,9 +27,9 @@ _HEADERS = ("check", "subject", "result")
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="The time that loading one executable may take.",
+    help="The time that loading and calling one executable may take.",
 )
-@click.option("--no-run", is_flag=True, help="Check bytes only; load no native code.")
+@click.option("--no-run", is_flag=True, help="Check bytes only; load and call no native code.")
 @click.option(
     "--trust",
     multiple=True,
@@ -53,19 +53,20 @@ def verify(
     trust: tuple[str, ...],
     signature_file: Path | None,
 ) -> None:
-    """Check every byte of PLACE, then load each executable that fits in a process of its own.
+    """Check every byte of PLACE, then load and call each executable that fits this host.
 
-    PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Loading is
-    running foreign code: --no-run leaves it out. With --trust nothing is loaded unless a key that
-    you trust has signed PLACE.
+    PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Executables
+    are loaded and called in child processes, up to 16 in one, and their results compared with the
+    golden outputs of the build. That is running foreign code: --no-run leaves both out. With
+    --trust nothing is loaded unless a key that you trust has signed PLACE.
     """
     from aotbuild.verify.api import Options, verify
-    from aotbuild.verify.signing.check import Trust
+    from aotbuild.verify.signing.check import SignatureOptions
 
     output.as_json = as_json
     output.document["place"] = place
-    demanded = Trust(trust or None, signature_file)
-    report = verify(place, Options(load=not no_run, timeout=timeout, trust=demanded))
+    demanded = SignatureOptions(trust or None, signature_file)
+    report = verify(place, Options(load=not no_run, timeout=timeout, signature=demanded))
     output.document.update(_document(report))
     _print(output, report)
     if not report.passed:
@@ -81,15 +82,7 @@ def _document(report: Report) -> dict[str, Any]:
         "package": report.package,
         "passed": report.passed,
         "counts": {status.value: report.count(status) for status in Status},
-        "checks": [
-            {
-                "check": outcome.check,
-                "subject": outcome.subject,
-                "status": outcome.status.value,
-                "reasons": list(outcome.reasons),
-            }
-            for outcome in report.outcomes
-        ],
+        "checks": [outcome.to_json() for outcome in report.outcomes],
     }
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from aotbuild.report import svg
+from aotbuild.report.costs import flops, peak_memory
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     column_of,
     columns,
-    flops,
-    peak_memory,
+    needed_blobs,
     short_label,
-    unique_blobs,
 )
 from aotbuild.report.markup import Markup, join, tag
 from aotbuild.report.text import share
@@ -31,7 +30,7 @@ def charts(facts: PackageFacts) -> list[Markup]:
     """Return a card each for size, peak memory and FLOPs, by function and target."""
     most = "the largest of its signatures"
     return [
-        _chart(facts, "Size", "all its blobs, equal ones once", _size, bytes_text),
+        _chart(facts, "Size", "what its calls read, equal blobs once", _size, bytes_text),
         _chart(facts, "Peak memory", f"{most}, per device", _most(peak_memory), bytes_text),
         _chart(facts, "FLOPs", f"{most}, one call, per device", _most(flops), count_text),
     ]
@@ -87,7 +86,7 @@ def _largest(groups: list[svg.Group]) -> list[svg.Group]:
 
 
 def _size(records: Sequence[Record]) -> float | None:
-    return sum(blob.size for blob in unique_blobs(records).values()) if records else None
+    return sum(blob.size for blob in needed_blobs(records).values()) if records else None
 
 
 def _most(estimate: Callable[[Record], float | None]) -> Measure:

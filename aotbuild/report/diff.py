@@ -10,18 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.report.costs import bytes_accessed, flops, peak_memory
 from aotbuild.report.document import HEADER_NAMES, parameters
-from aotbuild.report.facts import (
-    FunctionFacts,
-    PackageFacts,
-    SignatureFacts,
-    bytes_accessed,
-    flops,
-    peak_memory,
-    provenance_items,
-    targets,
-    total_size,
-)
+from aotbuild.report.facts import FunctionFacts, PackageFacts, SignatureFacts, targets, total_size
+from aotbuild.report.provenance import provenance_items
 from aotbuild.report.words import plain
 from aotbuild.spec.record import Record
 

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from aotbuild.report.facts import PackageFacts
-from aotbuild.spec.index import INDEX_NAME
-
-_FOLDER = "_aot"
-# What a damaged wheel or `.dist-info` raises; RuntimeError is zipfile's word for an encrypted one.
-_UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+from aotbuild.runtime.distribution import UNREADABLE, find_owner
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
 
 @dataclass(frozen=True)
@@ -36,7 +22,8 @@ class Distribution:
 def folder_in_wheel(facts: PackageFacts) -> str:
     """Return where `_aot` is in the wheel, as `digits/_aot`."""
     parts = str(facts.header.get("package", "")).split(".")
-    return "/".join([*parts, _FOLDER]) if all(part.isidentifier() for part in parts) else _FOLDER
+    is_name = all(part.isidentifier() for part in parts)
+    return "/".join([*parts, FOLDER_NAME]) if is_name else FOLDER_NAME
 
 
 def distribution_of(facts: PackageFacts) -> Distribution | None:
@@ -50,17 +37,16 @@ def distribution_of(facts: PackageFacts) -> Distribution | None:
     place = Path(facts.place).absolute()
     if depth == 1 or "/".join(place.parts[-depth:]) != folder:
         return None
+    found = find_owner(place.parents[depth - 1], f"{folder}/{INDEX_NAME}")
+    return None if found is None else _stated(found)
+
+
+def _stated(distribution: metadata.Distribution) -> Distribution | None:
+    """Return what METADATA says, or None if it cannot be read or says nothing."""
     try:
-        return next(_listing(place.parents[depth - 1], f"{folder}/{INDEX_NAME},"), None)
-    except _UNREADABLE:
-        return None
-
-
-def _listing(root: Path, row: str) -> Iterator[Distribution]:
-    """Yield the distributions in a wheel or in a folder of sys.path whose RECORD has this row."""
-    for found in metadata.distributions(path=[str(root)]):
-        record = found.read_text("RECORD") or ""
-        stated = found.metadata
-        listed = any(line.startswith(row) for line in record.splitlines())
-        if listed and "Name" in stated and "Version" in stated:
-            yield Distribution(stated["Name"], stated["Version"])
+        stated = distribution.metadata
+        if "Name" in stated and "Version" in stated:
+            return Distribution(stated["Name"], stated["Version"])
+    except UNREADABLE:
+        pass
+    return None

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from aotbuild.report.costs import bytes_accessed, flops, peak_memory
 from aotbuild.report.digests import Checked
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
-    bytes_accessed,
     column_of,
     columns,
     constants,
-    flops,
-    peak_memory,
     stored_twice,
     targets,
     total_size,

@@ -1,26 +1,23 @@
 """The facts of a package: everything its index says, in an order for people, and its totals.
 
-No blob is read. Records stay as they are; what XLA estimated and what the manifest called things
-is untrusted data in them, so it is taken out through the functions here.
+No blob is read. Records stay as they are; what the manifest called things is untrusted data in
+them, so it is taken out through the functions here, and the rest through `costs` and `provenance`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import UnknownFunction
-from aotbuild.report.words import natural, number, shown, statics_text, target_order
+from aotbuild.report.words import natural, shown, statics_text, target_order
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.stages import STAGES, packaged_blobs
 from aotbuild.spec.target import Target
-
-# Of the provenance, what differs from executable to executable by its nature.
-_OF_ONE_UNIT = frozenset({"stablehlo", "floats", "golden"})
 
 
 @dataclass(frozen=True)
@@ -155,28 +152,6 @@ def short_label(signature: SignatureFacts) -> str:
     return (label[len(name) + 1 : -1] or "-") if inside else label
 
 
-def flops(record: Record) -> float | None:
-    """Return XLA's estimate of the operations of one call, on one device."""
-    return number(record.analysis.get("flops"))
-
-
-def bytes_accessed(record: Record) -> float | None:
-    """Return XLA's estimate of the bytes that one call moves, on one device."""
-    return number(record.analysis.get("bytes_accessed"))
-
-
-def peak_memory(record: Record) -> float | None:
-    """Return the bytes of one call's buffers on one device: arguments, outputs, temporaries.
-
-    Outputs that take the place of donated arguments are counted once.
-    """
-    names = ("argument_bytes", "output_bytes", "temp_bytes")
-    parts = [number(record.analysis.get(name)) for name in names]
-    alias = number(record.analysis.get("alias_bytes")) or 0
-    known = [part for part in parts if part is not None]
-    return max(0, sum(known) - alias) if len(known) == len(names) else None
-
-
 def column_of(target: Target) -> str:
     """Return what a coverage table has as a column: a target without its device count."""
     return shown(f"{target.platform}:{target.detail}")
@@ -194,9 +169,9 @@ def targets(facts: PackageFacts) -> list[str]:
     return [shown(str(target)) for target in ordered]
 
 
-def unique_blobs(records: Iterable[Record]) -> dict[str, Blob]:
+def needed_blobs(records: Iterable[Record]) -> dict[str, Blob]:
     """Return the blobs that records need to run, each once, by its path below `_aot/`."""
-    return {blob.path: blob for record in records for blob in record.blobs()}
+    return {blob.path: blob for record in records for blob in record.needed_blobs()}
 
 
 def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
@@ -217,24 +192,3 @@ def stored_twice(facts: PackageFacts) -> int:
     """Return the bytes that sharing equal blobs saves."""
     every = (b for record in facts.records for b in packaged_blobs(record, facts.header))
     return sum(blob.size for blob in every) - sum(blob.size for blob in facts.blobs.values())
-
-
-def distinct(values: Iterable[Any]) -> Sequence[Any]:
-    """Return different JSON values in the order of their first appearance."""
-    return list({shown(value): value for value in values}.values())
-
-
-def settings(record: Record) -> Iterator[tuple[str, Any]]:
-    """Yield what was set for the whole build, without what is of one executable alone."""
-    yield from (item for item in provenance_items(record) if item[0] not in _OF_ONE_UNIT)
-
-
-def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:
-    """Yield what an executable was made from and with, as `config.jax_enable_x64`."""
-    for name, value in sorted(record.provenance.items()):
-        if name in ("label", "symbolic_leaves"):
-            continue
-        if isinstance(value, dict):
-            yield from ((f"{name}.{inner}", item) for inner, item in sorted(value.items()))
-        else:
-            yield name, value

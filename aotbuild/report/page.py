@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 from aotbuild.report.charts import charts, coverage
-from aotbuild.report.facts import PackageFacts, columns, peak_memory, stored_twice, total_size
+from aotbuild.report.costs import peak_memory
+from aotbuild.report.facts import PackageFacts, columns, stored_twice, total_size
 from aotbuild.report.markup import Markup, join, tag, trusted
 from aotbuild.report.sections import constants_card, function_card, settings_card
 from aotbuild.report.stage_cards import stage_cards

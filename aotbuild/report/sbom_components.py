@@ -22,11 +22,11 @@ from cyclonedx.model.tool import ToolRepository
 from packageurl import PackageURL
 
 from aotbuild.report.distribution import Distribution, folder_in_wheel
-from aotbuild.report.facts import PackageFacts, constants, label_of, provenance_items
+from aotbuild.report.facts import PackageFacts, constants, label_of
+from aotbuild.report.provenance import provenance_items
 from aotbuild.report.words import shown
-from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.record import Blob, Constant, Record
-from aotbuild.spec.record_json import record_to_json
+from aotbuild.spec.record_json import record_digest
 
 _TOOLCHAIN = ("aotbuild", "jax", "jaxlib")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -102,9 +102,7 @@ def _constant(facts: PackageFacts, constant: Constant) -> Component:
 
 def _other_data(facts: PackageFacts) -> list[Component]:
     """Return what is in the package and not needed to run: data of checks, and kept stages."""
-    needed = {
-        blob for r in facts.records for blob in (r.blob, *(c.blob for c in r.calling.constants))
-    }
+    needed = {blob for record in facts.records for blob in record.needed_blobs()}
     others = [blob for _, blob in sorted(facts.blobs.items()) if blob not in needed]
     return [
         _data(facts, b, f"data:{b.kind}", f"{shown(b.kind)} {b.sha256[:12]}", {}) for b in others
@@ -171,7 +169,7 @@ def _dependency(ref: str, needed: Iterable[str]) -> Dependency:
 
 def _ref(record: Record) -> str:
     """Return the reference of a record, which ends with the digest of its object in the index."""
-    return f"record:{sha256_hex(canonical_json(record_to_json(record)))}"
+    return f"record:{record_digest(record)}"
 
 
 def _blob_properties(facts: PackageFacts, blob: Blob) -> dict[str, Any]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from aotbuild.report.costs import bytes_accessed, flops, peak_memory
 from aotbuild.report.document import call_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
-    bytes_accessed,
     column_of,
     constants,
-    flops,
-    peak_memory,
     short_label,
 )
 from aotbuild.report.markup import Markup, escape, join, tag

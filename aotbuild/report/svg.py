@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aotbuild.report.markup import Markup, join, tag
+from aotbuild.spec.text import cut
 
 _WIDTH, _BAR, _GAP, _HEAD = 340, 13, 4, 20
 _VALUE = 68  # room for a number at the right of a bar
@@ -60,7 +61,7 @@ def bars(groups: Sequence[Group], words: Callable[[float | None], str], title: s
     most = max((bar.value or 0 for group in groups for bar in group.bars), default=0) or 1
     parts, top = [], 0
     for group in groups:
-        name = _clip(group.name, 44)
+        name = cut(group.name, 44)
         parts.append(tag("text", name, x=0, y=top + 13, class_="mono"))
         top += _HEAD
         for bar in group.bars:
@@ -72,12 +73,12 @@ def bars(groups: Sequence[Group], words: Callable[[float | None], str], title: s
 
 def matrix(columns: Sequence[str], rows: Sequence[Row], title: str) -> Markup:
     """Return a matrix: filled cells are there, dashed ones missing, fractions partly filled."""
-    left = int(_LETTER * max((len(_clip(row.name, 30)) for row in rows), default=0)) + 20
-    label = int(_LETTER * max((len(_clip(row.label, 60)) for row in rows), default=0)) + 20
-    widths = [max(_COLUMN, int(len(_clip(name, 30)) * _LETTER) + 18) for name in columns]
+    left = int(_LETTER * max((len(cut(row.name, 30)) for row in rows), default=0)) + 20
+    label = int(_LETTER * max((len(cut(row.label, 60)) for row in rows), default=0)) + 20
+    widths = [max(_COLUMN, int(len(cut(name, 30)) * _LETTER) + 18) for name in columns]
     starts = [left + label + sum(widths[:at]) for at in range(len(widths))]
     parts = [
-        tag("text", _clip(name, 30), x=at, y=14, class_="mono")
+        tag("text", cut(name, 30), x=at, y=14, class_="mono")
         for name, at in zip(columns, starts, strict=True)
     ]
     above = ""
@@ -85,9 +86,9 @@ def matrix(columns: Sequence[str], rows: Sequence[Row], title: str) -> Markup:
         top = 28 + number * _ROW
         if row.name != above:
             parts.append(_rule(top - 3, left + label + sum(widths)))
-            parts.append(tag("text", _clip(row.name, 30), x=0, y=top + 14, class_="mono"))
+            parts.append(tag("text", cut(row.name, 30), x=0, y=top + 14, class_="mono"))
         above = row.name
-        parts.append(tag("text", _clip(row.label, 60), x=left, y=top + 14, class_="soft mono"))
+        parts.append(tag("text", cut(row.label, 60), x=left, y=top + 14, class_="soft mono"))
         parts += [
             _cell(cell, at, top, column)
             for column, (cell, at) in enumerate(zip(row.cells, starts, strict=True))
@@ -133,7 +134,3 @@ def _svg(
     return tag(
         "svg", tag("title", title), join(parts), viewBox=box, role="img", class_=class_, **size
     )
-
-
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

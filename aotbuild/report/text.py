@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from aotbuild.report.costs import bytes_accessed, flops, peak_memory
 from aotbuild.report.digests import Checked, damages
 from aotbuild.report.document import call_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
-    bytes_accessed,
     column_of,
     columns,
     constants,
-    distinct,
-    flops,
-    peak_memory,
-    settings,
     short_label,
     stored_twice,
     total_size,
 )
+from aotbuild.report.provenance import distinct, settings
 from aotbuild.report.words import bytes_text, count_text, plural, shown
 from aotbuild.spec.record import Record
 from aotbuild.spec.stages import HEADER_KEY

@@ -14,6 +14,7 @@ from typing import Any
 from aotbuild.spec.isa import LEVELS, rank
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import PLATFORMS, Target
+from aotbuild.spec.text import cut
 from aotbuild.spec.values import decode
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
@@ -25,8 +26,7 @@ _UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, Rec
 
 def shown(value: Any, limit: int = _MAX_TEXT) -> str:
     """Return any value as one line of printable text; what is not printable is escaped."""
-    text = printable(value if isinstance(value, str) else compact_json(value))
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return cut(printable(value if isinstance(value, str) else compact_json(value)), limit)
 
 
 def printable(text: str) -> str:

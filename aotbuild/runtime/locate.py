@@ -10,9 +10,7 @@ from pathlib import Path
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
 from aotbuild.runtime.source import DirectorySource, Source, WheelSource
-from aotbuild.spec.index import INDEX_NAME
-
-FOLDER = "_aot"
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
 
 def locate(package: str | os.PathLike[str]) -> Source:
@@ -40,10 +38,10 @@ def _at_path(path: Path) -> Source:
         return WheelSource(path)
     if not path.is_dir():
         raise PackageNotFound(str(path), [str(path)])
-    for folder in (path, path / FOLDER):
+    for folder in (path, path / FOLDER_NAME):
         if (folder / INDEX_NAME).is_file():
             return DirectorySource(folder)
-    raise NoArtifacts(str(path), [str(path), str(path / FOLDER)])
+    raise NoArtifacts(str(path), [str(path), str(path / FOLDER_NAME)])
 
 
 def _of_package(package: str) -> Source:
@@ -52,7 +50,7 @@ def _of_package(package: str) -> Source:
         raise PackageNotFound(package, [])
     locations = _package_folders(parts)
     below_path = [Path(entry or ".").joinpath(*parts) for entry in sys.path]
-    searched = list(dict.fromkeys(folder / FOLDER for folder in (*locations, *below_path)))
+    searched = list(dict.fromkeys(folder / FOLDER_NAME for folder in (*locations, *below_path)))
     for folder in searched:
         if (folder / INDEX_NAME).is_file():
             return DirectorySource(folder)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from aotbuild.errors import AotbuildError, DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.record import Blob
 
 # The first line of every pointer file: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
@@ -42,7 +45,7 @@ class DirectorySource:
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
-        with (self._root / name).open("rb") as file:
+        with open_regular(self._root / name) as file:
             return file.read(limit)
 
     def close(self) -> None:
@@ -57,7 +60,7 @@ class WheelSource:
         folders = [
             name.removesuffix(INDEX_NAME)
             for name in self._file.namelist()
-            if name.endswith(f"_aot/{INDEX_NAME}")
+            if name.endswith(f"{FOLDER_NAME}/{INDEX_NAME}")
         ]
         if len(folders) != 1:
             self._file.close()
@@ -73,17 +76,35 @@ class WheelSource:
         if self._file.fp is None:
             msg = f"{self.place}: the library was closed, and with it the wheel; load it again"
             raise AotbuildError(msg)
-        try:
-            with self._file.open(self._folder + name) as file:
-                return file.read(limit)
-        except KeyError:
-            raise FileNotFoundError(name) from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:
-            raise OSError(str(err)) from err
+        return read_member(self._file, self._folder + name, limit)
 
     def close(self) -> None:
         """Close the wheel."""
         self._file.close()
+
+
+def read_member(archive: zipfile.ZipFile, name: str, limit: int = -1) -> bytes:
+    """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
+    try:
+        with archive.open(name) as file:
+            return file.read(limit)
+    except KeyError:
+        raise FileNotFoundError(name) from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:
+        raise OSError(str(err)) from err
+
+
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a regular file; OSError for anything else, such as a pipe that nobody writes to."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        reason = os.strerror(code) if stat.S_ISDIR(mode) else "not a regular file"
+        raise OSError(code, reason, os.fspath(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def open_index(source: Source) -> Index:

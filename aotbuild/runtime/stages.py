@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import DamagedBlob, StagesNotFound
-from aotbuild.runtime.source import Source, WheelSource, read_blob
+from aotbuild.runtime.source import Source, WheelSource, read_blob, read_member
 from aotbuild.spec.record import Blob
 from aotbuild.spec.stages import BESIDE, HEADER_KEY, stages_path
 
@@ -33,13 +32,7 @@ class StagesFile:
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
-        try:
-            with self._file.open(name) as file:
-                return file.read(limit)
-        except KeyError:
-            raise FileNotFoundError(name) from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:
-            raise OSError(str(err)) from err
+        return read_member(self._file, name, limit)
 
     def names(self) -> list[str]:
         """Return the names of all members."""
@@ -50,11 +43,12 @@ class StagesFile:
         self._file.close()
 
 
-def beside(source: Source) -> Path:
-    """Return where the file of kept stages of a package is looked for; it need not be there."""
-    if isinstance(source, WheelSource):
-        return stages_path(source.wheel)
-    return stages_path(Path(source.place))
+def beside(place: Path) -> Path:
+    """Return where the file of kept stages of a wheel or an `_aot` folder is looked for.
+
+    It need not be there.
+    """
+    return stages_path(place if place.name else place.absolute())
 
 
 @contextmanager
@@ -68,7 +62,8 @@ def open_stages(
     if given is None and header.get(HEADER_KEY) != BESIDE:
         yield source
         return
-    path = beside(source) if given is None else Path(given)
+    place = source.wheel if isinstance(source, WheelSource) else Path(source.place)
+    path = beside(place) if given is None else Path(given)
     try:
         file = StagesFile(path)
     except FileNotFoundError:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from aotbuild.errors import UntrustedPackage
-from aotbuild.runtime.source import Source, index_place, read_index
+from aotbuild.runtime.source import Source, index_place, open_regular, read_index
 from aotbuild.spec.index import Index
 from aotbuild.spec.signing import (
+    MAX_PEM_BYTES,
     MAX_SEALS_BYTES,
     SEALS_NAME,
     Seal,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Key: TypeAlias = str | os.PathLike[str] | bytes
 
 VARIABLE = "AOTBUILD_TRUST"
-_MAX_PEM = 1 << 16
 _SHOWN = 4
 _GIVE_KEYS = "Give the paths of public keys in PEM, as `aotbuild keygen` writes them (.pub.pem)."
 _INSTALL = 'Install it: pip install "aotbuild[sign]"'
@@ -152,15 +151,15 @@ def _read_pem(path: str | os.PathLike[str]) -> bytes:
     if not os.fspath(path):
         msg = "an empty path"
         raise ValueError(msg)
-    with Path(path).open("rb") as file:
-        return file.read(_MAX_PEM + 1)
+    with open_regular(path) as file:
+        return file.read(MAX_PEM_BYTES + 1)
 
 
 def _parse_key(pem: bytes) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    if len(pem) > _MAX_PEM or pem.count(b"-----BEGIN") != 1 or b"PRIVATE KEY" in pem:
+    if len(pem) > MAX_PEM_BYTES or pem.count(b"-----BEGIN") != 1 or b"PRIVATE KEY" in pem:
         msg = "not the PEM of one public key"
         raise ValueError(msg)
     public = load_pem_public_key(pem)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.spec.fields import text
+
 _MISSING: Any = object()
 
 
@@ -55,12 +57,12 @@ class Function:
         """Read what `to_json` wrote; ValueError for anything else."""
         try:
             return cls(
-                name=_text(data["name"]),
-                call=_text(data["call"]),
+                name=text(data["name"]),
+                call=text(data["call"]),
                 positional=_names(data["positional"]),
                 dynamic=_names(data["dynamic"]),
                 keywords=_names(data["keywords"]),
-                statics=tuple(Static(_text(name), *rest) for name, *rest in data["statics"]),
+                statics=tuple(Static(text(name), *rest) for name, *rest in data["statics"]),
                 donate=_names(data["donate"]),
             )
         except (KeyError, TypeError, AttributeError) as err:
@@ -70,15 +72,8 @@ class Function:
 
 def _names(data: Any) -> tuple[str, ...]:
     """Return names of parameters; they are in one order, so none can be there twice."""
-    names = tuple(map(_text, data))
+    names = tuple(map(text, data))
     if not isinstance(data, list) or len(set(names)) != len(names):
         msg = f"expected a list of different names, found {data!r}"
         raise TypeError(msg)
     return names
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        msg = f"expected text, found {value!r}"
-        raise TypeError(msg)
-    return value

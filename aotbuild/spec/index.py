@@ -27,17 +27,22 @@ from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_from_json, record_to_json
 from aotbuild.spec.signature import KEY_DIGITS
+from aotbuild.spec.text import cut
 
 T = TypeVar("T", Function, Record)
 
 MAGIC = b"aotbuild-index "
 FORMAT = 1
 INDEX_NAME = "index"
+# The folder of a package that all of it is in: the index, the signature file and the blobs.
+FOLDER_NAME = "_aot"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
 _ROW_FORM = re.compile(rb"[0-9a-f]{48} [0-9a-f]{12} [0-9a-f]{8} [0-9a-f]{64}\n")
 _FUNCTION_KEY = "0" * KEY_DIGITS
 _MAX_HEADER = 1 << 20
+# Characters of what was found, in an error.
+_LONGEST = 200
 
 
 def write_index(
@@ -83,7 +88,7 @@ class Index:
             objects_at = rows_at + rows * _ROW
             size = objects_at + _count(header, "objects")
         except ValueError as err:
-            raise InvalidIndex(place, "a header in JSON", _shorten(str(err))) from err
+            raise InvalidIndex(place, "a header in JSON", cut(str(err), _LONGEST)) from err
         if len(data) != size:
             raise InvalidIndex(place, f"{size} bytes", f"{len(data)} bytes")
         found = sha256_hex(data[head_at:objects_at])
@@ -136,7 +141,7 @@ class Index:
         fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1)])
         match = _ROW_FORM.fullmatch(fields)
         if match is None:
-            raise InvalidIndex(self.place, f"row {row}", _shorten(repr(fields)))
+            raise InvalidIndex(self.place, f"row {row}", cut(repr(fields), _LONGEST))
         key, offset, length, expected = match.group().decode("ascii").split()
         start = self._objects + int(offset, 16)
         data = self._data[start : start + int(length, 16)]
@@ -149,7 +154,7 @@ class Index:
             value = read(read_canonical(bytes(data)))
             actual = _key_of(value)
         except (ValueError, OverflowError, RecursionError) as err:
-            raise InvalidIndex(self.place, f"object {key}", _shorten(str(err))) from err
+            raise InvalidIndex(self.place, f"object {key}", cut(str(err), _LONGEST)) from err
         if actual != key:
             raise InvalidIndex(self.place, f"the object of key {key}", f"that of key {actual}")
         return value
@@ -217,7 +222,3 @@ def _find_newline(data: bytes | memoryview, start: int, place: str) -> int:
     if end < 0:
         raise InvalidIndex(place, "a header line", "the end of the file")
     return start + end
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 200 else text[:200] + "…"

@@ -117,12 +117,16 @@ class Record:
     golden: Golden | None = None
     stages: tuple[tuple[str, Blob], ...] = ()
 
+    def needed_blobs(self) -> tuple[Blob, ...]:
+        """Return the blobs that a call reads: the executable's, then its constants'."""
+        return (self.blob, *(constant.blob for constant in self.calling.constants))
+
     def blobs(self) -> tuple[Blob, ...]:
         """Return every blob that is in the package for this record, but for kept stages."""
         golden = self.golden
         inputs = [blob for _, blob in golden.inputs] if golden else []
         outputs = [golden.outputs] if golden else []
-        return (self.blob, *(c.blob for c in self.calling.constants), *inputs, *outputs)
+        return (*self.needed_blobs(), *inputs, *outputs)
 
     def __str__(self) -> str:
         statics = self.signature.describe_statics()

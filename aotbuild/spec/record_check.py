@@ -7,10 +7,8 @@ from math import inf, prod
 
 from aotbuild.spec.record import Calling, Record
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import DEEPEST, LEAF, Tree, children_of, leaf_count
+from aotbuild.spec.tree import DEEPEST, HEADS, LEAF, Tree, children_of, leaf_count
 from aotbuild.spec.values import decode, is_plain
-
-_HEADS = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3}
 
 
 def check_record(record: Record) -> None:
@@ -119,7 +117,7 @@ def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]
         path = tree[1] if len(tree) == 2 else None
         if not isinstance(path, list) or any(type(step) is not int or step < 0 for step in path):
             yield f"{tree!r} does not lead to an input"
-    elif tree[0] not in _HEADS or len(tree) < _HEADS[tree[0]]:
+    elif tree[0] not in HEADS or len(tree) < HEADS[tree[0]]:
         yield f"{tree[0]!r} is no kind of node"
     else:
         yield from _node_problems(tree)

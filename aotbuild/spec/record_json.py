@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.fields import flag, mapping, optional, text, tolerance, whole
 from aotbuild.spec.record import (
     Blob,
     Calling,
@@ -37,6 +39,11 @@ def record_to_json(record: Record) -> dict[str, Any]:
     }
 
 
+def record_digest(record: Record) -> str:
+    """Return the SHA-256 of a record's object in the index: the identity of the record."""
+    return sha256_hex(canonical_json(record_to_json(record)))
+
+
 def record_from_json(data: Any) -> Record:
     """Read what `record_to_json` wrote; ValueError for anything else, or if parts disagree."""
     record = _read_record(data)
@@ -47,17 +54,17 @@ def record_from_json(data: Any) -> Record:
 def _read_record(data: Any) -> Record:
     try:
         return Record(
-            function=_text(data["function"]),
+            function=text(data["function"]),
             signature=Signature.from_json(data["signature"]),
             target=Target.parse(data["target"]),
             blob=blob_from_json(data["blob"]),
             requires=_requirements_from_json(data["requires"]),
             calling=_calling_from_json(data["calling"]),
-            analysis=_object(data["analysis"]),
-            provenance=_object(data["provenance"]),
+            analysis=mapping(data["analysis"]),
+            provenance=mapping(data["provenance"]),
             golden=_golden_from_json(data["golden"]),
             stages=tuple(
-                (_text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
+                (text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
             ),
         )
     except (KeyError, TypeError, AttributeError, IndexError) as err:
@@ -73,8 +80,8 @@ def blob_to_json(blob: Blob) -> list[Any]:
 def blob_from_json(data: Any) -> Blob:
     """Read `[kind, sha256, size]`; ValueError unless the digest is one and the kind is a word."""
     kind, digest, size = data
-    is_digest = len(_text(digest)) == 64 and not set(digest) - set("0123456789abcdef")
-    if not is_digest or not _text(kind).isalnum() or _whole(size) < 0:
+    is_digest = len(text(digest)) == 64 and not set(digest) - set("0123456789abcdef")
+    if not is_digest or not text(kind).isalnum() or whole(size) < 0:
         msg = f"not a blob: {data!r}"
         raise ValueError(msg)
     return Blob(kind, digest, size)
@@ -95,13 +102,13 @@ def _requirements_to_json(requires: Requirements) -> dict[str, Any]:
 
 def _requirements_from_json(data: dict[str, Any]) -> Requirements:
     return Requirements(
-        platforms=tuple(map(_text, data["platforms"])),
-        devices=_whole(data["devices"]),
-        processes=_whole(data["processes"]),
-        isa=None if data["isa"] is None else _text(data["isa"]),
-        jaxlib=None if data["jaxlib"] is None else _text(data["jaxlib"]),
-        x64=_flag(data["x64"]),
-        custom_calls=tuple(CustomCall(_text(t), _text(p)) for t, p in data["custom_calls"]),
+        platforms=tuple(map(text, data["platforms"])),
+        devices=whole(data["devices"]),
+        processes=whole(data["processes"]),
+        isa=optional(text, data["isa"]),
+        jaxlib=optional(text, data["jaxlib"]),
+        x64=flag(data["x64"]),
+        custom_calls=tuple(CustomCall(text(t), text(p)) for t, p in data["custom_calls"]),
     )
 
 
@@ -121,15 +128,15 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
 
 def _calling_from_json(data: dict[str, Any]) -> Calling:
     return Calling(
-        name=_text(data["name"]),
+        name=text(data["name"]),
         constants=tuple(Constant(Aval.parse(a), blob_from_json(b)) for a, b in data["constants"]),
-        kept=tuple(map(_whole, data["kept"])),
-        donated=tuple(map(_whole, data["donated"])),
+        kept=tuple(map(whole, data["kept"])),
+        donated=tuple(map(whole, data["donated"])),
         in_specs=specs_from_json(data["in_specs"]),
         outputs=tuple(map(Aval.parse, data["outputs"])),
         out_specs=specs_from_json(data["out_specs"]),
         out_tree=data["out_tree"],
-        mesh=tuple((_text(name), _whole(size)) for name, size in data["mesh"]),
+        mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
     )
 
 
@@ -148,10 +155,10 @@ def _golden_from_json(data: dict[str, Any] | None) -> Golden | None:
     if data is None:
         return None
     return Golden(
-        inputs=tuple((_whole(leaf), blob_from_json(blob)) for leaf, blob in data["inputs"]),
+        inputs=tuple((whole(leaf), blob_from_json(blob)) for leaf, blob in data["inputs"]),
         outputs=blob_from_json(data["outputs"]),
-        rtol=_tolerance(data["rtol"]),
-        atol=_tolerance(data["atol"]),
+        rtol=optional(tolerance, data["rtol"]),
+        atol=optional(tolerance, data["atol"]),
     )
 
 
@@ -167,43 +174,5 @@ def specs_from_json(data: list[Any]) -> tuple[PartitionSpec, ...]:
 
 def _axes(data: Any) -> str | tuple[str, ...] | None:
     if isinstance(data, list):
-        return tuple(map(_text, data))
-    return None if data is None else _text(data)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        msg = f"expected text, found {value!r}"
-        raise TypeError(msg)
-    return value
-
-
-def _whole(value: Any) -> int:
-    """Return a number that every file, array and machine integer can have."""
-    if type(value) is not int or not abs(value) < 1 << 62:
-        msg = f"expected a whole number, found {value!r}"
-        raise TypeError(msg)
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        msg = f"expected true or false, found {value!r}"
-        raise TypeError(msg)
-    return value
-
-
-def _tolerance(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
-        msg = f"expected a tolerance, found {value!r}"
-        raise TypeError(msg)
-    return float(value)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        msg = f"expected an object, found {value!r}"
-        raise TypeError(msg)
-    return dict(value)
+        return tuple(map(text, data))
+    return optional(text, data)

@@ -32,10 +32,14 @@ from dataclasses import dataclass
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.text import cut
 
 SEALS_NAME = "index.sig"
 MAX_SEALS_BYTES = 1 << 16
+MAX_PEM_BYTES = 1 << 16
 _FIRST_LINE = "aotbuild-signatures 1"
+# Characters of a line that is no signature, in an error.
+_LONGEST = 200
 # Part of what is sealed: a seal over an index is never one over anything else.
 _LABEL = b"aotbuild index signature 1\n"
 _LINE = re.compile(r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)")
@@ -105,4 +109,4 @@ def _malformed(place: str, expected: str, found: str) -> UntrustedPackage:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 200 else text[:200] + "…")
+    return repr(cut(text, _LONGEST))

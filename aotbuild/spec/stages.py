@@ -32,8 +32,10 @@ def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...
 
 
 def stages_path(place: Path) -> Path:
-    """Return the file of kept stages that belongs beside a wheel or an `_aot` folder."""
+    """Return the file of kept stages that belongs beside a wheel or an `_aot` folder.
+
+    ValueError for `.`, which does not say how the folder is called.
+    """
     if place.suffix == ".whl":
         return place.with_suffix(_SUFFIX)
-    named = place if place.name else place.absolute()
-    return named.with_name(named.name + _SUFFIX)
+    return place.with_name(place.name + _SUFFIX)

@@ -22,6 +22,8 @@ from aotbuild.spec.values import NotEncodable, encode, is_plain, qualified_name
 
 Tree = Any
 LEAF = "*"
+# How many items of a node, by its kind, come before its children.
+HEADS = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3}
 DEEPEST = 200
 
 
@@ -80,11 +82,10 @@ def leaf_count(tree: Tree) -> int:
 
 
 def children_of(tree: Tree) -> list[Tree]:
-    """Return the children of a described node."""
-    if tree == LEAF:
+    """Return the children of a described node; a leaf and a reference to an input have none."""
+    if tree == LEAF or tree[0] == "input":
         return []
-    heads = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3, "input": 2}
-    return list(tree[heads[tree[0]] :])
+    return list(tree[HEADS[tree[0]] :])
 
 
 def _describe_output(

@@ -9,6 +9,7 @@ from pathlib import Path
 from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.source import Source
+from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.verify import requirements
 from aotbuild.verify.archive.check import check_archive
 from aotbuild.verify.archive.zip_layout import Limits
@@ -23,7 +24,7 @@ from aotbuild.verify.job import Job
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, concluded, not_checked
 from aotbuild.verify.process import Children
 from aotbuild.verify.signing.check import CHECK as SIGNATURE
-from aotbuild.verify.signing.check import Trust, check_signature
+from aotbuild.verify.signing.check import SignatureOptions, check_signature
 from aotbuild.verify.stages import check_stages
 
 DEFAULT_TIMEOUT = 60.0
@@ -35,14 +36,14 @@ UNTRUSTED = "its files failed; nothing of it is loaded"
 class Options:
     """How to verify: whose signature is demanded, whether executables are loaded, and how long.
 
-    `timeout` is in seconds, for each executable.
+    `timeout` is in seconds, for each executable: its loading and its call together.
     """
 
     load: bool = True
     timeout: float = DEFAULT_TIMEOUT
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
-    trust: Trust = field(default_factory=Trust)
+    signature: SignatureOptions = field(default_factory=SignatureOptions)
 
 
 @dataclass(frozen=True)
@@ -124,14 +125,14 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
 def _check_signature(
     source: Source, contents: Contents, options: Options, package: str | None
 ) -> Outcome:
-    return check_signature(source, contents.index, contents.data, options.trust, package)
+    return check_signature(source, contents.index, contents.data, options.signature, package)
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     """Check that `_aot` is inside the package that its index names."""
     folder = place.removeprefix(f"{wheel}/")
     package = contents.package or ""
-    expected = f"{package.replace('.', '/')}/_aot"
+    expected = f"{package.replace('.', '/')}/{FOLDER_NAME}"
     is_there = not package or folder == expected
     problems = [] if is_there else [f"the index is of {package}: expected {expected}"]
     return concluded("package", folder, problems)

@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.source import Source, index_place, read_blob, read_index
-from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.function import Function
-from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.spec.stages import packaged_blobs
@@ -76,7 +75,7 @@ def files_of_wheel(wheel: Path) -> list[str]:
     """Return every file below the `_aot` folder of a wheel, relative to it."""
     with zipfile.ZipFile(wheel) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    root = next(name for name in names if name.endswith(f"_aot/{INDEX_NAME}"))
+    root = next(name for name in names if name.endswith(f"{FOLDER_NAME}/{INDEX_NAME}"))
     prefix = root.removesuffix(INDEX_NAME)
     return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
@@ -130,11 +129,3 @@ def _strays(names: list[str], blobs: dict[str, Blob]) -> Iterator[str]:
     for name in names:
         if name not in known:
             yield f"{name!r} belongs to no record"
-
-
-def record_digest(record: Record) -> str:
-    """Return the identity of a record, by which a child process finds the same one."""
-    from aotbuild.spec.canonical import canonical_json
-    from aotbuild.spec.record_json import record_to_json
-
-    return sha256_hex(canonical_json(record_to_json(record)))

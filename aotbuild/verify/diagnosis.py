@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.locate import locate
+from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.source import open_index
+from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
@@ -48,10 +48,13 @@ class Diagnosis:
 
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
-    """Judge every record of a place; reads its index and no blob. Raises what `load` raises."""
+    """Judge every record of a place; reads its index and no blob.
+
+    Raises what `load` raises, also where AOTBUILD_TRUST demands a signature that is not there.
+    """
     source = locate(place)
     try:
-        index = open_index(source)
+        index = open_trusted(source, None, package_name(place))
         signatures = tuple(_signatures(index, host))
     finally:
         source.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aotbuild.spec.record import Record
-from aotbuild.verify.contents import record_digest
+from aotbuild.spec.record_json import record_digest
 
 # Jobs that one child does: what it loaded stays in memory.
 _LONGEST = 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 # Checks of one record each, and why the second is not made where the first failed.
 LOAD, GOLDEN = "load", "golden"
@@ -26,6 +27,10 @@ class Status(enum.Enum):
         return self in (Status.FAIL, Status.CRASHED, Status.TIMED_OUT)
 
 
+# How a check ended, and why.
+Result = tuple[Status, list[str]]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The result of one check: its name, what it looked at, and why it did not simply pass."""
@@ -34,6 +39,15 @@ class Outcome:
     subject: str
     status: Status
     reasons: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as documents of commands have it."""
+        return {
+            "check": self.check,
+            "subject": self.subject,
+            "status": self.status.value,
+            "reasons": list(self.reasons),
+        }
 
 
 @dataclass(frozen=True)

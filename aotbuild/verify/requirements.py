@@ -8,6 +8,8 @@ from email.parser import HeaderParser
 from importlib import metadata
 from pathlib import Path
 
+from aotbuild.runtime.distribution import find_owner
+from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.record import Record
 from aotbuild.verify.archive.wheel_record import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
@@ -76,10 +78,6 @@ def _unpinned(records: Sequence[Record]) -> Iterator[str]:
 
 def _owner(folder: Path) -> metadata.Distribution | None:
     """Return the distribution whose RECORD lists the index of an `_aot` folder."""
-    resolved = folder.resolve()
-    for site in resolved.parents:
-        index = (resolved / "index").relative_to(site).as_posix()
-        for distribution in metadata.distributions(path=[str(site)]):
-            if any(str(file) == index for file in distribution.files or ()):
-                return distribution
-    return None
+    index = folder.resolve() / INDEX_NAME
+    found = (find_owner(site, index.relative_to(site).as_posix()) for site in index.parents[1:])
+    return next((owner for owner in found if owner is not None), None)

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from aotbuild.errors import DamagedBlob
-from aotbuild.runtime.stages import REMEDY, StagesFile, read_stage
+from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.spec.record import Blob
-from aotbuild.spec.stages import BESIDE, HEADER_KEY, WHEEL, stages_path
+from aotbuild.spec.stages import BESIDE, HEADER_KEY, WHEEL
 from aotbuild.verify.archive.zip_layout import Limits, layout_problems, member_problems
 from aotbuild.verify.contents import Contents
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
@@ -32,7 +32,7 @@ def check_stages(path: str, contents: Contents, limits: Limits) -> list[Outcome]
     where = header.get(HEADER_KEY)
     if where == WHEEL or (where is None and not blobs):
         return []
-    file = stages_path(Path(path))
+    file = beside(Path(path))
     if where != BESIDE:
         problem = f"records name kept stages, and the header says {where!r}: expected {BESIDE!r}"
         return [concluded(CHECK, file.name, [problem])]

@@ -14,7 +14,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 from aotbuild.build.environment import probe
-from aotbuild.build.executor import Event, UnitDone
+from aotbuild.build.events import Event, UnitDone
 from aotbuild.build.manifest import Manifest, load_manifest
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
@@ -28,6 +28,7 @@ from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import AotbuildError
 from aotbuild.report.distribution import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME
+from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.stages import stages_path
 from hatch_aotbuild.options import Options, read_options
 from hatch_aotbuild.sbom import check_sbom, write_sbom
@@ -72,7 +73,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Put the kept stages beside the wheel, and remove the temporary folder."""
         if self.target_name == "wheel" and version != "editable":
-            stages, wheel = stages_path(self._workplace / "_aot"), Path(artifact_path)
+            stages, wheel = stages_path(self._artifacts), Path(artifact_path)
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
         shutil.rmtree(self._workplace, ignore_errors=True)
@@ -93,7 +94,7 @@ class AotBuildHook(BuildHookInterface[Any]):
                 return self._build()
         finally:
             # abort() and Ctrl-C leave before hatchling would call finalize.
-            if not (self._workplace / "_aot").exists():
+            if not self._artifacts.exists():
                 shutil.rmtree(self._workplace)
 
     @contextmanager
@@ -111,7 +112,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         chosen_folder(os.environ)  # now, not when everything is compiled
         plan = make_plan(self._manifest, probe())
         self.app.display_info(f"aotbuild: {len(plan.units)} units, {plan.environment.toolchain}")
-        package = build_package(plan, self._sources, self._workplace / "_aot", self._report)
+        package = build_package(plan, self._sources, self._artifacts, self._report)
         for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")
         if self._options.sbom:
@@ -138,6 +139,11 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _sources(self) -> SourceTree:
         packages = tuple(str(Path(path).parent) for path in self.build_config.packages)
         return find_sources(Path(self.root), self._manifest.package, packages)
+
+    @property
+    def _artifacts(self) -> Path:
+        """Where the `_aot` folder is made."""
+        return self._workplace / FOLDER_NAME
 
     @cached_property
     def _workplace(self) -> Path:

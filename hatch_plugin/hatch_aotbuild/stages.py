@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from aotbuild.build.store import write_atomically
 from aotbuild.errors import PlanError
+from aotbuild.spec.files import write_whole
 from aotbuild.spec.stages import stages_path
 
 VARIABLE = "AOTBUILD_STAGES"
@@ -41,5 +41,5 @@ def put_stages(
     folder = chosen_folder(environment) or usual
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / stages_path(wheel).name
-    write_atomically(place, file.read_bytes())
+    write_whole(place, file.read_bytes())
     return place

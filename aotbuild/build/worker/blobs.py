@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.build.store import write_atomically
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.files import write_whole
 from aotbuild.spec.record import Blob
 
 
@@ -22,7 +22,7 @@ class BlobFolder:
         final = self.root / blob.path
         if not final.exists():
             final.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(final, data)
+            write_whole(final, data)
         return blob
 
     def read(self, blob: Blob) -> bytes:

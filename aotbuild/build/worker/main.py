@@ -1,6 +1,6 @@
 """The worker's side of the protocol: JSON lines in on stdin, JSON lines out on the real stdout.
 
-First line in:  {"blobs": folder, "config": [[name, value]…], "secret_paths": [path…], …}
+First line in:  {"blobs": folder, …}            see build.worker_init.WorkerInit
 Then jobs:      {"job": {…}}                    see build.jobs.Job
 Lines out:      {"ready": true}
                 {"start": target}               before each unit, so that a crash has a name
@@ -24,13 +24,15 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from aotbuild.build.worker_init import WorkerInit
+
 
 def main() -> None:
     """Serve jobs until stdin ends."""
     lines, out = _take_stdin(), _take_stdout()
     # A compiler that dies of a signal leaves the Python stack in the log.
     faulthandler.enable()
-    init = json.loads(lines.readline())
+    init = WorkerInit.from_json(json.loads(lines.readline()))
     _send(out, {"ready": True})
     session: Any = None
     for line in lines:
@@ -58,16 +60,11 @@ def _take_stdout() -> IO[str]:
     return protocol
 
 
-def _start(init: dict[str, Any]) -> Any:
+def _start(init: WorkerInit) -> Any:
     # Here, not above: importing jax takes a second that a worker without jobs does not need.
     from aotbuild.build.worker.session import Session
 
-    config = [(name, value) for name, value in init["config"]]
-    blobs = Path(init["blobs"]).absolute()
-    store = Path(init["store"]) if init["store"] else None
-    explain = bool(init.get("explain"))
-    more = init["provenance"], init["secret_paths"], config, init["keep"]
-    return Session(blobs, store, *more, explain=explain)
+    return Session(init)
 
 
 def _send(out: IO[str], message: dict[str, Any]) -> None:

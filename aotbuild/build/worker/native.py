@@ -9,12 +9,14 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from aotbuild.build import jax_private
-from aotbuild.build.store import Entry, Store, key_of
+from aotbuild.build.store import Entry, Store
 from aotbuild.build.worker.analysis import summary
 from aotbuild.build.worker.avals import to_aval
 from aotbuild.build.worker.blobs import BlobFolder
+from aotbuild.build.worker.compile_once import compile_once, decisive_inputs
 from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
+from aotbuild.build.worker.jitted import in_mesh
 from aotbuild.build.worker.shardings import (
     Spec,
     in_specs,
@@ -22,18 +24,10 @@ from aotbuild.build.worker.shardings import (
     out_specs,
     specs_of,
 )
-from aotbuild.build.worker.stages import (
-    Stages,
-    Text,
-    compiled_entry,
-    compiled_texts,
-    is_of,
-    lowered_texts,
-)
-from aotbuild.build.worker.trace import Traced, in_mesh
+from aotbuild.build.worker.stages import Stages, lowered_texts
+from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
-from aotbuild.spec import cpuinfo
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Calling, CustomCall, Record, Requirements
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
@@ -75,7 +69,13 @@ class NativeCompiler:
         provenance = {**provenance, "stablehlo": module}
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(traced, lowered))
-        entry, texts = self._compile_once(traced, target, lowered, provenance)
+
+        def compile_now() -> tuple[Entry, Any]:
+            compiled = _compile(traced, lowered)
+            return self._entry(traced, compiled), compiled
+
+        inputs, with_stages = decisive_inputs(target, provenance), self.stages.need_compiling
+        entry, texts = compile_once(self.store, inputs, compile_now, with_stages=with_stages)
         calls = tuple(CustomCall(*call) for call in entry.facts["custom_calls"])
         return Record(
             function=traced.job.name,
@@ -88,34 +88,6 @@ class NativeCompiler:
             provenance=provenance,
             stages=(*kept, *self.stages.keep(texts)),
         )
-
-    def _compile_once(
-        self, traced: Traced, target: Target, lowered: Any, provenance: dict[str, Any]
-    ) -> tuple[Entry, dict[str, Text]]:
-        """Return an executable and the stages that only its compilation told, if any are kept."""
-        inputs = _inputs(target, provenance)
-        key, stages_key = key_of(inputs), key_of({**inputs, "entry": "stages"})
-        entry = self._stored(key)
-        if entry is not None and not self.stages.need_compiling:
-            return entry, {}
-        kept = self._stored(stages_key) if entry is not None else None
-        if entry is not None and kept is not None and is_of(kept, entry):
-            return entry, compiled_texts(kept)
-        compiled = _compile(traced, lowered)
-        entry = self._entry(traced, compiled)
-        self._put(key, entry)
-        if not self.stages.need_compiling:
-            return entry, {}
-        kept = compiled_entry(compiled, entry)
-        self._put(stages_key, kept)
-        return entry, compiled_texts(kept)
-
-    def _stored(self, key: str) -> Entry | None:
-        return self.store.get(key) if self.store else None
-
-    def _put(self, key: str, entry: Entry) -> None:
-        if self.store:
-            self.store.put(key, entry)
 
     def _entry(self, traced: Traced, compiled: Any) -> Entry:
         calls = self.calls.of(compiled.as_text() or "")
@@ -167,19 +139,6 @@ def _compile(traced: Traced, lowered: Any) -> Any:
         msg = f"{traced.job.call} calls back into Python; no executable on disk can carry that"
         raise TraceRefused(msg)
     return compiled
-
-
-def _inputs(target: Target, provenance: dict[str, Any]) -> dict[str, Any]:
-    """Return all that decides the bytes of an executable, as the store's key wants it.
-
-    The features are those of this CPU: below its cap, XLA also tunes for the CPU it runs on.
-    """
-    decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
-    return {
-        "target": str(target),
-        "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
-        **{name: provenance[name] for name in decisive},
-    }
 
 
 def _requirements(target: Target, custom_calls: tuple[CustomCall, ...]) -> Requirements:

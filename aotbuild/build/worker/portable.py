@@ -10,10 +10,11 @@ from jax import export
 from aotbuild.build.jobs import Job
 from aotbuild.build.worker.avals import Dims, to_aval
 from aotbuild.build.worker.blobs import BlobFolder
+from aotbuild.build.worker.jitted import in_mesh
 from aotbuild.build.worker.native import jit_flat
 from aotbuild.build.worker.shardings import in_specs, out_specs
 from aotbuild.build.worker.stages import Stages, exported_texts
-from aotbuild.build.worker.trace import Traced, in_mesh
+from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.canonical import sha256_hex

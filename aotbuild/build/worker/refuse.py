@@ -7,6 +7,7 @@ from typing import Any
 
 from aotbuild.build import jax_private
 from aotbuild.build.jobs import Job
+from aotbuild.build.worker.inner_jaxprs import body_of, inner_jaxprs
 from aotbuild.errors import TraceRefused
 
 _CALLBACKS = {
@@ -25,7 +26,7 @@ _EFFECT_REMEDY = "Write it as a pure function: values in, values out."
 
 def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
     """Raise TraceRefused with every callback, mutable closure and effect in a jaxpr."""
-    problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr.jaxpr)]
+    problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr)]
     effects = [e for e in closed_jaxpr.effects if not jax_private.is_internal_effect(e)]
     if effects and not problems:
         names = ", ".join(sorted(type(effect).__name__ for effect in effects))
@@ -47,14 +48,14 @@ def _refs(closed_jaxpr: Any) -> Iterator[str]:
             yield f"takes a mutable array, {variable.aval}\n  {_REF_REMEDY}"
 
 
-def _equations(jaxpr: Any) -> Iterator[str]:
-    for equation in jaxpr.eqns:
+def _equations(closed: Any) -> Iterator[str]:
+    for equation in body_of(closed).eqns:
         name = equation.primitive.name
         if name in _CALLBACKS or "callback" in name:
             what = _CALLBACKS.get(name, "calls back into Python")
             yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
         else:
-            for inner in jax_private.sub_jaxprs(equation.params):
+            for inner in inner_jaxprs(equation.params):
                 yield from _equations(inner)
 
 

@@ -23,6 +23,7 @@ from aotbuild.build.worker.settings import apply_config, traced_with, unchanged_
 from aotbuild.build.worker.stages import Stages
 from aotbuild.build.worker.trace import Traced, trace
 from aotbuild.build.worker.user_errors import user_traceback
+from aotbuild.build.worker_init import WorkerInit
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record
@@ -36,29 +37,19 @@ _PATH_END = re.compile(rb"[\0-\x1f\"']")
 class Session:
     """One worker's life: where blobs go, and what was registered before the user's code ran."""
 
-    def __init__(
-        self,
-        blobs: Path,
-        store: Path | None,
-        provenance: dict[str, Any],
-        secret_paths: Iterable[str],
-        config: Iterable[tuple[str, Any]],
-        keep: Iterable[str] = (),
-        *,
-        explain: bool = False,
-    ) -> None:
-        self._explain = explain
-        self._blobs = BlobFolder(blobs)
-        self._stages = Stages(tuple(keep), self._blobs)
+    def __init__(self, init: WorkerInit) -> None:
+        self._explain = init.explain
+        self._blobs = BlobFolder(init.blobs)
+        self._stages = Stages(init.keep, self._blobs)
         # Before the user's code can change the variable: XLA has read it by then.
-        self._provenance = {**provenance, "xla_flags": os.environ.get("XLA_FLAGS", "")}
-        self._secret_paths = _secret_paths(secret_paths)
-        entries = Store(store) if store else None
+        self._provenance = {**init.provenance, "xla_flags": os.environ.get("XLA_FLAGS", "")}
+        self._secret_paths = _secret_paths(init.secret_paths)
+        entries = Store(init.store) if init.store else None
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._refused: Exception | None = None
         try:
-            _start_jax(config)
+            _start_jax(init.config)
         except Exception as err:  # noqa: BLE001 (reported with every job, under the unit's name)
             self._refused = err
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.core import jaxpr_as_fun
-from jax.sharding import AxisType, Mesh
+from jax.sharding import Mesh
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.worker.avals import Dims, make_avals, to_aval
-from aotbuild.build.worker.binding import Binding, bind, call_arguments
-from aotbuild.build.worker.purity.check import Purity
+from aotbuild.build.worker.avals import Dims, to_aval
+from aotbuild.build.worker.binding import call_arguments
+from aotbuild.build.worker.jitted import Jitted, jit_job
+from aotbuild.build.worker.purity.second_trace import Purity
 from aotbuild.build.worker.refuse import check_jaxpr
-from aotbuild.build.worker.resolve import resolve_function
 from aotbuild.build.worker.trees import describe_arguments, describe_result, named_path
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
@@ -75,96 +73,44 @@ class Traced:
 
 def trace(job: Job, symbolic: Dims | None = None) -> Traced:
     """Import, bind and trace; TraceRefused says what cannot be compiled ahead, and why."""
-    function = resolve_function(job.call, f"functions.{job.name}.call")
-    binding = bind(job, function)
-    args = _avals(job, "args", job.args, symbolic)
-    kwargs = _avals(job, "kwargs", job.kwargs, symbolic)
-    mesh = make_mesh(job)
-    traced, notes = _trace_and_check(
-        job, function, lambda: _trace(job, function, binding, args, kwargs, mesh)
-    )
-    canonical = (tuple(args.values()), dict(sorted(kwargs.items())))
-    names = (*args, *sorted(kwargs))
-    flat = jax.tree_util.tree_flatten_with_path(canonical)[0]
+    jitted = jit_job(job, symbolic)
+    traced, notes = _trace_and_check(jitted)
+    flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
     leaves = tuple(leaf for _, leaf in flat)
-    order = _leaf_order(binding, args, kwargs, len(leaves))
-    in_tree = describe_arguments(job, canonical, names)
-    avals = tuple(map(to_aval, _sample_leaves(job) or leaves))
+    in_tree = describe_arguments(job, jitted.canonical, jitted.names)
+    concrete = jax.tree.leaves(jit_job(job).canonical) if job.sample else leaves
     return Traced(
         job=job,
-        function=binding.function,
-        signature=Signature(in_tree, avals, binding.static_values()),
-        closed_jaxpr=_reorder(traced.jaxpr, order, leaves),
+        function=jitted.binding.function,
+        signature=Signature(in_tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()),
+        closed_jaxpr=_reorder(traced.jaxpr, _leaf_order(jitted, len(leaves)), leaves),
         leaves=leaves,
-        paths=tuple(named_path(path, names) for path, _ in flat),
+        paths=tuple(named_path(path, jitted.names) for path, _ in flat),
         outputs=tuple(out for _, out in outputs),
         out_paths=tuple(tuple(path) for path, _ in outputs),
-        out_tree=describe_result(job, traced.out_info, canonical),
-        mesh=mesh,
+        out_tree=describe_result(job, traced.out_info, jitted.canonical),
+        mesh=jitted.mesh,
         notes=notes,
     )
 
 
-def make_mesh(job: Job) -> Mesh | None:
-    """Return the job's mesh over this process's devices, or None without one."""
-    if not job.mesh:
-        return None
-    names = tuple(name for name, _ in job.mesh)
-    sizes = tuple(size for _, size in job.mesh)
-    devices = np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes)
-    return Mesh(devices, names, axis_types=(AxisType.Auto,) * len(names))
-
-
-@contextlib.contextmanager
-def in_mesh(mesh: Mesh | None) -> Iterator[None]:
-    """Make a mesh the context's, so that PartitionSpecs in the user's code find their axes."""
-    with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
-        yield
-
-
-def _trace_and_check(
-    job: Job, function: Any, trace_once: Callable[[], Any]
-) -> tuple[Any, tuple[str, ...]]:
+def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
     """Return the trace, and notes about side effects, for which it is traced a second time."""
-    purity = Purity(job, function) if job.purity == "check" else None
-    traced = trace_once()
+    job = jitted.job
+    purity = Purity(job, jitted.function) if job.purity == "check" else None
+    traced = _trace(jitted)
     check_jaxpr(job, traced.jaxpr)
-    return traced, purity.check(traced, trace_once) if purity else ()
+    return traced, purity.check(traced, lambda: _trace(jitted)) if purity else ()
 
 
-def _avals(job: Job, kind: str, specs: Any, symbolic: Dims | None) -> dict[str, Any]:
-    role = f"functions.{job.name}.{kind}"
-    return {name: make_avals(spec, f"{role}.{name}", symbolic) for name, spec in specs}
-
-
-def _trace(
-    job: Job, function: Any, binding: Binding, args: Any, kwargs: Any, mesh: Mesh | None
-) -> Any:
-    call_args, call_kwargs = call_arguments(binding, args, kwargs, dict(binding.statics))
-    statics = tuple(name for name, _ in binding.statics)
+def _trace(jitted: Jitted) -> Any:
     try:
-        with in_mesh(mesh):
-            jitted = jax.jit(hashable(function, binding), static_argnames=statics)
-            return jitted.trace(*call_args, **call_kwargs)
+        return jitted.trace()
     except (Exception, SystemExit) as err:  # user code may raise anything
-        msg = f"{job.call} raised while it was traced\n{user_traceback(err)}\n{_remedy(err)}"
+        call = jitted.job.call
+        msg = f"{call} raised while it was traced\n{user_traceback(err)}\n{_remedy(err)}"
         raise TraceRefused(msg) from err
-
-
-def hashable(function: Any, binding: Binding) -> Any:
-    """Return a function that jit can keep: instances that hold arrays, as modules, have no hash."""
-    try:
-        hash(function)
-    except TypeError:
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-        call.__name__ = call.__qualname__ = type(function).__name__
-        call.__signature__ = binding.signature  # type: ignore[attr-defined]
-        return call
-    return function
 
 
 def _remedy(error: BaseException) -> str:
@@ -174,25 +120,15 @@ def _remedy(error: BaseException) -> str:
     return "Call it once with jax.eval_shape and these shapes to see the same error."
 
 
-def _leaf_order(
-    binding: Binding, args: dict[str, Any], kwargs: dict[str, Any], count: int
-) -> list[int]:
+def _leaf_order(jitted: Jitted, count: int) -> list[int]:
     """Return, for each input of the trace, the index of the canonical leaf that it is."""
     numbers = iter(range(count))
-    numbered_args = {name: _number(tree, numbers) for name, tree in args.items()}
-    numbered_kwargs = {name: _number(kwargs[name], numbers) for name in sorted(kwargs)}
+    args = {name: _number(tree, numbers) for name, tree in jitted.args.items()}
+    kwargs = {name: _number(jitted.kwargs[name], numbers) for name in sorted(jitted.kwargs)}
     # None has no leaves, so a static argument takes its place without being counted.
-    nothing = {name: None for name, _ in binding.statics}
-    call = call_arguments(binding, numbered_args, numbered_kwargs, nothing)
+    nothing = {name: None for name, _ in jitted.binding.statics}
+    call = call_arguments(jitted.binding, args, kwargs, nothing)
     return list(jax.tree.leaves(call))
-
-
-def _sample_leaves(job: Job) -> tuple[Any, ...]:
-    role = f"functions.{job.name}"
-    trees = {name: make_avals(spec, f"{role}.{name}") for name, spec in job.sample}
-    args = tuple(trees[name] for name, _ in job.args if job.sample)
-    kwargs = {name: trees[name] for name, _ in job.kwargs if job.sample}
-    return tuple(jax.tree.leaves((args, kwargs)))
 
 
 def _number(tree: Any, numbers: Iterator[int]) -> Any:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import linecache
 import os
-import re
 import sys
 import traceback
+
+from aotbuild.build.source_lines import frame_text
 
 # The largest part of an exception's own text that is passed on, in characters.
 _LONGEST = 4000
 _FRAMES = 5
-_PLACE = re.compile(r"(.+):(\d+) in (.*)")
 
 
 def user_traceback(error: BaseException) -> str:
     """Return where the user's own code raised, its lines of source, and what it raised."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_hidden(f.filename)]
-    where = "".join(_frame(f.filename, f.lineno, f.name) for f in frames[-_FRAMES:])
+    where = "".join(frame_text(f.filename, f.lineno, f.name) for f in frames[-_FRAMES:])
     if isinstance(error, SyntaxError) and error.filename:
-        where += _frame(error.filename, error.lineno, "")
+        where += frame_text(error.filename, error.lineno, "")
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
 
 
@@ -34,18 +33,6 @@ def shorten(text: str) -> str:
         return text
     half = _LONGEST // 2
     return f"{text[:half]}\n… {missing} characters left out …\n{text[-half:]}"
-
-
-def place_text(line: str) -> str:
-    """Return `file:line in function` as lines of a message, with the source; "" for ""."""
-    found = _PLACE.fullmatch(line)
-    return _frame(found[1], int(found[2]), found[3]) if found else ""
-
-
-def _frame(filename: str, line: int | None, function: str) -> str:
-    source = linecache.getline(filename, line or 0).strip()
-    where = f"  at {filename}:{line}{f' in {function}' if function else ''}\n"
-    return f"{where}    {source}\n" if source else where
 
 
 def _is_hidden(filename: str) -> bool:

@@ -14,9 +14,8 @@ from aotbuild.runtime.source import Source, read_blob
 from aotbuild.spec.record import Constant, Record
 from aotbuild.spec.seeds import seeded, stored_bytes
 from aotbuild.verify.child.golden import differences, read_samples
-from aotbuild.verify.outcome import Status
+from aotbuild.verify.outcome import Result, Status
 
-Result = tuple[Status, list[str]]
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 _UNREGISTERED = "No registered implementation for"
 

@@ -27,9 +27,13 @@ _NARROW = {
     "float8_e3m4": 0.1,
     "float8_e4m3": 0.2,
     "float8_e5m2": 0.3,
-    "float8_e8m0": 1.0,
+    "float8_e8m0": 0.5,
     "float4_e2m1": 0.6,
 }
+# What a result takes over from coarser floats on the way to it, and the part of it that counts as
+# absolute: with more of either, zeros would pass for numbers.
+_MOST_INHERITED = 0.1
+_MOST_ABSOLUTE = 0.1
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 _SHOWN = 8
 
@@ -44,9 +48,11 @@ class Tolerance:
 
     def bound(self, want: Any, dtype: str) -> Any:
         """Return the largest difference of each element; `want` is float64 or complex128."""
-        default = max(default_tolerance(name, self.platform) for name in (dtype, *self.floats))
+        coarsest = max((default_tolerance(name, self.platform) for name in self.floats), default=0)
+        default = max(default_tolerance(dtype, self.platform), min(coarsest, _MOST_INHERITED))
+        absolute = min(default, _MOST_ABSOLUTE) * _rms(want)
         rtol = default if self.golden.rtol is None else self.golden.rtol
-        atol = default * _rms(want) if self.golden.atol is None else self.golden.atol
+        atol = absolute if self.golden.atol is None else self.golden.atol
         return atol + rtol * np.abs(want)
 
 
@@ -92,7 +98,15 @@ def differences(
     if not lines:
         return []
     more = [f"and {len(lines) - _SHOWN} more results"] if len(lines) > _SHOWN else []
-    return [*lines[:_SHOWN], *more, VERDICT]
+    return [*lines[:_SHOWN], *more, VERDICT, *_about_options(record)]
+
+
+def _about_options(record: Record) -> list[str]:
+    options = record.provenance.get("compiler_options")
+    if not options:
+        return []
+    remedy = "if they make it less exact, give rtol and atol under verify: in the manifest"
+    return [f"unlike that, it was compiled with compiler_options {options}; {remedy}"]
 
 
 def leaf_paths(tree: Tree, inputs: Tree) -> list[str]:

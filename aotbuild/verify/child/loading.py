@@ -12,9 +12,7 @@ from aotbuild.runtime.source import Source, read_blob
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 from aotbuild.verify.child.shapes import differences, hlo_shape, stated_shapes
-from aotbuild.verify.outcome import Status
-
-Result = tuple[Status, list[str]]
+from aotbuild.verify.outcome import Result, Status
 
 
 @dataclass(frozen=True)

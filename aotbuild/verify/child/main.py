@@ -26,12 +26,11 @@ from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.record import Record
+from aotbuild.spec.record_json import record_digest
 from aotbuild.verify.child.loading import Loaded, load_native, load_portable
-from aotbuild.verify.contents import record_digest
-from aotbuild.verify.outcome import NOT_LOADED, Status
+from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 
 _MAX_WRITTEN = 256 << 20
-Result = tuple[Status, list[str]]
 Send = Callable[[dict[str, Any]], None]
 
 

@@ -19,7 +19,7 @@ NO_KEY = "no key was given (--trust)"
 
 
 @dataclass(frozen=True)
-class Trust:
+class SignatureOptions:
     """What is demanded: keys as `load` takes them, and a signature file beside the package.
 
     With `operator`, AOTBUILD_TRUST is obeyed as well. Without any key nothing is demanded.
@@ -31,24 +31,24 @@ class Trust:
 
 
 def check_signature(
-    source: Source, index: Index | None, data: bytes, trust: Trust, package: str | None
+    source: Source, index: Index | None, data: bytes, wanted: SignatureOptions, package: str | None
 ) -> Outcome:
     """Check the signatures over an index, whose bytes are `data`.
 
     `index` is None if it could not be opened, `package` the name that was asked for, if one was. A
     file that is none fails even where nothing is demanded.
     """
-    place = str(trust.file or f"{source.place}/{SEALS_NAME}")
+    place = str(wanted.file or f"{source.place}/{SEALS_NAME}")
     if index is None:
         return not_checked(CHECK, place, "the index failed")
     try:
-        keys, operator = trust.keys, trust.operator
+        keys, operator = wanted.keys, wanted.operator
         demands = read_demands(source.place, keys, "--trust", operator=operator)
         if demands:
             check_package(source.place, index, package)
-        elif trust.file is None and not has_seals(source):
+        elif wanted.file is None and not has_seals(source):
             return not_checked(CHECK, place, NOT_SIGNED)
-        seals = read_seals(_read(source, trust.file), place)
+        seals = read_seals(_read(source, wanted.file), place)
         signers = {key for demand in demands for key in demand.check(place, data, seals)}
     except UntrustedPackage as err:
         return concluded(CHECK, place, [str(err)])

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.signing import Seal, key_id, sealed_message
+from aotbuild.spec.signing import MAX_PEM_BYTES, Seal, key_id, sealed_message
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PASSPHRASE = "AOTBUILD_SIGNING_PASSPHRASE"  # noqa: S105 - the name of a variable
-_MAX_PEM = 1 << 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +73,7 @@ def read_key(path: Path, passphrase: str | None) -> SigningKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     with path.open("rb") as file:
-        pem = file.read(_MAX_PEM + 1)
+        pem = file.read(MAX_PEM_BYTES + 1)
     encrypted = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
     secret = passphrase.encode() if passphrase and encrypted else None
     try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import errno
 import shutil
 import tempfile
 import zipfile
@@ -11,14 +10,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import WheelSource
 from aotbuild.runtime.trust import read_seals_file
+from aotbuild.spec.files import move_whole, write_whole
 from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.signing import SEALS_NAME, Seal, read_seals, write_seals
+from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, Seal, read_seals, write_seals
 from aotbuild.verify.api import Examined, Options, examine
 from aotbuild.verify.outcome import Report, concluded
-from aotbuild.verify.signing.check import CHECK, Trust, has_seals
+from aotbuild.verify.signing.check import CHECK, SignatureOptions, has_seals
 from aotbuild.verify.signing.key import SigningKey
 from aotbuild.verify.signing.rewrite import rewrite
 
@@ -39,18 +40,31 @@ def sign(place: Path, key: SigningKey, out: Path | None = None) -> Signed:
 
     Signs nothing that fails a check of `verify`; loads no native code. Signatures by other keys
     stay. PackageNotFound or NoArtifacts if there is nothing, OSError if a file cannot be read or
-    written.
+    written, or `out` is a file that holds no signatures.
     """
+    if out is not None:
+        _check_replaceable(out)
     # What may be loaded here (AOTBUILD_TRUST) does not decide what may be signed.
-    before = examine(place, Options(trust=Trust(operator=False)))
+    before = examine(place, Options(signature=SignatureOptions(operator=False)))
     if before.failed:
         return Signed(before.report(str(place)))
     new = key.seal(before.contents.data)
     if out is None and before.path.endswith(".whl"):
         return _sign_wheel(place, before, key, new)
     written = out or Path(before.path, SEALS_NAME)
-    _write(written, write_seals([new]) if out else _with_others(place, new))
+    write_whole(written, write_seals([new]) if out else _with_others(place, new))
     return Signed(before.report(str(place)), written)
+
+
+def _check_replaceable(out: Path) -> None:
+    """Raise FileExistsError for a file that is no signature file: it might be a key or a wheel."""
+    if not out.exists():
+        return
+    try:
+        read_seals(out.read_bytes()[: MAX_SEALS_BYTES + 1], str(out))
+    except UntrustedPackage as err:
+        reason = "is there already and is no signature file; name another"
+        raise FileExistsError(errno.EEXIST, reason, str(out)) from err
 
 
 def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Signed:
@@ -62,17 +76,17 @@ def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Si
         return Signed(Examined(outcomes, before.contents, before.path).report(str(wheel)))
     with closing(WheelSource(wheel)) as source:
         folder = source.place.removeprefix(f"{wheel}/")
-    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=wheel.parent) as temporary:
+    real = wheel.resolve()  # the file that a link leads to, not the link
+    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=real.parent) as temporary:
         target = Path(temporary, wheel.name)
         seals = _with_others(wheel, new)
         rewrite(wheel, target, f"{folder}/{SEALS_NAME}", seals, f"{folder}/{INDEX_NAME}")
         shutil.copymode(wheel, target)
         # Whatever happened to the wheel meanwhile, what is put in its place is whole and signed.
-        after = examine(target, Options(trust=Trust([key.public_pem], operator=False)))
+        mine = SignatureOptions([key.public_pem], operator=False)
+        after = examine(target, Options(signature=mine))
         if not after.failed:
-            _sync(target)
-            target.replace(wheel)
-            _sync(wheel.parent)
+            move_whole(target, real)
     return Signed(after.report(str(wheel)), None if after.failed else wheel)
 
 
@@ -82,24 +96,3 @@ def _with_others(place: Path, new: Seal) -> bytes:
         name = f"{source.place}/{SEALS_NAME}"
         old = read_seals(read_seals_file(source), name) if has_seals(source) else ()
     return write_seals([new, *(seal for seal in old if seal.key_id != new.key_id)])
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        _sync(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or a folder is on disk; not every system can do that for folders."""
-    with contextlib.suppress(PermissionError):
-        number = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

@@ -10,11 +10,10 @@ import jax
 import numpy as np
 
 from aotbuild.build.manifest.problems import did_you_mean
+from aotbuild.build.worker.as_numpy import as_numpy, is_key_dtype
 from aotbuild.build.worker.avals import to_aval
-from aotbuild.build.worker.binding import Binding
-from aotbuild.build.worker.golden.reference import argument_avals, canonical
+from aotbuild.build.worker.jitted import Jitted
 from aotbuild.build.worker.resolve import resolve_function
-from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import shorten, user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.aval import Aval
@@ -30,19 +29,18 @@ _SCALARS = {
 }
 
 
-def given_leaves(traced: Traced, binding: Binding) -> dict[int, Any]:
+def given_leaves(jitted: Jitted) -> dict[int, Any]:
     """Call `verify: inputs:`; return the leaves that it gives, as numpy arrays, by index.
 
     TraceRefused names the leaf that is not as its aval says; typed PRNG keys become their data.
     """
-    job = traced.job
+    job = jitted.job
     if job.verify.inputs is None:
         return {}
     role = f"functions.{job.name}.verify.inputs: {job.verify.inputs}"
-    found = _call(role, traced, binding)
-    args, kwargs = argument_avals(job)
-    _check_names(role, found, {**args, **kwargs})
-    leaves = dict(_leaves(role, found, canonical(args, kwargs), (*args, *sorted(kwargs))))
+    found = _call(role, jitted)
+    _check_names(role, found, {**jitted.args, **jitted.kwargs})
+    leaves = dict(_leaves(role, found, jitted))
     total = sum(array.nbytes for array in leaves.values())
     if total > GIVEN_LIMIT:
         msg = (
@@ -61,10 +59,10 @@ def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:
     return array
 
 
-def _call(role: str, traced: Traced, binding: Binding) -> dict[str, Any]:
-    job = traced.job
+def _call(role: str, jitted: Jitted) -> dict[str, Any]:
+    job = jitted.job
     function = resolve_function(str(job.verify.inputs), f"functions.{job.name}.verify.inputs")
-    values = {**dict(job.dims), **dict(binding.statics)}
+    values = {**dict(job.dims), **dict(jitted.binding.statics)}
     try:
         found = function(**_accepted(function, values))
         jax.block_until_ready(found)
@@ -95,12 +93,10 @@ def _check_names(role: str, found: dict[str, Any], known: dict[str, Any]) -> Non
             raise TraceRefused(msg)
 
 
-def _leaves(
-    role: str, found: dict[str, Any], avals: Any, names: tuple[str, ...]
-) -> Iterator[tuple[int, Any]]:
-    args, kwargs = avals
+def _leaves(role: str, found: dict[str, Any], jitted: Jitted) -> Iterator[tuple[int, Any]]:
+    args, kwargs = jitted.canonical
     index = 0
-    for name, expected in zip(names, [*args, *kwargs.values()], strict=True):
+    for name, expected in zip(jitted.names, [*args, *kwargs.values()], strict=True):
         wanted = jax.tree_util.tree_flatten_with_path(expected)[0]
         if name in found:
             _check_tree(f"{role}: {name}", expected, found[name])
@@ -122,7 +118,7 @@ def _check_tree(place: str, expected: Any, found: Any) -> None:
 
 
 def _array(place: str, aval: Aval, value: Any) -> Any:
-    array = _as_numpy(aval, value)
+    array = _as_argument(aval, value)
     shape, dtype = stored_shape(aval), seeded(0, Aval((0,), aval.dtype)).dtype
     if array is None or array.shape != shape or array.dtype != dtype:
         have = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -135,11 +131,11 @@ def _array(place: str, aval: Aval, value: Any) -> Any:
     return array
 
 
-def _as_numpy(aval: Aval, value: Any) -> Any:
+def _as_argument(aval: Aval, value: Any) -> Any:
     """Return a value as jit takes it, or None if it is no array: 64 bits become 32 without x64."""
     dtype = getattr(value, "dtype", None)
-    if dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.prng_key):
-        return np.asarray(jax.random.key_data(value)) if str(dtype) == aval.dtype else None
+    if dtype is not None and is_key_dtype(dtype):
+        return as_numpy(value) if str(dtype) == aval.dtype else None
     if aval.dtype in KEYS:
         return None
     if type(value) in _SCALARS:

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from aotbuild.build.no_golden import NOT_FINITE, RAISED_ADVICE, no_golden
 from aotbuild.build.store import Entry, Store, key_of
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.constants import serialize, store_array
@@ -35,17 +36,14 @@ from aotbuild.spec.seeds import stored_bytes
 AUTO_BYTES = 256 << 20
 AUTO_FLOPS = 1e11
 
-# Modes without any; the parent sets `unsafe`.
+# Modes without any; the parent sets the last two.
 _NONE = {
     "never": "the manifest says verify: {golden: never}",
+    "slow": "the other signatures of this function took long enough; verify: {golden: always} "
+    "computes all of them",
     "unsafe": "another signature of this function killed the process that computed them",
 }
-_NOT_FINITE = (
-    "every golden output is NaN or infinite, which proves little; give arguments that the function "
-    "is meant for, by verify: {inputs: module:function}"
-)
 _FAILED = "the function raised {} when it was called with golden inputs"
-_ADVICE = "Give arguments that it is meant for, by verify: {inputs: module:function}."
 
 
 class _Skipped(Exception):
@@ -64,20 +62,20 @@ class GoldenMaker:
         """Yield the messages of one job's golden outputs."""
         mode = traced.job.verify.golden
         if mode in _NONE:
-            yield _none(_NONE[mode])
+            yield no_golden(_NONE[mode])
             return
         yield {"golden_start": True}
         try:
             with unchanged_config(f"functions.{traced.job.name}.verify"):
                 message = self._make(traced)
         except _Skipped as err:
-            message = _none(str(err))
+            message = no_golden(str(err))
         except TraceRefused as err:
             message = {"golden_error": str(err)}
         except Exception as err:  # noqa: BLE001 (the function may raise anything)
             reason = _FAILED.format(type(err).__name__)
-            text = f"{reason}\n{user_traceback(err)}\n{_ADVICE}"
-            none = _none(reason, f"no golden outputs: {text}")
+            text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
+            none = no_golden(reason, f"no golden outputs: {text}")
             message = {"golden_error": text} if mode == "always" else none
         yield message
 
@@ -85,7 +83,7 @@ class GoldenMaker:
         verify, reference = traced.job.verify, lower_reference(traced)
         if verify.golden == "auto":
             _check_is_cheap(traced, reference)
-        given = given_leaves(traced, reference.binding)
+        given = given_leaves(reference.jitted)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
         entry = self._run_once(reference, given, blobs)
         outputs = self.blobs.add("safetensors", entry.data)
@@ -96,8 +94,8 @@ class GoldenMaker:
                 "rtol": verify.rtol,
                 "atol": verify.atol,
             },
-            "provenance": {"floats": sorted(set(float_dtypes(traced.closed_jaxpr.jaxpr)))},
-            "notes": [] if entry.facts["finite"] else [_NOT_FINITE],
+            "provenance": {"floats": sorted(set(float_dtypes(traced.closed_jaxpr)))},
+            "notes": [] if entry.facts["finite"] else [NOT_FINITE],
         }
 
     def _run_once(
@@ -135,9 +133,19 @@ def _check_is_cheap(traced: Traced, reference: Reference) -> None:
         raise _Skipped(msg)
 
 
+def _check_memory(compiled: Any) -> None:
+    size = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
+    if size > AUTO_BYTES:
+        msg = f"a call needs {size:,} bytes for temporary values, more than {AUTO_BYTES:,}"
+        raise _Skipped(msg)
+
+
 def _run(reference: Reference, given: dict[int, Any]) -> Entry:
+    compiled = reference.compile()
+    if reference.traced.job.verify.golden == "auto":
+        _check_memory(compiled)
     leaves = enumerate(reference.traced.signature.leaves)
-    samples = reference.run([as_argument(leaf, aval, given) for leaf, aval in leaves])
+    samples = reference.run(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])
     named = {str(index): sample for index, sample in enumerate(samples)}
     return Entry({"finite": _is_finite(samples)}, serialize(named))
 
@@ -151,7 +159,3 @@ def _is_finite(samples: list[Any]) -> bool:
 def _any_finite(sample: Any) -> bool:
     wide = np.complex128 if sample.dtype.kind == "c" else np.float64
     return bool(np.isfinite(sample.astype(wide)).any())
-
-
-def _none(reason: str, *notes: str) -> dict[str, Any]:
-    return {"golden": None, "reason": reason, "notes": list(notes)}

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 
 from aotbuild.build import jax_private
-from aotbuild.build.jobs import Job
-from aotbuild.build.worker.avals import make_avals
-from aotbuild.build.worker.binding import Binding, bind, call_arguments
-from aotbuild.build.worker.resolve import resolve_function
-from aotbuild.build.worker.trace import Traced, hashable, in_mesh
+from aotbuild.build.worker.as_numpy import as_numpy
+from aotbuild.build.worker.binding import call_arguments
+from aotbuild.build.worker.inner_jaxprs import body_of, inner_jaxprs
+from aotbuild.build.worker.jitted import Jitted, in_mesh, jit_job
+from aotbuild.build.worker.trace import Traced
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.seeds import sample_indices
 
@@ -23,12 +23,10 @@ _STATIC = object()
 
 @dataclass(frozen=True)
 class Reference:
-    """A function at one signature, lowered; nothing of it is compiled before `run`."""
+    """A function at one signature, lowered; nothing of it is compiled before `compile`."""
 
     traced: Traced
-    binding: Binding
-    args: dict[str, Any]
-    kwargs: dict[str, Any]
+    jitted: Jitted
     stage: Any
     lowered: Any
 
@@ -49,20 +47,26 @@ class Reference:
         leaves = jax.tree.leaves(self.stage.out_info)
         return sum(leaf.size * getattr(leaf.dtype, "itemsize", 0) for leaf in leaves)
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Compile it and call it; return samples of each output as numpy arrays."""
+    def compile(self) -> Any:
+        """Return it compiled, as `jax.stages.Compiled`."""
+        with in_mesh(self.jitted.mesh):
+            return self.lowered.compile()
+
+    def run(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Call what `compile` returned; return samples of each output as numpy arrays."""
         args, kwargs = self._call(leaves)
-        with in_mesh(self.traced.mesh):
-            outputs = jax.tree.leaves(self.lowered.compile()(*args, **kwargs))
-            return [_sample(output) for output in outputs]
+        with in_mesh(self.jitted.mesh):
+            outputs = jax.tree.leaves(compiled(*args, **kwargs))
+            return [_sample(as_numpy(output)) for output in outputs]
 
     def _call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return leaves as the function takes them, without the static arguments."""
-        treedef = jax.tree.structure(canonical(self.args, self.kwargs))
+        treedef = jax.tree.structure(self.jitted.canonical)
         values, named = jax.tree.unflatten(treedef, leaves)
-        args = dict(zip(self.args, values, strict=True))
-        statics = {name: _STATIC for name, _ in self.binding.statics}
-        given, keywords = call_arguments(self.binding, args, named, statics)
+        binding = self.jitted.binding
+        args = dict(zip(self.jitted.args, values, strict=True))
+        statics = {name: _STATIC for name, _ in binding.statics}
+        given, keywords = call_arguments(binding, args, named, statics)
         left = {name: value for name, value in keywords.items() if value is not _STATIC}
         return tuple(value for value in given if value is not _STATIC), left
 
@@ -72,37 +76,19 @@ def lower_reference(traced: Traced) -> Reference:
 
     Where the job was traced with these sizes, jax has the trace already.
     """
-    job = traced.job
-    function = resolve_function(job.call, f"functions.{job.name}.call")
-    binding = bind(job, function)
-    args, kwargs = argument_avals(job)
-    call_args, call_kwargs = call_arguments(binding, args, kwargs, dict(binding.statics))
-    statics = tuple(name for name, _ in binding.statics)
-    with in_mesh(traced.mesh):
-        jitted = jax.jit(hashable(function, binding), static_argnames=statics)
-        stage = jitted.trace(*call_args, **call_kwargs)
-        return Reference(traced, binding, args, kwargs, stage, stage.lower())
+    jitted = jit_job(traced.job)
+    stage = jitted.trace()
+    with in_mesh(jitted.mesh):
+        return Reference(traced, jitted, stage, stage.lower())
 
 
-def argument_avals(job: Job) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the trees of avals of (args, kwargs) by name, none of them symbolic."""
-    sample, role = dict(job.sample), f"functions.{job.name}"
-    args = {n: make_avals(sample.get(n, spec), f"{role}.args.{n}") for n, spec in job.args}
-    kwargs = {n: make_avals(sample.get(n, spec), f"{role}.kwargs.{n}") for n, spec in job.kwargs}
-    return args, kwargs
-
-
-def canonical(args: dict[str, Any], kwargs: dict[str, Any]) -> Any:
-    """Return the tree whose leaves are in the order of the signature."""
-    return tuple(args.values()), dict(sorted(kwargs.items()))
-
-
-def float_dtypes(jaxpr: Any) -> Iterator[str]:
+def float_dtypes(closed: Any) -> Iterator[str]:
     """Yield the dtype of every float that a jaxpr computes with, repeatedly."""
+    jaxpr = body_of(closed)
     values = [*jaxpr.invars, *jaxpr.constvars]
     for equation in jaxpr.eqns:
         values += equation.outvars
-        for inner in jax_private.sub_jaxprs(equation.params):
+        for inner in inner_jaxprs(equation.params):
             yield from float_dtypes(inner)
     for value in values:
         dtype = getattr(value.aval, "dtype", None)
@@ -111,7 +97,5 @@ def float_dtypes(jaxpr: Any) -> Iterator[str]:
 
 
 def _sample(output: Any) -> Any:
-    if jax.numpy.issubdtype(output.dtype, jax.dtypes.prng_key):
-        output = jax.random.key_data(output)
-    flat = np.asarray(output).reshape(-1)
+    flat = output.reshape(-1)
     return flat[sample_indices(flat.size)]

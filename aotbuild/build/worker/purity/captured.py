@@ -15,8 +15,8 @@ from typing import Any
 
 import jax
 
-from aotbuild.build.worker.purity.contents import PLAIN, Child, children, instance_dict, is_a
 from aotbuild.build.worker.purity.describe import describe_value
+from aotbuild.build.worker.purity.held import PLAIN, Child, children, instance_dict, is_a
 
 # Values that are looked at, and bytes of numpy arrays that are digested; jax's do not change.
 _MOST_VALUES = 5_000

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from aotbuild.build.worker.purity.captured import Captured, Place
-from aotbuild.build.worker.purity.contents import CACHE_AROUND
+from aotbuild.build.worker.purity.held import CACHE_AROUND
 from aotbuild.spec.canonical import sha256_hex
 
 _NOTHING = (None, "nothing")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 from jax.extend.core import Literal
 
 from aotbuild.build import jax_private
-from aotbuild.build.worker.purity.neutral import is_jaxpr, neutral, numbers, same_array
+from aotbuild.build.worker.inner_jaxprs import body_of, inner_jaxprs
+from aotbuild.build.worker.purity.neutral import neutral, numbers, same_array
 
 _LONGEST_EQUATION = 160
 _LONGEST_VALUE = 60
@@ -46,7 +46,7 @@ class _Bodies:
 
     def difference(self) -> Difference | None:
         """Return the first difference in the order of the equations, then of the results."""
-        bodies = [getattr(closed, "jaxpr", closed) for closed in (self.first, self.second)]
+        bodies = [body_of(closed) for closed in (self.first, self.second)]
         self._compare_constants(*bodies)
         for a, b in zip(*(body.invars for body in bodies), strict=False):
             self._same[b] = a
@@ -79,8 +79,8 @@ class _Bodies:
         return _difference(what, a, b) if what else None
 
     def _inner(self, a: Any, b: Any) -> Difference | None:
-        for (_, x), (_, y) in zip(inner_jaxprs(a.params), inner_jaxprs(b.params), strict=False):
-            variables = getattr(x, "jaxpr", x).invars
+        for x, y in zip(inner_jaxprs(a.params), inner_jaxprs(b.params), strict=False):
+            variables = body_of(x).invars
             changed = {}
             if len(variables) == len(a.invars) == len(b.invars):
                 pairs = zip(variables, a.invars, b.invars, strict=True)
@@ -121,14 +121,6 @@ class _Bodies:
             if what:
                 return Difference(f"result {i} is {what}")
         return None
-
-
-def inner_jaxprs(params: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield (name of the parameter, jaxpr) for the jaxprs of an equation, constants with them."""
-    for name, value in sorted(params.items()):
-        for item in value if isinstance(value, (tuple, list)) else (value,):
-            if is_jaxpr(item):
-                yield name, item
 
 
 def equation_text(equation: Any) -> str:

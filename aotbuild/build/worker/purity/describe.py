@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.worker.purity.contents import CONTAINERS, PLAIN, cut, is_a, members
+from aotbuild.build.worker.purity.held import CONTAINERS, PLAIN, cut, is_a, members
 from aotbuild.build.worker.purity.neutral import array_digest, same_array
 from aotbuild.spec.canonical import sha256_hex
 

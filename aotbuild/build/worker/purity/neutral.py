@@ -13,8 +13,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from aotbuild.build.worker.as_numpy import as_numpy
+from aotbuild.build.worker.inner_jaxprs import is_jaxpr
 from aotbuild.spec.canonical import sha256_hex
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{6,}")
@@ -57,11 +58,6 @@ def without_addresses(value: Any) -> str:
         return ""
 
 
-def is_jaxpr(value: Any) -> bool:
-    """Return whether a parameter is a jaxpr, with or without constants."""
-    return isinstance(value, (Jaxpr, ClosedJaxpr))
-
-
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy or jax, or a literal one."""
     if isinstance(value, type):  # numpy's scalar types have these too, as descriptors
@@ -97,9 +93,7 @@ def numbers(value: Any) -> Any:
     if isinstance(value, jax.core.Tracer):
         return None
     try:
-        if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jax.random.key_data(value)
-        data = np.asarray(value)
+        data = as_numpy(value)
     except Exception:  # noqa: BLE001 (mutable and deleted arrays, arrays of other libraries)
         return None
     return None if data.dtype.hasobject else data

@@ -9,7 +9,7 @@ from typing import Any
 from jax.extend.core import Literal
 
 from aotbuild.build import jax_private
-from aotbuild.build.worker.purity.compare import inner_jaxprs
+from aotbuild.build.worker.inner_jaxprs import body_of, inner_jaxprs
 from aotbuild.build.worker.purity.neutral import neutral
 from aotbuild.spec.canonical import sha256_hex
 
@@ -47,7 +47,7 @@ def skeleton(closed_jaxpr: Any) -> list[Step]:
 
 
 def _steps(closed: Any, depth: int) -> Iterator[Step]:
-    jaxpr = getattr(closed, "jaxpr", closed)
+    jaxpr = body_of(closed)
     numbers: dict[Any, int] = {}
     for variable in (*jaxpr.constvars, *jaxpr.invars):
         numbers[variable] = len(numbers)
@@ -59,7 +59,7 @@ def _steps(closed: Any, depth: int) -> Iterator[Step]:
         line = jax_private.source_line(equation)
         rest = f"{inputs} -> {outputs}{_parameters(equation)}"
         yield depth, _name(equation), line, sha256_hex(rest.encode())[:16]
-        for _, inner in inner_jaxprs(equation.params):
+        for inner in inner_jaxprs(equation.params):
             yield from _steps(inner, depth + 1)
 
 

@@ -163,6 +163,24 @@ def keeps_global(x):
     return x
 
 
+def keeps_by_shape(x):
+    BY_SHAPE[x.shape, x.dtype] = x
+    return x
+
+
+def keeps_by_size(x):
+    BY_SHAPE[x.shape] = x * 3  # @keeps_by_size
+    return x
+
+
+def keeps_in_error(x):
+    ERRORS.append(ValueError(x))
+    return x
+
+
+BY_SHAPE, ERRORS = {}, []
+
+
 def keeps_argument(x):
     global ARGUMENT
     ARGUMENT = x

@@ -11,7 +11,7 @@ from aotbuild.cli.output import Output
 from aotbuild.cli.project import Project, count
 
 if TYPE_CHECKING:
-    from aotbuild.build.branches import Fork, Group
+    from aotbuild.build.branches import Fork, Program
     from aotbuild.build.explain import Explained, FunctionReport
 
 # Signatures that are named; the document has all.
@@ -42,10 +42,10 @@ def _document(report: FunctionReport) -> dict[str, Any]:
         "function": report.name,
         "programs": [
             {
-                "signatures": list(group.labels),
-                "differs_at": None if group.fork is None else vars(group.fork),
+                "signatures": list(program.labels),
+                "differs_at": None if program.fork is None else vars(program.fork),
             }
-            for group in report.groups
+            for program in report.programs
         ],
         "decided_by": list(report.decided_by),
         "signatures": [
@@ -62,9 +62,9 @@ def _document(report: FunctionReport) -> dict[str, Any]:
 
 def _lines(report: FunctionReport) -> list[str]:
     lines = [_headline(report)]
-    if len(report.groups) > 1:
-        for number, group in enumerate(report.groups, 1):
-            lines += [f"  program {number}: {_labels(group)}", *_fork(group.fork)]
+    if len(report.programs) > 1:
+        for number, program in enumerate(report.programs, 1):
+            lines += [f"  program {number}: {_labels(program)}", *_fork(program.fork)]
     lines += [f"  note: {note}" for note in _notes(report)]
     failed: dict[str, list[str]] = {}
     for item in report.signatures:
@@ -86,19 +86,19 @@ def _notes(report: FunctionReport) -> list[str]:
 
 
 def _headline(report: FunctionReport) -> str:
-    number = sum(len(group.labels) for group in report.groups)
-    if not report.groups:
+    number = sum(len(program.labels) for program in report.programs)
+    if not report.programs:
         return f"{report.name}: no program"
-    if len(report.groups) == 1:
+    if len(report.programs) == 1:
         whose = f"all {number} signatures" if number > 1 else "its signature"
         return f"{report.name}: one program for {whose}"
-    programs = f"{len(report.groups)} programs for {count(number, 'signature')}"
+    programs = f"{len(report.programs)} programs for {count(number, 'signature')}"
     decided = " or ".join(report.decided_by) or "no single dim or static argument"
     return f"{report.name}: {programs}, decided by {decided}"
 
 
 def _fork(fork: Fork | None) -> list[str]:
-    from aotbuild.build.worker.user_errors import place_text
+    from aotbuild.build.source_lines import place_text
 
     if fork is None:
         return []
@@ -107,8 +107,8 @@ def _fork(fork: Fork | None) -> list[str]:
     return [*lines, *([f"    {fork.remark}"] if fork.remark else [])]
 
 
-def _labels(group: Group) -> str:
-    return _listing(group.labels)
+def _labels(program: Program) -> str:
+    return _listing(program.labels)
 
 
 def _listing(labels: Sequence[str]) -> str:

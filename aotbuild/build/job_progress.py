@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aotbuild.build.events import Listener, UnitDone, UnitStarted
+from aotbuild.build.no_golden import DIED_ADVICE, no_golden
 from aotbuild.build.plan import BuildUnit
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.function import Function
@@ -69,9 +70,9 @@ class Progress:
         if self.at_work:
             return
         if self.golden_mode == "always":
-            self._fail_held(f"calling the function with golden inputs: {death}\n{_ADVICE}")
+            self._fail_held(f"calling the function with golden inputs: {death}\n{DIED_ADVICE}")
         else:
-            note = f"no golden outputs: calling the function: {reason}\n{_ADVICE}"
+            note = f"no golden outputs: calling the function: {reason}\n{DIED_ADVICE}"
             self._complete(no_golden(reason, note))
 
     def _hear_unit(self, message: Message) -> None:
@@ -96,17 +97,6 @@ class Progress:
     def _finish(self, result: UnitDone) -> None:
         self.results.append(result)
         self.listener(result)
-
-
-_ADVICE = (
-    "Give arguments that it is meant for, by verify: {inputs: module:function}, or set "
-    "verify: {golden: never}."
-)
-
-
-def no_golden(reason: str, *notes: str) -> Message:
-    """Return the message of a job without golden outputs."""
-    return {"golden": None, "reason": reason, "notes": list(notes)}
 
 
 def _with_golden(unit: BuildUnit, message: Message, golden: Message) -> UnitDone:

@@ -60,18 +60,27 @@ def _children(value: Any) -> Iterator[Child]:
     elif is_a(value, type):
         named = [] if is_foreign(value) else list(vars(value).items())
         yield from (Child(f".{n}", v, "class attribute") for n, v in named if n[:2] != "__")
+    elif is_a(value, BaseException):
+        yield Child(".args", vars(BaseException)["args"].__get__(value))
+        yield from _attributes(value)
     elif not is_a(value, (np.ndarray, types.ModuleType)):
         yield from _attributes(value)
 
 
 def _items(value: Any) -> Iterator[Child]:
     if is_a(value, dict):
-        named = list(dict.items(value))
-        yield from (Child(f"[{cut(repr(k))}]", v) for k, v in named if type(k) in PLAIN)
+        for number, (key, item) in enumerate(list(dict.items(value))):
+            # The repr of any other key is code of the user's.
+            shown = repr(key) if _is_plain(key) else f"{type(key).__name__}, key {number}"
+            yield Child(f"[{cut(shown)}]", item)
     elif is_a(value, (list, tuple, collections.deque)):
         names = vars(type(value)).get("_fields", ())
         for i, item in enumerate(members(value)):
             yield Child(f".{names[i]}" if i < len(names) else f"[{i}]", item)
+
+
+def _is_plain(key: Any) -> bool:
+    return type(key) in PLAIN or (type(key) is tuple and all(map(_is_plain, key)))
 
 
 def _of_function(function: types.FunctionType) -> Iterator[Child]:

@@ -10,11 +10,11 @@ from typing import Any
 import jax
 
 from aotbuild.build.jobs import Job
+from aotbuild.build.source_lines import place_text
 from aotbuild.build.worker.purity.captured import capture
 from aotbuild.build.worker.purity.changes import describe_changes, kept_tracers, random_states
 from aotbuild.build.worker.purity.compare import Difference, first_difference
 from aotbuild.build.worker.purity.neutral import without_addresses
-from aotbuild.build.worker.user_errors import place_text
 from aotbuild.errors import TraceRefused
 
 _ADVICE = (

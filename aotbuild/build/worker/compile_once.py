@@ -1,0 +1,56 @@
+"""Take an executable from the store, or compile it and keep it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aotbuild.build.store import Entry, Store, key_of
+from aotbuild.build.worker.stages import Text, compiled_entry, compiled_texts, is_of
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.target import Target
+
+# Compiles; returns the entry of the executable, and jax's own `Compiled`.
+Compile = Callable[[], tuple[Entry, Any]]
+
+
+def compile_once(
+    store: Store | None, inputs: Mapping[str, Any], compile_now: Compile, *, with_stages: bool
+) -> tuple[Entry, dict[str, Text]]:
+    """Return an executable and, if asked for, the stages that only its compilation told."""
+    key, stages_key = key_of(inputs), key_of({**inputs, "entry": "stages"})
+    entry = _stored(store, key)
+    if entry is not None and not with_stages:
+        return entry, {}
+    kept = _stored(store, stages_key) if entry is not None else None
+    if entry is not None and kept is not None and is_of(kept, entry):
+        return entry, compiled_texts(kept)
+    entry, compiled = compile_now()
+    _put(store, key, entry)
+    if not with_stages:
+        return entry, {}
+    kept = compiled_entry(compiled, entry)
+    _put(store, stages_key, kept)
+    return entry, compiled_texts(kept)
+
+
+def decisive_inputs(target: Target, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that decides the bytes of an executable, as the store's key wants it.
+
+    The features are those of this CPU: below its cap, XLA also tunes for the CPU it runs on.
+    """
+    decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
+    return {
+        "target": str(target),
+        "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
+        **{name: provenance[name] for name in decisive},
+    }
+
+
+def _stored(store: Store | None, key: str) -> Entry | None:
+    return store.get(key) if store else None
+
+
+def _put(store: Store | None, key: str, entry: Entry) -> None:
+    if store:
+        store.put(key, entry)

@@ -1,0 +1,49 @@
+"""Files that are there as a whole or not at all, also after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+# Not tempfile.mkstemp, which makes a file that its owner alone can read: here the system takes the
+# umask off the mode. O_EXCL follows no link and takes no file that is there.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_MODE = 0o644
+# Of the name of the file in that of the temporary one: a name may have 255 bytes.
+_LONGEST = 50
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write the whole file, or leave what was there; its mode is 0o644 less the umask.
+
+    OSError says why it could not; nothing is left behind then.
+    """
+    temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}")
+    number = os.open(temporary, _NEW, _MODE)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        move_whole(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def move_whole(finished: Path, path: Path) -> None:
+    """Put a finished file in the place of another, in the same file system; OSError if it fails."""
+    with finished.open("rb") as file:
+        os.fsync(file.fileno())
+    finished.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk; not every system can do that."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
