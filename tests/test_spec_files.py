@@ -40,8 +40,9 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         write_whole(tmp_path / "none" / "file", b"data")
+    assert caught.value.filename == str(tmp_path / "none" / "file")
     assert not list(tmp_path.iterdir())
 
 

@@ -21,7 +21,10 @@ def write_whole(path: Path, data: bytes) -> None:
     OSError says why it could not; nothing is left behind then.
     """
     temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}")
-    number = os.open(temporary, _NEW, _MODE)
+    try:
+        number = os.open(temporary, _NEW, _MODE)
+    except OSError as err:  # about the file that was asked for, not about one that nobody knows
+        raise OSError(err.errno, err.strerror, str(path)) from err
     try:
         with os.fdopen(number, "wb") as file:
             file.write(data)
