@@ -65,9 +65,6 @@ def build(
 def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
     if in_place:
         return project.sources.import_root / project.sources.artifacts
-    if out is not None and not out.name:
-        msg = f"{out} is the current folder, and would be replaced; name another"
-        raise click.BadParameter(msg, param_hint="--out")
     return out or Path("build", "aot", project.sources.artifacts)
 
 
@@ -79,6 +76,9 @@ def _check_replaceable(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if names and (INDEX_NAME not in names or names - {INDEX_NAME, SEALS_NAME, "blobs"}):
         msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
+        raise click.BadParameter(msg, param_hint="--out")
+    if not folder.name:
+        msg = f"{folder} is the current folder, and cannot be replaced; name another"
         raise click.BadParameter(msg, param_hint="--out")
 
 
