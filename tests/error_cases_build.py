@@ -68,7 +68,7 @@ def plan_no_package(place: Place) -> str:
 @case
 def plan_level_above(place: Place) -> str:
     here = probe()
-    older = Environment(here.toolchain, "x86_64", "x86-64-v3", here.wheel_platform, here.aotbuild)
+    older = Environment(here.toolchains, "x86_64", "x86-64-v3", here.wheel_platform, here.aotbuild)
     manifest = parse_manifest(MANIFEST + "targets: [cpu: {isa: [x86-64-v3, x86-64-v4]}]\n")
     return raised(lambda: make_plan(manifest, older))
 

@@ -18,7 +18,7 @@ from aotbuild.build.worker_init import WorkerInit
 from aotbuild.errors import PlanError
 
 ENVIRONMENT = Environment(
-    toolchain=Toolchain("0.10.2", "0.10.2", "3.11.7"),
+    toolchains=(Toolchain("0.10.2", "0.10.2", "3.11.7"),),
     architecture="x86_64",
     isa="x86-64-v3",
     wheel_platform="manylinux_2_27_x86_64",

@@ -49,7 +49,7 @@ def test_the_table_has_a_row_for_each_unit(project: Path) -> None:
     assert rows[4] == ["scale", "batch=1, k=True", "portable:cpu:1", "1"]
     assert rows[9] == ["norm", "-", f"cpu:{isa}:2", "2"]
     assert rows[12] == ["10 units of 2 functions for proj/_aot"]
-    assert rows[13][0] == f"toolchain: {probe().toolchain}"
+    assert rows[13][0] == f"toolchain: {probe().toolchains[0]}"
 
 
 def test_the_document(project: Path) -> None:
@@ -62,12 +62,12 @@ def test_the_document(project: Path) -> None:
         "error",
         "manifest",
         "package",
-        "toolchain",
+        "toolchains",
         "host",
         "units",
     ]
     assert (document["version"], document["error"], document["package"]) == (1, None, "proj")
-    assert document["toolchain"]["jax"] == environment.toolchain.jax
+    assert document["toolchains"][0]["jax"] == environment.toolchains[0].jax
     assert document["units"][2] == {
         "label": f"scale(batch=1, k=True) for cpu:{environment.isa}:1",
         "function": "scale",

@@ -29,7 +29,11 @@ COMPLETE = (PACKAGES / "manifests" / "complete.yaml").read_text()
 LINES = COMPLETE.splitlines()
 # A machine of its own, so that a plan is the same everywhere.
 ENVIRONMENT = Environment(
-    Toolchain("0.10.2", "0.10.2", "3.11.9"), "x86_64", "x86-64-v3", "manylinux_2_27_x86_64", "0.1.0"
+    (Toolchain("0.10.2", "0.10.2", "3.11.9"),),
+    "x86_64",
+    "x86-64-v3",
+    "manylinux_2_27_x86_64",
+    "0.1.0",
 )
 SMALL = """\
 version: 1

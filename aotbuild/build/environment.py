@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.isa import best_level
 
+# The distributions beside jaxlib that compile for other platforms, or that those call.
+PLUGINS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "libtpu")
+
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The exact versions that trace, lower and compile."""
+    """The exact versions that trace, lower and compile.
+
+    `plugins` are the distributions beside jaxlib that compile for other platforms, with their
+    versions. `interpreter` runs them; None is the one that runs this.
+    """
 
     jax: str
     jaxlib: str
     python: str
+    plugins: tuple[tuple[str, str], ...] = ()
+    interpreter: Path | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return f"jax {self.jax}, jaxlib {self.jaxlib}, Python {self.python}"
+        plugins = "".join(f", {name} {version}" for name, version in self.plugins)
+        return f"jax {self.jax}, jaxlib {self.jaxlib}{plugins}, Python {self.python}"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A place where units are compiled. `isa` is the best level that its CPU satisfies."""
+    """A place where units are compiled: a machine, and the toolchains on it, in their order.
 
-    toolchain: Toolchain
+    `isa` is the best level that its CPU satisfies.
+    """
+
+    toolchains: tuple[Toolchain, ...]
     architecture: str
     isa: str | None
     wheel_platform: str
@@ -37,8 +51,10 @@ class Environment:
 def probe() -> Environment:
     """Read the running environment; PlanError where jax or jaxlib is not installed."""
     architecture = cpuinfo.architecture()
+    plugins = tuple((name, found) for name in PLUGINS if (found := _installed(name)))
+    running = Toolchain(_version("jax"), _version("jaxlib"), platform.python_version(), plugins)
     return Environment(
-        toolchain=Toolchain(_version("jax"), _version("jaxlib"), platform.python_version()),
+        toolchains=(running,),
         architecture=architecture,
         isa=best_level(architecture, cpuinfo.features()),
         wheel_platform=wheel_platform(metadata.distribution("jaxlib").read_text("WHEEL") or ""),
@@ -59,12 +75,19 @@ def wheel_platform(wheel_file: str) -> str:
     return ".".join(sorted(platforms))
 
 
-def _version(distribution: str) -> str:
+def _installed(distribution: str) -> str | None:
     try:
         return metadata.version(distribution)
-    except metadata.PackageNotFoundError as err:
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _version(distribution: str) -> str:
+    version = _installed(distribution)
+    if version is None:
         msg = (
             f"{distribution} is not installed in the build environment; install aotbuild[build] "
             "and jax there, or build with `pip wheel`, which does it"
         )
-        raise PlanError(msg) from err
+        raise PlanError(msg)
+    return version

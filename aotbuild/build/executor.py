@@ -102,8 +102,7 @@ class _Runner:
             verify = replace(verify, golden="unsafe")
         elif verify.golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
             verify = replace(verify, golden="slow")
-        targets = tuple(t for t in job.targets if str(t) in keep)
-        return replace(job, targets=targets, verify=verify)
+        return replace(job.only(keep), verify=verify)
 
 
 class _Limit:
@@ -147,8 +146,6 @@ def _init(plan: Plan, sources: SourceTree, blobs: Path) -> WorkerInit:
         secret_paths=(str(sources.root), sys.prefix),
         provenance={
             "aotbuild": environment.aotbuild,
-            "jax": environment.toolchain.jax,
-            "jaxlib": environment.toolchain.jaxlib,
             "manifest": plan.manifest.digest,
         },
     )

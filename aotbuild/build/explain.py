@@ -65,7 +65,7 @@ def explain(
     jobs: dict[str, tuple[Settings, Job, BuildUnit]] = {}
     for settings, job, units in make_jobs(plan.units):
         # All targets of a signature are made from equal traces.
-        jobs.setdefault(job.label, (settings, replace(job, targets=job.targets[:1]), units[0]))
+        jobs.setdefault(job.label, (settings, job.only([str(job.targets[0])]), units[0]))
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
         # It keeps nothing, so it gets no store and no names.
         init = WorkerInit(Path(folder).absolute(), explain=True)

@@ -5,10 +5,11 @@ A job is one trace: a function at one signature, and every target that is made f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from aotbuild.build.environment import Toolchain
 from aotbuild.build.manifest import (
     ArgSpec,
     ExportOptions,
@@ -22,6 +23,7 @@ from aotbuild.build.manifest import (
     spec_to_json,
 )
 from aotbuild.build.plan import BuildUnit, mesh_size
+from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker_init import Settings
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import decode, encode
@@ -32,7 +34,7 @@ class Job:
     """A function at one signature, with dims filled in, and the targets to make from its trace.
 
     Where dims are symbolic, `sample` holds the arguments of the first row, by name. `dims` has the
-    size of every dim, in that case of the first row.
+    size of every dim, in that case of the first row. `hardware` has what is known of each target.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Job:
     config: tuple[tuple[str, Any], ...]
     export: ExportOptions
     targets: tuple[Target, ...]
+    hardware: tuple[Hardware, ...]
     verify: VerifyOptions
     purity: str
     sample: tuple[tuple[str, ArgSpec], ...] = ()
@@ -68,8 +71,16 @@ class Job:
             "export": vars(self.export),
             "verify": vars(self.verify),
             "targets": [str(target) for target in self.targets],
+            "hardware": [hardware.to_json() for hardware in self.hardware],
             "sample": [[name, spec_to_json(spec)] for name, spec in self.sample],
         }
+
+    def only(self, targets: Collection[str]) -> Job:
+        """Return the job with only those of its targets."""
+        pairs = zip(self.targets, self.hardware, strict=True)
+        kept = [pair for pair in pairs if str(pair[0]) in targets]
+        hardware = tuple(hardware for _, hardware in kept)
+        return replace(self, targets=tuple(target for target, _ in kept), hardware=hardware)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Job:
@@ -89,6 +100,7 @@ class Job:
             export=_export_from_json(data["export"]),
             verify=VerifyOptions(**data["verify"]),
             targets=tuple(map(Target.parse, data["targets"])),
+            hardware=tuple(map(Hardware.from_json, data["hardware"])),
             sample=tuple((name, spec_from_json(spec)) for name, spec in data["sample"]),
         )
 
@@ -97,30 +109,42 @@ _SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "puri
 _PLAIN = (*_SCALARS, "donate", "mesh", "dims", "compiler_options", "config")
 
 
+# Toolchain, platform and ISA level: what a process compiles for.
+_Place = tuple[Toolchain, str, str | None]
+
+
 def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[BuildUnit, ...]]]:
     """Group units that come from one trace in one process.
 
     Jobs of equal settings come one after another: a worker that changes them has to start again.
     """
-    groups: dict[tuple[str, str | None], list[BuildUnit]] = {}
-    levels: dict[str, str] = {}
+    groups: dict[tuple[str, _Place], list[BuildUnit]] = {}
+    joined: dict[tuple[str, Toolchain], _Place] = {}
     for unit in units:
+        place = _place(unit)
         if unit.target.platform == "cpu":
-            levels.setdefault(unit.signature_label, unit.target.detail)
+            joined.setdefault((unit.signature_label, unit.toolchain), place)
         # A portable unit has no level of its own: it joins the first trace of its signature.
-        isa = levels.get(unit.signature_label) if unit.target.is_portable else unit.target.detail
-        groups.setdefault((unit.signature_label, isa), []).append(unit)
+        elif unit.target.is_portable:
+            place = joined.get((unit.signature_label, unit.toolchain), place)
+        groups.setdefault((unit.signature_label, place), []).append(unit)
     jobs: dict[Settings, list[tuple[Settings, Job, tuple[BuildUnit, ...]]]] = {}
-    for (_, isa), members in groups.items():
-        settings = _settings(members[0].function, isa)
+    for (_, place), members in groups.items():
+        settings = _settings(members[0].function, place)
         jobs.setdefault(settings, []).append((settings, _job(members), tuple(members)))
     return [job for same in jobs.values() for job in same]
 
 
-def _settings(function: FunctionEntry, isa: str | None) -> Settings:
+def _place(unit: BuildUnit) -> _Place:
+    target = unit.target
+    platform = "cpu" if target.is_portable else target.platform
+    return unit.toolchain, platform, target.detail if target.platform == "cpu" else None
+
+
+def _settings(function: FunctionEntry, place: _Place) -> Settings:
     hoist = function.constants == "hoist"
     config = tuple(sorted(function.config))
-    return Settings(isa, mesh_size(function), hoist, config, function.env)
+    return Settings(*place, mesh_size(function), hoist, config, function.env)
 
 
 def _job(units: list[BuildUnit]) -> Job:
@@ -143,6 +167,7 @@ def _job(units: list[BuildUnit]) -> Job:
         config=function.config,
         export=function.export,
         targets=tuple(member.target for member in units),
+        hardware=tuple(member.hardware for member in units),
         verify=function.verify,
         purity=function.purity,
         sample=_sample(unit),

@@ -73,8 +73,8 @@ def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, str]:
     return {
         "aotbuild": plan.environment.aotbuild,
         "fallback": plan.manifest.fallback,
-        "jax": plan.environment.toolchain.jax,
-        "jaxlib": plan.environment.toolchain.jaxlib,
+        "jax": ", ".join(dict.fromkeys(t.jax for t in plan.environment.toolchains)),
+        "jaxlib": ", ".join(dict.fromkeys(t.jaxlib for t in plan.environment.toolchains)),
         "package": plan.manifest.package,
         **({HEADER_KEY: plan.manifest.keep.where} if is_kept else {}),
     }
@@ -88,12 +88,13 @@ def _notes(done: list[UnitDone]) -> tuple[str, ...]:
 
 def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
     """Yield a failure for two units that a call could not tell apart."""
-    seen: dict[tuple[str, str, str], UnitDone] = {}
+    seen: dict[tuple[str, str, str, str | None], UnitDone] = {}
     for result in done:
         if result.record is None:
             continue
         record = result.record
-        key = (record.function, record.signature.key(), str(record.target))
+        jaxlib = record.requires.jaxlib
+        key = (record.function, record.signature.key(), str(record.target), jaxlib)
         if key in seen:
             message = f"has the same signature as {seen[key].unit}; remove one of them"
             yield UnitFailure(str(result.unit), "pack", message)

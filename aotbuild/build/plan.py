@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
 from packaging.version import Version
 
 from aotbuild.build.environment import Environment, Toolchain
-from aotbuild.build.manifest import (
-    CpuTarget,
-    FunctionEntry,
-    Manifest,
-    PortableTarget,
-    StaticArg,
-)
+from aotbuild.build.manifest import FunctionEntry, Manifest, StaticArg
+from aotbuild.build.targets import expand
+from aotbuild.build.targets.hardware import Hardware
 from aotbuild.errors import PlanError
-from aotbuild.spec.isa import missing_level_reason
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import encode
 
@@ -31,7 +26,7 @@ class BuildUnit:
     """Function × Signature × Target × Toolchain: one compilation.
 
     `row` gives every dim its size, or its symbolic expression; `statics` gives every static
-    argument, by name or position, its value.
+    argument, by name or position, its value. `suffix` tells units of several toolchains apart.
     """
 
     function: FunctionEntry
@@ -39,6 +34,8 @@ class BuildUnit:
     statics: Statics
     target: Target
     toolchain: Toolchain
+    hardware: Hardware = field(default_factory=Hardware)
+    suffix: str = ""
 
     @property
     def values_label(self) -> str:
@@ -58,7 +55,7 @@ class BuildUnit:
         return mesh_size(self.function)
 
     def __str__(self) -> str:
-        return f"{self.signature_label} for {self.target}"
+        return f"{self.signature_label} for {self.target}{self.suffix}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class Plan:
 def make_plan(manifest: Manifest, environment: Environment) -> Plan:
     """Expand a manifest into build units; PlanError with every reason why it cannot be built."""
     problems = [*_toolchain_problems(manifest, environment)]
-    problems += [reason for t in manifest.targets if (reason := _unsupported(t, environment))]
+    problems += _target_problems(manifest, environment)
     if problems:
         raise PlanError(_render(manifest, problems))
     units = [u for function in manifest.functions for u in _units(manifest, environment, function)]
@@ -97,10 +94,11 @@ def mesh_size(function: FunctionEntry) -> int:
 
 def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:
     """Drop units that a symbolic dim made equal; `1`, `1.0` and `True` stay different."""
-    found: dict[tuple[str, Row, str, Target], BuildUnit] = {}
+    found: dict[tuple[str, Row, str, Target, Toolchain], BuildUnit] = {}
     for unit in units:
         statics = repr([(name, encode(value)) for name, value in unit.statics])
-        found.setdefault((unit.function.name, unit.row, statics, unit.target), unit)
+        key = (unit.function.name, unit.row, statics, unit.target, unit.toolchain)
+        found.setdefault(key, unit)
     return tuple(found.values())
 
 
@@ -108,11 +106,28 @@ def _units(
     manifest: Manifest, environment: Environment, function: FunctionEntry
 ) -> Iterator[BuildUnit]:
     rows: list[Row] = list(function.rows)
-    for row, statics in product(rows, _static_values(function)):
-        for request in manifest.targets:
-            for target in _targets(request, function, environment):
-                given = _symbolic_row(row, function) if target.is_portable else row
-                yield BuildUnit(function, given, statics, target, environment.toolchain)
+    devices = mesh_size(function)
+    for row, statics, request in product(rows, _static_values(function), manifest.targets):
+        for target, hardware in expand.expand(request, devices, environment):
+            given = _symbolic_row(row, function) if target.is_portable else row
+            for toolchain in _toolchains(target, environment):
+                suffix = _suffix(target, toolchain, environment)
+                yield BuildUnit(function, given, statics, target, toolchain, hardware, suffix)
+
+
+def _toolchains(target: Target, environment: Environment) -> tuple[Toolchain, ...]:
+    """Return the toolchains that build a target: all, but one for a portable artifact.
+
+    It is made by the oldest: jax reads what an older jax exported, and not the other way round.
+    """
+    if not target.is_portable:
+        return environment.toolchains
+    return (min(environment.toolchains, key=lambda toolchain: Version(toolchain.jax)),)
+
+
+def _suffix(target: Target, toolchain: Toolchain, environment: Environment) -> str:
+    is_plain = target.is_portable or len(environment.toolchains) == 1
+    return "" if is_plain else f" with jaxlib {toolchain.jaxlib}"
 
 
 def _static_values(function: FunctionEntry) -> Iterator[Statics]:
@@ -133,42 +148,20 @@ def _symbolic_row(row: Row, function: FunctionEntry) -> Row:
     return tuple((name, symbolic.get(name, size)) for name, size in row)
 
 
-def _targets(
-    request: object, function: FunctionEntry, environment: Environment
-) -> Iterator[Target]:
-    devices = mesh_size(function)
-    if isinstance(request, PortableTarget):
-        yield Target("portable", ",".join(sorted(request.platforms)), devices)
-    elif isinstance(request, CpuTarget) and request.devices in (None, devices):
-        for level in request.isa:
-            yield Target("cpu", _level(level, environment), devices)
-
-
-def _level(level: str, environment: Environment) -> str:
-    return (environment.isa or level) if level == "host" else level
-
-
-def _unsupported(request: object, environment: Environment) -> str | None:
-    if isinstance(request, PortableTarget):
-        return None
-    if not isinstance(request, CpuTarget):
-        kind = type(request).__name__.removesuffix("Target").lower()
-        return f"targets: {kind}: this version of aotbuild builds cpu and portable targets only"
-    if environment.isa is None:
-        return "targets: cpu: this machine's CPU is below every level that jaxlib supports"
-    reasons = (
-        missing_level_reason(level, environment.architecture, environment.isa)
-        for level in request.isa
-        if level != "host"
+def _target_problems(manifest: Manifest, environment: Environment) -> list[str]:
+    found = (
+        f"targets: {problem}"
+        for request in manifest.targets
+        for toolchain in environment.toolchains
+        for problem in expand.problems(request, toolchain, environment)
     )
-    return next((f"targets: cpu: {reason}" for reason in reasons if reason), None)
+    return list(dict.fromkeys(found))
 
 
 def _toolchain_problems(manifest: Manifest, environment: Environment) -> Iterator[str]:
-    found = environment.toolchain
     if len(manifest.toolchains) > 1:
         yield "toolchains: this version of aotbuild builds with one toolchain"
-    for request in manifest.toolchains:
+    for request, found in zip(manifest.toolchains, environment.toolchains, strict=False):
         if Version(request.jax) != Version(found.jax):
             yield f"toolchains: expected jax {request.jax}, found {found.jax}; build with pip wheel"
         if request.python and not found.python.startswith(f"{request.python}."):

@@ -38,8 +38,9 @@ class Worker:
         self.settings = settings
         self._timed_out = False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        interpreter = str(settings.toolchain.interpreter or sys.executable)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOTSTRAP, json.dumps(path)],
+            [interpreter, "-P", "-c", _BOOTSTRAP, json.dumps(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -30,7 +30,7 @@ def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
 
     Portable artifacts alone are compiled where they run, by this jaxlib or a later one.
     """
-    toolchain = plan.environment.toolchain
+    toolchain = plan.environment.toolchains[0]
     operator = "==" if plan.native else ">="
     needed = [f"aotbuild{_compatible(plan.environment.aotbuild)}"]
     needed.append(f"jaxlib{operator}{toolchain.jaxlib}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from aotbuild.build.environment import Toolchain
 from aotbuild.spec.isa import level_of
 
 # Flags and settings of the calling shell would change what is compiled; the manifest decides.
@@ -15,8 +16,14 @@ _DROPPED_PREFIXES = ("JAX_", "XLA_", "TF_XLA_", "LIBTPU_", "PYTHONWARNINGS", "PY
 
 @dataclass(frozen=True)
 class Settings:
-    """What a worker process is started with. Units with equal settings can share a process."""
+    """What a worker process is started with. Units with equal settings can share a process.
 
+    `platform` is what it compiles for, `isa` the level of its CPU units. `devices` is how many CPU
+    devices it has.
+    """
+
+    toolchain: Toolchain
+    platform: str
     isa: str | None
     devices: int
     hoist: bool

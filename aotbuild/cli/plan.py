@@ -48,6 +48,10 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
         raise click.exceptions.Exit(BUILD)
 
 
+def _toolchains(project: Project) -> str:
+    return "\n".join(f"toolchain: {t}" for t in project.plan.environment.toolchains)
+
+
 def summary(project: Project) -> str:
     """Return the plan in a few lines: how much, of what, with what."""
     units = project.plan.units
@@ -55,6 +59,6 @@ def summary(project: Project) -> str:
     return (
         f"{count(len(units), 'unit')} of {count(functions, 'function')} "
         f"for {project.plan.manifest.package}/_aot\n"
-        f"toolchain: {project.plan.environment.toolchain}\n"
+        f"{_toolchains(project)}\n"
         f"sources:   {project.sources.import_root}"
     )

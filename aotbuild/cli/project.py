@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from aotbuild.build.environment import Toolchain
     from aotbuild.build.plan import BuildUnit, Plan
     from aotbuild.build.sources import SourceTree
 
@@ -56,10 +57,17 @@ def plan_document(project: Project) -> dict[str, Any]:
     return {
         "manifest": {"file": plan.manifest.file, "sha256": plan.manifest.digest},
         "package": plan.manifest.package,
-        "toolchain": vars(environment.toolchain),
+        "toolchains": [toolchain_document(t) for t in environment.toolchains],
         "host": {"architecture": environment.architecture, "isa": environment.isa},
         "units": [unit_document(unit) for unit in plan.units],
     }
+
+
+def toolchain_document(toolchain: Toolchain) -> dict[str, Any]:
+    """Return a toolchain as data."""
+    plugins = dict(toolchain.plugins)
+    versions = {"jax": toolchain.jax, "jaxlib": toolchain.jaxlib, "python": toolchain.python}
+    return {**versions, "plugins": plugins}
 
 
 def unit_document(unit: BuildUnit) -> dict[str, Any]:

@@ -42,7 +42,15 @@ class CustomCall:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What must be true of a host. All data: `runtime.select` decides on nothing else."""
+    """What must be true of a host. All data: `runtime.select` decides on nothing else.
+
+    `features` are CPU features that the code uses beyond its `isa` level, by their /proc/cpuinfo
+    names. `device_kinds` are the kinds of device, as jax names them, that it was made for, and
+    `capability` is the CUDA compute capability with its suffix, as `9.0a`. `plugin` is the PJRT
+    plugin that made it, as a distribution and its exact version; `cuda` and `cudnn` are the lowest
+    versions that can run it. `topology` is the slice whose wiring the code relies on, as `2x4`.
+    None and empty mean that it does not matter.
+    """
 
     platforms: tuple[str, ...]
     devices: int = 1
@@ -51,6 +59,13 @@ class Requirements:
     jaxlib: str | None = None
     x64: bool = False
     custom_calls: tuple[CustomCall, ...] = ()
+    features: tuple[str, ...] = ()
+    device_kinds: tuple[str, ...] = ()
+    capability: str | None = None
+    topology: str | None = None
+    plugin: tuple[str, str] | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,14 @@ def _requirements_to_json(requires: Requirements) -> dict[str, Any]:
         "devices": requires.devices,
         "processes": requires.processes,
         "isa": requires.isa,
+        "features": list(requires.features),
+        "device_kinds": list(requires.device_kinds),
+        "capability": requires.capability,
+        "topology": requires.topology,
         "jaxlib": requires.jaxlib,
+        "plugin": list(requires.plugin) if requires.plugin else None,
+        "cuda": requires.cuda,
+        "cudnn": requires.cudnn,
         "x64": requires.x64,
         "custom_calls": calls,
     }
@@ -106,10 +113,22 @@ def _requirements_from_json(data: dict[str, Any]) -> Requirements:
         devices=whole(data["devices"]),
         processes=whole(data["processes"]),
         isa=optional(text, data["isa"]),
+        features=tuple(map(text, data["features"])),
+        device_kinds=tuple(map(text, data["device_kinds"])),
+        capability=optional(text, data["capability"]),
+        topology=optional(text, data["topology"]),
         jaxlib=optional(text, data["jaxlib"]),
+        plugin=optional(_plugin, data["plugin"]),
+        cuda=optional(text, data["cuda"]),
+        cudnn=optional(text, data["cudnn"]),
         x64=flag(data["x64"]),
         custom_calls=tuple(CustomCall(text(t), text(p)) for t, p in data["custom_calls"]),
     )
+
+
+def _plugin(data: Any) -> tuple[str, str]:
+    distribution, version = data
+    return text(distribution), text(version)
 
 
 def _calling_to_json(calling: Calling) -> dict[str, Any]:

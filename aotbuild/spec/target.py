@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from aotbuild.spec.isa import level_of
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+_COUNT = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A platform, what of it, and how many devices: `cpu:x86-64-v3:1`, `portable:cpu,cuda,tpu:1`.
+    """A platform, what of it, and how many devices, in how many processes: `cpu:x86-64-v3:1`.
 
-    `detail` is the ISA level for `cpu`, and the platforms in sorted order for `portable`.
+    `detail` is the ISA level for `cpu`, the name of the GPU's preset for `cuda`, the topology for
+    `tpu`, and the platforms in sorted order for `portable`. More than one process is written
+    `tpu:v5e:4x4:16@4`: 16 devices, of which each of 4 processes has its share.
     """
 
     platform: str
     detail: str
     devices: int = 1
+    processes: int = 1
 
     def __str__(self) -> str:
-        return f"{self.platform}:{self.detail}:{self.devices}"
+        processes = f"@{self.processes}" if self.processes != 1 else ""
+        return f"{self.platform}:{self.detail}:{self.devices}{processes}"
 
     @classmethod
     def parse(cls, text: str) -> Target:
         """Read what `str` writes; ValueError says what is wrong."""
-        platform, detail, devices = (*text.split(":"), "", "")[:3]
-        if text.count(":") != 2 or not devices.isdigit() or int(devices) < 1:
+        platform, _, rest = text.partition(":")
+        detail, _, counts = rest.rpartition(":")
+        devices, at, processes = counts.partition("@")
+        numbers = [devices, processes] if at else [devices]
+        if not detail or not all(_COUNT.fullmatch(number) for number in numbers):
             msg = f"{text!r} is not a target; expected platform:detail:devices"
             raise ValueError(msg)
-        target = cls(platform, detail, int(devices))
+        target = cls(platform, detail, *map(int, numbers))
         _check(target)
+        if str(target) != text:
+            msg = f"{text!r} is not how this target is written; expected {str(target)!r}"
+            raise ValueError(msg)
         return target
 
     @property
@@ -46,6 +58,9 @@ class Target:
 
 
 def _check(target: Target) -> None:
+    if target.devices % target.processes:
+        msg = f"{target}: {target.processes} processes cannot share {target.devices} devices"
+        raise ValueError(msg)
     if target.platform == "cpu":
         level_of(target.detail)
     elif target.is_portable:
@@ -53,6 +68,6 @@ def _check(target: Target) -> None:
         if unknown or list(target.platforms) != sorted(set(target.platforms)):
             msg = f"{target}: expected platforms of {', '.join(PLATFORMS)}, sorted and unique"
             raise ValueError(msg)
-    elif target.platform not in PLATFORMS or not target.detail:
+    elif target.platform not in PLATFORMS:
         msg = f"{target}: unknown platform {target.platform!r}"
         raise ValueError(msg)

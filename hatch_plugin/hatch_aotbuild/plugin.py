@@ -111,7 +111,8 @@ class AotBuildHook(BuildHookInterface[Any]):
             check_sbom()
         chosen_folder(os.environ)  # now, not when everything is compiled
         plan = make_plan(self._manifest, probe())
-        self.app.display_info(f"aotbuild: {len(plan.units)} units, {plan.environment.toolchain}")
+        toolchains = "; ".join(map(str, plan.environment.toolchains))
+        self.app.display_info(f"aotbuild: {len(plan.units)} units, {toolchains}")
         package = build_package(plan, self._sources, self._artifacts, self._report)
         for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aotbuild.build.store import Entry, Store, key_of
+from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker.stages import Text, compiled_entry, compiled_texts, is_of
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.target import Target
@@ -34,7 +35,9 @@ def compile_once(
     return entry, compiled_texts(kept)
 
 
-def decisive_inputs(target: Target, provenance: Mapping[str, Any]) -> dict[str, Any]:
+def decisive_inputs(
+    target: Target, hardware: Hardware, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return all that decides the bytes of an executable, as the store's key wants it.
 
     The features are those of this CPU: below its cap, XLA also tunes for the CPU it runs on.
@@ -42,6 +45,7 @@ def decisive_inputs(target: Target, provenance: Mapping[str, Any]) -> dict[str, 
     decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
     return {
         "target": str(target),
+        "hardware": hardware.to_json(),
         "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
         **{name: provenance[name] for name in decisive},
     }

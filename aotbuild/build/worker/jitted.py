@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,11 @@ class Jitted:
             return jitted.trace(*args, **kwargs)
 
 
-def jit_job(job: Job, symbolic: Dims | None = None) -> Jitted:
+def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Jitted:
     """Import a job's function and bind it; TraceRefused says what of it cannot be had.
 
     `symbolic` turns the expression of a symbolic dim into one; without it, they have the sizes of
-    the job's sample.
+    the job's sample. `devices` are those of the mesh, by default this process's.
     """
     function = resolve_function(job.call, f"functions.{job.name}.call")
     binding = bind(job, function)
@@ -71,7 +71,7 @@ def jit_job(job: Job, symbolic: Dims | None = None) -> Jitted:
         return {n: make_avals(sample.get(n, s), f"{role}.{n}", symbolic) for n, s in specs}
 
     args, kwargs = avals("args", job.args), avals("kwargs", job.kwargs)
-    return Jitted(job, function, binding, args, kwargs, _make_mesh(job))
+    return Jitted(job, function, binding, args, kwargs, _make_mesh(job, devices))
 
 
 @contextlib.contextmanager
@@ -81,14 +81,14 @@ def in_mesh(mesh: Mesh | None) -> Iterator[None]:
         yield
 
 
-def _make_mesh(job: Job) -> Mesh | None:
-    """Return the job's mesh over this process's devices, or None without one."""
+def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
+    """Return the job's mesh, or None without one."""
     if not job.mesh:
         return None
     names = tuple(name for name, _ in job.mesh)
     sizes = tuple(size for _, size in job.mesh)
-    devices = np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes)
-    return Mesh(devices, names, axis_types=(AxisType.Auto,) * len(names))
+    chosen = (devices or jax.devices())[: int(np.prod(sizes))]
+    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
 
 
 def _hashable(function: Any, binding: Binding) -> Any:

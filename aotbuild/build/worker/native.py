@@ -1,15 +1,18 @@
-"""Lower and compile a trace for this process's CPU level; serialize; write the record."""
+"""Lower and compile a trace for a target; serialize; write the record."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 from jax.extend.core import jaxpr_as_fun
+from jax.sharding import SingleDeviceSharding
+from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build import jax_private
 from aotbuild.build.store import Entry, Store
+from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker.analysis import summary
 from aotbuild.build.worker.avals import to_aval
 from aotbuild.build.worker.blobs import BlobFolder
@@ -17,6 +20,7 @@ from aotbuild.build.worker.compile_once import compile_once, decisive_inputs
 from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.jitted import in_mesh
+from aotbuild.build.worker.platforms.registry import platform
 from aotbuild.build.worker.shardings import (
     Spec,
     in_specs,
@@ -25,7 +29,7 @@ from aotbuild.build.worker.shardings import (
     specs_of,
 )
 from aotbuild.build.worker.stages import Stages, lowered_texts
-from aotbuild.build.worker.trace import Traced
+from aotbuild.build.worker.trace import Traced, trace
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.canonical import sha256_hex
@@ -34,8 +38,12 @@ from aotbuild.spec.record_json import specs_from_json, specs_to_json
 from aotbuild.spec.target import Target
 
 
-def jit_flat(traced: Traced, **options: Any) -> Any:
-    """Return `jax.jit` of the flat function: leaves in, leaves out, with the job's options."""
+def jit_flat(traced: Traced, device: Any = None) -> Any:
+    """Return `jax.jit` of the flat function: leaves in, leaves out, with the job's options.
+
+    `device` is the one to compile for where there is no mesh; None leaves it open.
+    """
+    options: dict[str, Any] = {}
     function = jaxpr_as_fun(traced.closed_jaxpr)
 
     def flat(*leaves: Any) -> Any:
@@ -48,6 +56,8 @@ def jit_flat(traced: Traced, **options: Any) -> Any:
         outs = out_specs(traced)
         if outs is not None:
             options["out_shardings"] = [named_sharding(mesh, spec) for spec in outs]
+    elif device is not None:
+        options["in_shardings"] = options["out_shardings"] = SingleDeviceSharding(device)
     return jax.jit(
         flat, donate_argnums=traced.donated, keep_unused=traced.job.keep_unused, **options
     )
@@ -55,26 +65,35 @@ def jit_flat(traced: Traced, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class NativeCompiler:
-    """Makes executables for this process's CPU level, or takes them from the store."""
+    """Makes executables, or takes them from the store."""
 
     blobs: BlobFolder
     calls: CustomCalls
     store: Store | None
     stages: Stages
 
-    def compile(self, traced: Traced, target: Target, provenance: dict[str, Any]) -> Record:
+    def compile(
+        self, traced: Traced, target: Target, hardware: Hardware, provenance: dict[str, Any]
+    ) -> Record:
         """Return the record of an executable, its bytes and constants written to `blobs`."""
-        lowered = _lower(traced)
+        there = platform(target.platform)
+        devices = there.devices(target, hardware)
+        options = {**there.compiler_options(target, hardware), **dict(traced.job.compiler_options)}
+        if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):
+            # The mesh is in the jaxpr. That tracing is without side effects is known by now.
+            traced = trace(replace(traced.job, purity="skip"), devices=devices)
+        lowered = _lower(traced, target, devices[0])
         module = sha256_hex(jax_private.module_bytes(lowered))
         provenance = {**provenance, "stablehlo": module}
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(traced, lowered))
 
         def compile_now() -> tuple[Entry, Any]:
-            compiled = _compile(traced, lowered)
-            return self._entry(traced, compiled), compiled
+            compiled = _compile(traced, lowered, target, options)
+            return self._entry(traced, compiled, target, hardware), compiled
 
-        inputs, with_stages = decisive_inputs(target, provenance), self.stages.need_compiling
+        inputs = decisive_inputs(target, hardware, provenance)
+        with_stages = self.stages.need_compiling
         entry, texts = compile_once(self.store, inputs, compile_now, with_stages=with_stages)
         calls = tuple(CustomCall(*call) for call in entry.facts["custom_calls"])
         return Record(
@@ -82,21 +101,23 @@ class NativeCompiler:
             signature=traced.signature,
             target=target,
             blob=self.blobs.add("pjrt", entry.data),
-            requires=_requirements(target, calls),
+            requires=_requirements(target, calls, entry.facts["requires"]),
             calling=self._calling(traced, lowered, entry),
             analysis=entry.facts["analysis"],
             provenance=provenance,
             stages=(*kept, *self.stages.keep(texts)),
         )
 
-    def _entry(self, traced: Traced, compiled: Any) -> Entry:
+    def _entry(self, traced: Traced, compiled: Any, target: Target, hardware: Hardware) -> Entry:
         calls = self.calls.of(compiled.as_text() or "")
+        data = jax_private.serialize_executable(compiled)
         facts = {
+            "requires": platform(target.platform).requirements(target, hardware, data),
             "custom_calls": [[call.target, call.provider] for call in calls],
             "analysis": summary(compiled),
             "out_specs": specs_to_json(_out_specs(traced, compiled)),
         }
-        return Entry(facts, jax_private.serialize_executable(compiled))
+        return Entry(facts, data)
 
     def _calling(self, traced: Traced, lowered: Any, entry: Entry) -> Calling:
         return Calling(
@@ -112,19 +133,18 @@ class NativeCompiler:
         )
 
 
-def _lower(traced: Traced) -> Any:
+def _lower(traced: Traced, target: Target, device: Any) -> Any:
     try:
         with in_mesh(traced.mesh):
-            return jit_flat(traced).trace(*traced.leaves).lower()
+            return jit_flat(traced, device).trace(*traced.leaves).lower()
     except TraceRefused:
         raise
     except Exception as err:  # lowering rules raise many types
-        msg = f"{traced.job.call} cannot be lowered for the CPU\n{user_traceback(err)}"
+        msg = f"{traced.job.call} cannot be lowered for {target.platform}\n{user_traceback(err)}"
         raise TraceRefused(msg) from err
 
 
-def _compile(traced: Traced, lowered: Any) -> Any:
-    options = dict(traced.job.compiler_options)
+def _compile(traced: Traced, lowered: Any, target: Target, options: dict[str, Any]) -> Any:
     try:
         with in_mesh(traced.mesh):
             compiled = lowered.compile(compiler_options=options or None)
@@ -133,7 +153,7 @@ def _compile(traced: Traced, lowered: Any) -> Any:
         if options:
             listing = ", ".join(f"{name}: {value!r}" for name, value in options.items())
             hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
-        msg = f"{traced.job.call} cannot be compiled for the CPU\n{user_traceback(err)}{hint}"
+        msg = f"{traced.job.call} cannot be compiled for {target}\n{user_traceback(err)}{hint}"
         raise TraceRefused(msg) from err
     if jax_private.has_host_callbacks(compiled):
         msg = f"{traced.job.call} calls back into Python; no executable on disk can carry that"
@@ -141,16 +161,19 @@ def _compile(traced: Traced, lowered: Any) -> Any:
     return compiled
 
 
-def _requirements(target: Target, custom_calls: tuple[CustomCall, ...]) -> Requirements:
-    from jaxlib import version
-
+def _requirements(
+    target: Target, custom_calls: tuple[CustomCall, ...], own: dict[str, Any]
+) -> Requirements:
+    """Return what every platform requires, and what is a platform's `own` as JSON has it."""
+    fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in own.items()}
     return Requirements(
         platforms=target.platforms,
         devices=target.devices,
-        isa=target.detail,
-        jaxlib=version.__version__,
+        processes=target.processes,
+        jaxlib=jaxlib_version,
         x64=bool(jax.config.jax_enable_x64),
         custom_calls=custom_calls,
+        **fields,
     )
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.store import Store
+from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.golden.make import GoldenMaker
@@ -42,7 +44,9 @@ class Session:
         self._blobs = BlobFolder(init.blobs)
         self._stages = Stages(init.keep, self._blobs)
         # Before the user's code can change the variable: XLA has read it by then.
-        self._provenance = {**init.provenance, "xla_flags": os.environ.get("XLA_FLAGS", "")}
+        versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
+        flags = os.environ.get("XLA_FLAGS", "")
+        self._provenance = {**init.provenance, **versions, "xla_flags": flags}
         self._secret_paths = _secret_paths(init.secret_paths)
         entries = Store(init.store) if init.store else None
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
@@ -68,15 +72,15 @@ class Session:
         if self._explain:
             yield {"notes": list(traced.notes), "skeleton": skeleton(traced.closed_jaxpr)}
             return
-        for target in job.targets:
+        for target, hardware in zip(job.targets, job.hardware, strict=True):
             yield {"start": str(target)}
-            yield self._unit(traced, target)
+            yield self._unit(traced, target, hardware)
         # Last: it runs the function, and what that does to this process costs no executable.
         yield from self._golden.messages(traced)
 
-    def _unit(self, traced: Traced, target: Target) -> dict[str, Any]:
+    def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> dict[str, Any]:
         try:
-            record = self._compile(traced, target)
+            record = self._compile(traced, target, hardware)
             message = {
                 "target": str(target),
                 "function": traced.function.to_json(),
@@ -91,7 +95,7 @@ class Session:
             return _failure(target, "compile", err)
         return message
 
-    def _compile(self, traced: Traced, target: Target) -> Record:
+    def _compile(self, traced: Traced, target: Target, hardware: Hardware) -> Record:
         provenance = {
             **self._provenance,
             "label": traced.job.label,
@@ -100,7 +104,7 @@ class Session:
         }
         if target.is_portable:
             return export_portable(traced, target, self._blobs, provenance, self._stages)
-        return self._native.compile(traced, target, provenance)
+        return self._native.compile(traced, target, hardware, provenance)
 
     def _check_paths(self, what: str, data: bytes) -> None:
         for path in self._secret_paths:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,12 @@ class Traced:
         return tuple(i for i, path in enumerate(self.paths) if path[0] in names)
 
 
-def trace(job: Job, symbolic: Dims | None = None) -> Traced:
-    """Import, bind and trace; TraceRefused says what cannot be compiled ahead, and why."""
-    jitted = jit_job(job, symbolic)
+def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Traced:
+    """Import, bind and trace; TraceRefused says what cannot be compiled ahead, and why.
+
+    `devices` are those of the mesh, by default this process's.
+    """
+    jitted = jit_job(job, symbolic, devices)
     traced, notes = _trace_and_check(jitted)
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]

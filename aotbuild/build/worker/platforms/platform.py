@@ -1,0 +1,31 @@
+"""What a worker must know of a platform to compile for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from aotbuild.build.targets.hardware import Hardware
+from aotbuild.spec.target import Target
+
+
+class Platform(Protocol):
+    """Devices to compile for, which may be elsewhere, and what their executables require."""
+
+    def devices(self, target: Target, hardware: Hardware) -> Sequence[Any]:
+        """Return jax's devices of a target, in the order of the executable.
+
+        TraceRefused says what is missing here to compile for them.
+        """
+        ...
+
+    def compiler_options(self, target: Target, hardware: Hardware) -> Mapping[str, Any]:
+        """Return options for XLA beside the manifest's."""
+        ...
+
+    def requirements(self, target: Target, hardware: Hardware, data: bytes) -> dict[str, Any]:
+        """Return the fields of `Requirements` that this platform fills, from the bytes made.
+
+        TraceRefused if the bytes are not what was asked for. The result can be JSON.
+        """
+        ...

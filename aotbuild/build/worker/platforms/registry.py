@@ -1,0 +1,19 @@
+"""The platforms by their names."""
+
+from __future__ import annotations
+
+from aotbuild.build.worker.platforms.cpu import CpuPlatform
+from aotbuild.build.worker.platforms.cuda import CudaPlatform
+from aotbuild.build.worker.platforms.platform import Platform
+from aotbuild.build.worker.platforms.tpu import TpuPlatform
+
+_PLATFORMS: dict[str, Platform] = {
+    "cpu": CpuPlatform(),
+    "cuda": CudaPlatform(),
+    "tpu": TpuPlatform(),
+}
+
+
+def platform(name: str) -> Platform:
+    """Return the platform of a target."""
+    return _PLATFORMS[name]
