@@ -85,6 +85,18 @@ class PlanError(AotbuildError):
     """The manifest is well-formed, but this environment cannot build what it asks for."""
 
 
+class NoGpu(AotbuildError):
+    """This machine's own GPU is asked for, and it has none that can be asked; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            "no GPU can be used here\n"
+            f"  expected an NVIDIA GPU and its driver\n  found    {reason}\n"
+            "Run it on the machine that has the GPU, in a container with --gpus all."
+        )
+
+
 class TraceRefused(AotbuildError):
     """A function holds something that an executable on disk cannot carry."""
 
@@ -125,11 +137,13 @@ class MissingJax(AotbuildError, ImportError):
 
     def __init__(self, package: str, version: str) -> None:
         self.package, self.version = package, version
+        # The header of an index names several as "0.10.2, 0.12.0.1".
+        several = version.split(", ")
         super().__init__(
             f"{package}: jax is not installed\n"
-            f"  expected jax {version}, which built the executables\n"
+            f"  expected jax {' or '.join(several)}, which built the executables\n"
             "  found    no jax in this environment (runtime: jaxlib leaves it out)\n"
-            f"Install it: pip install jax=={version}"
+            f"Install it: {' or '.join(f'pip install jax=={each}' for each in several)}"
         )
 
 
@@ -181,6 +195,31 @@ class UntrustedPackage(AotbuildError):
             f"{place}: the package is not trusted\n"
             f"  expected {expected}\n  found    {found}\n{remedy}"
         )
+
+
+class CompanionMismatch(AotbuildError):
+    """An installed companion is not of the build that its base is of; nothing was used."""
+
+    def __init__(self, package: str, companion: str, expected: str, found: str) -> None:
+        self.package, self.companion = package, companion
+        self.expected, self.found = expected, found
+        name = companion.partition(" ")[0]
+        super().__init__(
+            f"{package}: its companion {companion} does not belong to it\n"
+            f"  expected {expected}\n  found    {found}\n"
+            f"Install the version of {name} that was split from the same wheel as {package}, or "
+            f"remove it: pip uninstall {name}"
+        )
+
+
+class WheelRefused(AotbuildError):
+    """Wheels cannot be split or merged; `reasons` holds all that speaks against it."""
+
+    def __init__(self, place: str, problem: str, reasons: Sequence[str], remedy: str) -> None:
+        self.place, self.problem = place, problem
+        self.reasons, self.remedy = tuple(reasons), remedy
+        listing = "".join("\n  " + reason.replace("\n", "\n  ") for reason in self.reasons)
+        super().__init__(f"{place}: {problem}{listing}\n{remedy} Nothing was written.")
 
 
 class StageNotKept(AotbuildError):

@@ -21,6 +21,14 @@ def _no_demand() -> None:
     os.environ.pop("AOTBUILD_TRUST", None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _toolchains(tmp_path_factory: pytest.TempPathFactory) -> None:
+    base = tmp_path_factory.getbasetemp()
+    # Each xdist worker has a folder of its own in the one of the run.
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ["AOTBUILD_TOOLCHAINS"] = str(shared / "toolchains")
+
+
 @pytest.fixture(scope="session")
 def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with aotbuild's own wheel."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from error_support import Place, collector, command, raised
+from fake_index import make_index
 from support import build as build_project
 from support import write_project
 
 from aotbuild.build.environment import Environment, probe
 from aotbuild.build.manifest import parse_manifest
 from aotbuild.build.plan import make_plan
+from aotbuild.build.toolchains.pythons import running_python
 from aotbuild.errors import BuildError
 
 CASES, case = collector()
@@ -56,8 +60,23 @@ def manifest_not_there(place: Place) -> str:
 
 
 @case
-def plan_other_jax(place: Place) -> str:
-    return planned(place, 4, MANIFEST + "toolchains: [{jax: 0.9.9}]\n")
+def plan_unknown_jax(place: Place) -> str:
+    make_index(place.root, place.patch, [metadata.version("jax")])
+    text = planned(place, 4, MANIFEST + "toolchains: [{jax: 0.9.9}]\n")
+    # Every version of uv has words of its own.
+    text = re.sub(r"(?s)(\n  )error: .*(\n  versions of jax)", r"\1<what uv says>\2", text)
+    return text.replace(f"Python {running_python()}", "Python 3.11")
+
+
+@case
+def plan_old_lock(place: Place) -> str:
+    jax = metadata.version("jax")
+    make_index(place.root, place.patch, [jax])
+    pinned = f"{MANIFEST}toolchains: [{{jax: {jax}, packages: [einops]}}]\n"
+    command(place, write_project(place.root / "here", pinned), 0, "lock")
+    (place.root / "here" / "aot.yaml").write_text(pinned.replace("einops", "einops>=14"))
+    text = command(place, place.root / "here", 4, "plan").stderr
+    return text.replace(jax.replace(".", "_"), "0_10_2")
 
 
 @case

@@ -16,6 +16,7 @@ from report_support import HEADER, make_function, make_record, write_package
 from runtime_support import Built, build, fresh, write
 from signing_support import keys, public_file, sign_folder
 from support import write_project
+from wheels_support import everywhere, for_target, put_wheel, unpack
 
 import aotbuild
 from aotbuild.runtime.host import Host
@@ -24,6 +25,7 @@ from aotbuild.runtime.locate import locate
 from aotbuild.spec.index import write_index
 from aotbuild.spec.isa import LEVELS
 from aotbuild.spec.target import Target
+from aotbuild.wheels.split import split
 
 CASES, case = collector()
 X = np.ones((1, 16), "float32")
@@ -106,6 +108,32 @@ def load_untrusted(place: Place) -> str:
     return raised(lambda: aotbuild.load(folder))
 
 
+@case
+def load_other_companion(place: Place) -> str:
+    one = put_wheel(place.root / "one" / wheels.NAME, everywhere([scored()]))
+    other = put_wheel(place.root / "other" / wheels.NAME, everywhere([scored(), scored(batch=8)]))
+    for number, wheel in enumerate([one, other]):
+        unpack(split(wheel, wheel.parent / "parts").wheels[number], place.root / "site")
+    place.patch.syspath_prepend(str(place.root / "site"))
+    return raised(lambda: aotbuild.load("demo"))
+
+
+@case
+def merge_refused(place: Place) -> str:
+    one = put_wheel(place.root / "demo-1.0-py3-none-linux_x86_64.whl", [scored()])
+    code = {"demo/__init__.py": b"# changed meanwhile"}
+    arm = [for_target(scored(), "cpu:aarch64:1")]
+    other = put_wheel(place.root / "demo-1.0-py3-none-linux_aarch64.whl", arm, changes=code)
+    result = command(place, place.root, 7, "merge", one.name, other.name, "--out", "out")
+    return result.stderr
+
+
+@case
+def split_nothing(place: Place) -> str:
+    wheel = put_wheel(place.root / wheels.NAME, [scored()])
+    return command(place, place.root, 7, "split", wheel.name, "--out", "out").stderr
+
+
 # --- calling --------------------------------------------------------------------------------------
 
 
@@ -172,15 +200,68 @@ def call_other_jaxlib(place: Place) -> str:
     return raised(lambda: opened.score(X, "relu"))
 
 
-@case
-def call_level_above(place: Place) -> str:
-    built = scored().replace(isa="x86-64-v4")
-    record = replace(built.record, target=Target("cpu", "x86-64-v4", 1))
-    folder = write(place.root, [replace(built, record=record)], package="proj")
-    features = LEVELS["x86-64-v3"].features
-    host = Host("cpu", 1, ("cpu",), 1, "x86_64", features, record.requires.jaxlib or "", x64=False)
+def refused_on(place: Place, host: Host, *requires: dict[str, Any]) -> str:
+    """Return the refusal of a package on a host: a record for each `target` and what it needs."""
+    made = scored()
+    records = []
+    for changes in requires:
+        target = Target.parse(changes.pop("target"))
+        needs = {"platforms": target.platforms, "isa": None, "jaxlib": "0.10.2", **changes}
+        if target.platform == "cpu":
+            needs["isa"] = target.detail
+        required = replace(made.record.requires, **needs)
+        records.append(replace(made.record, target=target, requires=required))
+    folder = write(place.root, [replace(made, record=record) for record in records], package="proj")
     opened = Library(locate(folder), host=lambda _: host)
     return raised(lambda: opened.score(X, "relu"))
+
+
+def host_of(platform: str, kind: str, **facts: Any) -> Host:
+    features = LEVELS["x86-64-v3"].features
+    known = Host(platform, 1, (kind,), 1, "x86_64", features, "0.10.2", x64=False)
+    return replace(known, **facts)
+
+
+H200 = {
+    "target": "cuda:h200:1",
+    "device_kinds": ("NVIDIA H200",),
+    "capability": "9.0a",
+    "plugin": ("jax-cuda13-pjrt", "0.10.2"),
+    "cuda": "13.0",
+}
+V5E = {"target": "tpu:v5e:2x2:1", "device_kinds": ("TPU v5 lite",), "topology": "2x2"}
+
+
+@case
+def call_level_above(place: Place) -> str:
+    return refused_on(place, host_of("cpu", "cpu"), {"target": "cpu:x86-64-v4:1"})
+
+
+@case
+def call_other_jaxlibs(place: Place) -> str:
+    targets = ("cpu:x86-64-v3:1", "cpu:x86-64-v2+avx:1")
+    shipped = [{"target": t, "jaxlib": v} for t in targets for v in ("0.9.1", "0.9.2")]
+    return refused_on(place, host_of("cpu", "cpu"), *shipped)
+
+
+@case
+def call_other_platforms(place: Place) -> str:
+    h100 = {**H200, "target": "cuda:h100-sxm:1"}
+    v4 = {"target": "cpu:x86-64-v4:1"}
+    return refused_on(place, host_of("cpu", "cpu"), v4, dict(H200), h100, dict(V5E))
+
+
+@case
+def call_other_gpu(place: Place) -> str:
+    plugins = (("jax-cuda12-pjrt", "0.10.2"),)
+    facts = {"capability": "8.6", "plugins": plugins, "cuda": "12.9", "driver": "12.8"}
+    return refused_on(place, host_of("cuda", "NVIDIA A10G", **facts), dict(H200))
+
+
+@case
+def call_other_slice(place: Place) -> str:
+    facts = {"device_count": 8, "topology": "2x4x1"}
+    return refused_on(place, host_of("tpu", "TPU v5 lite", **facts), dict(V5E))
 
 
 @case
@@ -203,6 +284,26 @@ except aotbuild.errors.InvalidArgument as err:
     print(json.dumps(str(err)))
 """
     return str(fresh(code, str(folder), devices=2))
+
+
+@case
+def call_on_another_device(place: Place) -> str:
+    folder = write(place.root, [scored()], package="proj")
+    code = """
+import json, sys, jax, numpy as np, aotbuild
+first, second = jax.devices()
+x = jax.device_put(np.ones((1, 16), "float32"), first)
+try:
+    aotbuild.load(sys.argv[1]).on(second).score(x, "relu")
+except aotbuild.errors.InvalidArgument as err:
+    print(json.dumps(str(err)))
+"""
+    return str(fresh(code, str(folder), devices=2))
+
+
+@case
+def call_on_no_device(place: Place) -> str:
+    return raised(lambda: library(place, scored()).on("cuda:1"))
 
 
 @case

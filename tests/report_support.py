@@ -62,6 +62,7 @@ def make_record(
     width: int = 2,
     calls: tuple[str, ...] = (),
     stages: dict[str, bytes] | None = None,
+    requires: dict[str, Any] | None = None,
 ) -> Record:
     where = Target.parse(target)
     mesh = (("d", where.devices),) if where.devices > 1 else ()
@@ -77,9 +78,11 @@ def make_record(
         requires=Requirements(
             where.platforms,
             devices=where.devices,
-            isa=None if where.is_portable else where.detail,
+            processes=where.processes,
+            isa=where.detail if where.platform == "cpu" else None,
             jaxlib=None if where.is_portable else jaxlib,
             custom_calls=tuple(CustomCall(call, "user") for call in calls),
+            **(requires or {}),
         ),
         calling=Calling(
             name,

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 from manifest_support import ENTRY, manifest
 
-from aotbuild.build.environment import Environment, Toolchain, wheel_platform
+from aotbuild.build.environment import Environment, Toolchain, platforms_of
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
+from aotbuild.build.requirements import (
+    build_requirements,
+    deferred_requirements,
+    wheel_requirements,
+    wheel_tag,
+)
 from aotbuild.build.sources import find_sources
 from aotbuild.build.worker_init import WorkerInit
 from aotbuild.errors import PlanError
@@ -23,6 +28,10 @@ ENVIRONMENT = Environment(
     isa="x86-64-v3",
     wheel_platform="manylinux_2_27_x86_64",
     aotbuild="0.1.0",
+)
+TWO = dataclasses.replace(
+    ENVIRONMENT,
+    toolchains=(Toolchain("0.12.0.1", "0.12.0.1", "3.12.1"), *ENVIRONMENT.toolchains),
 )
 BOTH = "targets: [cpu, {portable: {platforms: [tpu, cpu]}}]\n"
 
@@ -59,21 +68,42 @@ class TestUnits:
         assert [(str(unit.target), unit.devices) for unit in units] == [("cpu:x86-64-v3:4", 4)]
 
 
+class TestToolchains:
+    def test_native_units_for_each_and_portable_ones_by_the_oldest(self) -> None:
+        units = plan(BOTH, environment=TWO).units
+        assert [(str(unit), unit.toolchain.jax) for unit in units] == [
+            ("f() for cpu:x86-64-v3:1 with jaxlib 0.12.0.1", "0.12.0.1"),
+            ("f() for cpu:x86-64-v3:1 with jaxlib 0.10.2", "0.10.2"),
+            ("f() for portable:cpu,tpu:1", "0.10.2"),
+        ]
+
+    def test_each_has_its_own_processes(self) -> None:
+        jobs = make_jobs(plan(BOTH, environment=TWO).units)
+        found = [(settings.toolchain.jax, len(units)) for settings, _, units in jobs]
+        assert found == [("0.12.0.1", 1), ("0.10.2", 2)]
+
+    def test_the_wheel_requires_exactly_their_versions(self) -> None:
+        made = plan(BOTH, environment=TWO)
+        _, jaxlib, jax = wheel_requirements(made, [])
+        assert jaxlib.startswith("jaxlib>=0.10.2,<=0.12.0.1,!=0.10.2.post0,")
+        assert jaxlib.replace("jaxlib", "jax", 1) == jax
+        portable = plan("targets: [portable]\n", environment=TWO)
+        assert wheel_requirements(portable, [])[1] == "jaxlib>=0.10.2"
+
+    def test_an_editable_install_that_compiles_later(self) -> None:
+        two = manifest("toolchains: [{jax: 0.10.2}, {jax: 0.12.0.1}]\n")
+        assert deferred_requirements(two)[1].startswith("jax>=0.10.2,<=0.12.0.1,!=")
+
+
 class TestRefused:
     def test_every_reason_is_given(self) -> None:
-        text = (
-            "targets: [cpu: {isa: x86-64-v4}, cuda: {gpu: h200}]\n"
-            'toolchains: [{jax: 0.10.1, python: "3.12"}]\n'
+        text = "targets: [cpu: {isa: x86-64-v4}, cuda: {gpu: h200}]\ntoolchains: [{jax: 0.10.1}]\n"
+        toolchains, level, plugins = refused(text)
+        assert toolchains == "toolchains: expected jax 0.10.1, found 0.10.2"
+        assert level.startswith(
+            "targets: cpu: ISA level x86-64-v4 is above this machine's x86-64-v3; "
         )
-        assert refused(text) == [
-            "toolchains: expected jax 0.10.1, found 0.10.2; build with pip wheel",
-            "toolchains: expected Python 3.12, found 3.11.7",
-            (
-                "targets: cpu: ISA level x86-64-v4 is above this machine's x86-64-v3; "
-                "build on a machine that has it"
-            ),
-            "targets: cuda: this version of aotbuild builds cpu and portable targets only",
-        ]
+        assert plugins.startswith("targets: cuda: jax-cuda13-plugin, jax-cuda13-pjrt, nvidia-")
 
     def test_another_architecture(self) -> None:
         assert refused("targets: [cpu: {isa: aarch64}]\n") == [
@@ -86,9 +116,14 @@ class TestRefused:
             "targets: cpu: this machine's CPU is below every level that jaxlib supports"
         ]
 
-    def test_several_toolchains(self) -> None:
-        assert refused('toolchains: [{jax: 0.10.2}, {jax: 0.10.2, python: "3.11"}]\n') == [
-            "toolchains: this version of aotbuild builds with one toolchain"
+    def test_two_toolchains_of_one_jaxlib(self) -> None:
+        twins = tuple(Toolchain(jax, "0.10.2", "3.11.7") for jax in ("0.10.2", "0.10.2.1"))
+        environment = dataclasses.replace(ENVIRONMENT, toolchains=twins)
+        assert refused("toolchains: [{jax: 0.10.2}, {jax: 0.10.2.1}]\n", environment) == [
+            (
+                "toolchains: jaxlib 0.10.2 is that of several: nothing could tell their "
+                "executables apart; keep one of them"
+            )
         ]
 
     def test_no_target_for_a_function(self) -> None:
@@ -157,6 +192,22 @@ class TestRequirements:
     def test_without_jax_at_run_time(self) -> None:
         assert "jax==0.10.2" not in wheel_requirements(plan("runtime: jaxlib\n"), [])
 
+    @pytest.mark.parametrize("target", ['tpu: {topology: "v5e:2x2"}', "cuda: {gpu: h200}"])
+    def test_no_cpu_target(self, target: str) -> None:
+        names = (
+            "libtpu",
+            "jax-cuda13-plugin",
+            "jax-cuda13-pjrt",
+            "nvidia-cuda-nvcc",
+            "nvidia-nvvm",
+        )
+        plugins = tuple((name, "0.10.2") for name in names)
+        toolchain = Toolchain("0.10.2", "0.10.2", "3.11.7", plugins)
+        environment = dataclasses.replace(ENVIRONMENT, toolchains=(toolchain,))
+        made = plan(f"targets: [{target}, portable]\n", environment=environment)
+        assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
+        assert wheel_requirements(made, [])[1] == "jaxlib==0.10.2"
+
     def test_portable_alone_runs_anywhere(self) -> None:
         made = plan("targets: [portable]\n")
         assert wheel_requirements(made, [])[1:] == ["jaxlib>=0.10.2", "jax>=0.10.2"]
@@ -180,11 +231,11 @@ class TestRequirements:
 class TestWheelPlatform:
     def test_several_tags(self) -> None:
         text = "Wheel-Version: 1.0\nTag: cp311-cp311-b_1_x\nTag: cp311-cp311-a_2_x\n"
-        assert wheel_platform(text) == "a_2_x.b_1_x"
+        assert platforms_of(text) == ("a_2_x", "b_1_x")
 
     def test_none(self) -> None:
         with pytest.raises(PlanError, match="no platform tag; reinstall jaxlib"):
-            wheel_platform("Wheel-Version: 1.0\n")
+            platforms_of("Wheel-Version: 1.0\n")
 
 
 class TestSources:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support import MANIFEST, build, fresh_json, write_project
 
-from aotbuild.build.environment import probe
+from aotbuild.build.environment import Toolchain, probe
 from aotbuild.build.events import UnitDone
 from aotbuild.build.executor import run_units
-from aotbuild.build.manifest import load_manifest
-from aotbuild.build.plan import make_plan
+from aotbuild.build.jobs import make_jobs
+from aotbuild.build.manifest import load_manifest, parse_manifest
+from aotbuild.build.plan import BuildUnit, make_plan
+from aotbuild.build.process import NotStarted, Worker
 from aotbuild.build.sources import find_sources
+from aotbuild.build.worker_init import Settings, WorkerInit
 from aotbuild.errors import BuildError
 
 CRASHES = """
@@ -25,6 +31,28 @@ def crash(x):
 def abort(x): os.abort()
 def leave(x): os._exit(5)
 def hang(x): time.sleep(600)
+def killed(x): os.kill(os.getpid(), signal.SIGKILL)
+def divided(x): os.kill(os.getpid(), signal.SIGFPE)
+def unusual(x): os.kill(os.getpid(), signal.SIGRTMIN + 3)
+def greedy(x):
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
+    bytearray(1 << 34)
+def native_greed(x):
+    sys.stderr.write("terminate called after throwing an instance of 'std::bad_alloc'\\n")
+    os.abort()
+def orphans(x):
+    import pathlib, subprocess
+    child = subprocess.Popen(["sleep", "600"])
+    pathlib.Path(os.environ["CHILD"]).write_text(str(child.pid))
+    os.abort()
+def in_lowering(x):
+    import jax
+    from jax.interpreters import mlir
+    died = jax.extend.core.Primitive("died")
+    died.def_abstract_eval(lambda aval: aval)
+    mlir.register_lowering(died, lambda ctx, x: os.abort())
+    return died.bind(x)
 def fine(x): return x + 1
 """
 # Everything a program may do to its process when it believes to be alone in it.
@@ -56,6 +84,7 @@ def noisy(x):
 def other(x): return x - 1
 """
 X = "args: [x: 'f32[3]']"
+ONE = f"version: 1\npackage: proj\nfunctions:\n  f:\n    call: proj.mod:f\n    {X}\n"
 
 
 def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Path:
@@ -64,14 +93,30 @@ def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Pat
     return write_project(root, manifest, mod=module)
 
 
-def run(root: Path, timeout: float, executor: Executor | None = None) -> dict[str, UnitDone]:
+def run(
+    root: Path,
+    timeout: float,
+    executor: Executor | None = None,
+    interpreters: Mapping[str, Path] | None = None,
+) -> dict[str, UnitDone]:
+    """Run every unit; `interpreters` are those of some functions."""
     manifest = load_manifest(root / MANIFEST)
     plan = make_plan(manifest, probe())
+    units = [with_interpreter(unit, interpreters or {}) for unit in plan.units]
+    plan = replace(plan, units=tuple(units))
     blobs = root / "blobs-here"
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
     done = run_units(plan, sources, blobs, lambda event: None, executor, timeout)
     return {result.unit.function.name: result for result in done}
+
+
+def with_interpreter(unit: BuildUnit, interpreters: Mapping[str, Path]) -> BuildUnit:
+    name = unit.function.name
+    if name not in interpreters:
+        return unit
+    toolchain = replace(unit.toolchain, python=f"3.{name}", interpreter=interpreters[name])
+    return replace(unit, toolchain=toolchain)
 
 
 def test_crash_costs_one_unit_and_is_told_with_its_log(tmp_path: Path) -> None:
@@ -85,6 +130,104 @@ def test_crash_costs_one_unit_and_is_told_with_its_log(tmp_path: Path) -> None:
     assert "on the way down" in crash
     assert "died of SIGABRT" in abort
     assert "ended with exit code 5" in leave
+
+
+def test_each_way_to_die_is_told_in_words(tmp_path: Path) -> None:
+    names = ("killed", "divided", "unusual", "greedy", "native_greed", "in_lowering")
+    found = run(project(tmp_path, CRASHES, *names, "fine"), timeout=60)
+    assert found["fine"].record is not None
+    told = {name: str(found[name].failure) for name in names}
+    assert (
+        "the compiler process was killed (SIGKILL), probably by the system for want of memory; "
+        "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS\n"
+    ) in told["killed"]
+    assert "died of SIGFPE\n" in told["divided"]
+    assert "died of signal 37\n" in told["unusual"]
+    assert "MemoryError" in told["greedy"]
+    assert "died of SIGABRT: it ran out of memory; fewer compilers" in told["native_greed"]
+    assert "in_lowering() for cpu" in told["in_lowering"]
+    assert ": compile:\n" in told["in_lowering"]
+    assert "died of SIGABRT\n" in told["in_lowering"]
+
+
+def test_what_a_dead_compiler_had_started_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHILD", str(tmp_path / "pid"))
+    found = run(project(tmp_path, CRASHES, "orphans"), timeout=60)
+    assert "died of SIGABRT" in str(found["orphans"].failure)
+    state = Path("/proc", (tmp_path / "pid").read_text(), "stat")
+    for _ in range(300):
+        if _has_ended(state):
+            return
+        time.sleep(0.1)  # a signal takes effect when its process is next at work
+    pytest.fail("what the compiler had started still runs")
+
+
+def _has_ended(state: Path) -> bool:
+    try:
+        return state.read_text().split()[2] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+# By function: what is run in place of a Python, and what is said of it.
+BROKEN = {
+    "absent": (None, "cannot be started: No such file or directory"),
+    "no_program": ("", "cannot be started: Permission denied"),
+    "no_module": (
+        "echo no such module >&2; exit 3",
+        "ended with exit code 3\nthe end of its log:\nno such module",
+    ),
+    "crashes": ("kill -SEGV $$", "died of SIGSEGV\n"),
+    "page": ("echo '<html>'; exec sleep 600", "is no worker of aotbuild: it said '<html>"),
+    "array": ("echo '[1]'", "is no worker of aotbuild: it said '[1]"),
+    "endless": ("yes | tr -d '\\n'", "is no worker of aotbuild: it said 'yyyyyy"),
+    "binary": ("printf '\\377\\n'", "is no worker of aotbuild: it said"),
+    "chatty": ("""echo '{"ready": true}'; read a; read b; echo hi""", "no message: 'hi\\n'"),
+    "brief": ("""echo '{"ready": true}'; read a; read b; exit 4""", "with exit code 4\n"),
+}
+
+
+def test_broken_toolchains_cost_their_own_units(tmp_path: Path) -> None:
+    interpreters = {name: tmp_path / name for name in BROKEN}
+    for name, (script, _) in BROKEN.items():
+        if script is not None:
+            interpreters[name].write_text(f"#!/bin/sh\n{script}\n")
+            interpreters[name].chmod(0o755 if script else 0o644)
+    root = project(tmp_path / "p", CRASHES, *BROKEN, "fine")
+    found = run(root, timeout=60, interpreters=interpreters)
+    assert found["fine"].record is not None
+    for name, (_, reason) in BROKEN.items():
+        failure = found[name].failure
+        assert failure is not None
+        assert reason in failure.message
+        assert failure.stage == ("trace" if name in ("chatty", "brief") else "start")
+
+
+def test_a_broken_toolchain_is_started_once(tmp_path: Path) -> None:
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\necho x >> {tmp_path}/count\nexit 3\n")
+    interpreter.chmod(0o755)
+    names = ("hang", "leave", "crash")
+    root = project(tmp_path / "p", CRASHES, *names)
+    with ThreadPoolExecutor(1) as executor:
+        found = run(root, 60, executor, dict.fromkeys(names, interpreter))
+    assert len({result.failure.message for result in found.values() if result.failure}) == 1
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+def test_a_process_that_never_says_it_is_there_is_stopped(tmp_path: Path) -> None:
+    interpreter = tmp_path / "python"
+    interpreter.write_text("#!/bin/sh\nexec sleep 600\n")
+    interpreter.chmod(0o755)
+    toolchain = Toolchain("1", "1", "3.99.0", interpreter=interpreter)
+    settings = Settings(toolchain, "cpu", None, 1, False, (), ())
+    worker = Worker(settings, WorkerInit(tmp_path), tmp_path, start_timeout=0.2)
+    (_, job, _), *_ = make_jobs(make_plan(parse_manifest(ONE), probe()).units)
+    with pytest.raises(NotStarted, match=r"python: its start took longer than 0\.2 s and was st"):
+        next(worker.run(job, 60))
+    worker.close()
 
 
 def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:

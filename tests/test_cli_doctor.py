@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -68,6 +69,63 @@ def test_the_host_as_a_document() -> None:
     assert host["versions"]["jax"]
     assert host["platforms"][-1]["platform"] == "cpu"
     assert (host["problem"], host["x64"], host["processes"]) == (None, False, 1)
+
+
+def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = facts.gather()
+    gpu = dataclasses.replace(
+        known.host,
+        platform="cuda",
+        device_kinds=("NVIDIA H200",),
+        devices_everywhere=1,
+        capability="9.0a",
+        plugins=(("jax-cuda13-pjrt", "1.2.3"),),
+        cuda="13.1",
+        driver="13.2",
+        cudnn=None,
+    )
+    tpu = dataclasses.replace(
+        known.host,
+        platform="tpu",
+        device_count=4,
+        device_kinds=("TPU v5 lite",),
+        devices_everywhere=8,
+        topology="2x4x1",
+        plugins=(("libtpu", "0.0.42"),),
+    )
+    monkeypatch.setattr(facts, "gather", lambda: dataclasses.replace(known, hosts=(gpu, tpu)))
+    text = run("doctor").stdout.splitlines()
+    lines = [line for line in text if line.startswith(("devices", "also"))]
+    assert [line.split(maxsplit=1)[1] for line in lines] == [
+        "1 cuda (NVIDIA H200), capability 9.0a, cuda 13.1, driver 13.2, jax-cuda13-pjrt 1.2.3",
+        "4 tpu (TPU v5 lite), 8 in all processes, topology 2x4x1, libtpu 0.0.42",
+    ]
+    assert document("doctor")["host"]["platforms"] == [
+        {
+            "platform": "cuda",
+            "devices": 1,
+            "devices_everywhere": 1,
+            "kinds": ["NVIDIA H200"],
+            "capability": "9.0a",
+            "topology": None,
+            "cuda": "13.1",
+            "driver": "13.2",
+            "cudnn": None,
+            "plugins": {"jax-cuda13-pjrt": "1.2.3"},
+        },
+        {
+            "platform": "tpu",
+            "devices": 4,
+            "devices_everywhere": 8,
+            "kinds": ["TPU v5 lite"],
+            "capability": None,
+            "topology": "2x4x1",
+            "cuda": None,
+            "driver": None,
+            "cudnn": None,
+            "plugins": {"libtpu": "0.0.42"},
+        },
+    ]
 
 
 def test_what_lacks_to_the_next_level() -> None:

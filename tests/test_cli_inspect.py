@@ -73,8 +73,9 @@ def test_the_document(folder: Path) -> None:
     assert (signature["label"], signature["inputs"]) == ("f(batch=1)", ["f32[1,2]"])
     executable = signature["executables"][0]
     assert list(executable) == [
-        "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory", "analysis",
-        "requires", "mesh", "constants", "golden", "provenance", "stages",
+        "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
+        "device_memory", "analysis", "requires", "mesh", "constants", "golden", "provenance",
+        "stages",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130
     assert executable["requires"]["isa"] == "x86-64-v3"

@@ -156,6 +156,7 @@ def test_the_document(folder: Path, file: Path) -> None:
     blob = dict(make_record(stages=LARGE).stages)["hlo"]
     assert document["stage"] == {
         "name": "hlo", "function": "f", "signature": "batch=8", "target": "cpu:x86-64-v3:1",
+        "jaxlib": "0.10.2",
         "kind": "hlo", "sha256": blob.sha256, "size": blob.size,
         "text": "HloModule large \x1b[31m\ufffd\n",
     }  # fmt: skip

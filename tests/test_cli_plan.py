@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from fake_index import make_index
 from support import write_project
 
 from aotbuild.build.environment import probe
@@ -65,6 +66,7 @@ def test_the_document(project: Path) -> None:
         "toolchains",
         "host",
         "units",
+        "known_size",
     ]
     assert (document["version"], document["error"], document["package"]) == (1, None, "proj")
     assert document["toolchains"][0]["jax"] == environment.toolchains[0].jax
@@ -75,6 +77,7 @@ def test_the_document(project: Path) -> None:
         "statics": {"k": True},
         "target": f"cpu:{environment.isa}:1",
         "devices": 1,
+        "jaxlib": environment.toolchains[0].jaxlib,
     }
 
 
@@ -104,11 +107,37 @@ def test_a_package_that_is_not_there(project: Path) -> None:
     assert result.stderr.startswith("package 'proj' of the manifest is not in the project")
 
 
-def test_a_plan_that_cannot_be_built_here(project: Path) -> None:
+def test_a_toolchain_that_is_made_later(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = probe().toolchains[0].jax
+    other = "0.10.2" if running != "0.10.2" else "0.12.0.1"
+    make_index(tmp_path, monkeypatch, [other])
+    text = f"toolchains: [{{jax: {running}}}, {{jax: {other}}}]\n"
+    (project / "aot.yaml").write_text(MANIFEST + text)
+    result = plan(project, "--json")
+    assert result.exit_code == 0, result.output
+    assert "no lock beside the manifest (aotbuild lock); asking uv" in result.stderr
+    first, second = json.loads(result.stdout)["toolchains"]
+    assert (first["jax"], first["made_by"], first["lock"]) == (running, None, None)
+    assert (second["jaxlib"], second["made_by"], second["lock"]) == (other, "uv", None)
+    shown = plan(project).stdout
+    target = f"cpu:{probe().isa}:1"
+    for jaxlib in (running, other):
+        assert f"{target} with jaxlib {jaxlib}" in shown
+    assert f"toolchain: jax {other}, jaxlib {other}, Python" in shown
+    assert "(made by uv)" in shown
+    assert not (tmp_path / "toolchains" / "environments").exists()
+
+
+def test_a_toolchain_that_cannot_be(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_index(tmp_path, monkeypatch, ["0.10.2"])
     (project / "aot.yaml").write_text(MANIFEST + "toolchains: [{jax: 0.0.1}]\n")
     result = plan(project)
-    assert result.exit_code == 4
-    assert "toolchains: expected jax 0.0.1" in result.stderr
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "toolchains.0 (jax 0.0.1): uv cannot resolve it" in result.stderr
 
 
 def test_all_problems_of_a_manifest_are_printed(project: Path) -> None:

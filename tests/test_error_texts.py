@@ -39,7 +39,7 @@ def normalised(text: str, here: Path) -> str:
         (r"\b\d+ bytes\b", "<n> bytes"),
         (rf"\b{re.escape(jax.__version__)}(?![\d.])", "0.10.2"),
         (rf"\b{re.escape(jaxlib.__version__)}(?![\d.])", "0.10.2"),
-        (r"cpu:(x86-64-v[234](\+avx)?|aarch64):", "cpu:x86-64-v4:"),
+        (r"cpu:(x86-64-v[234](\+\w+)?|aarch64):", "cpu:x86-64-v4:"),
     ):
         text = re.sub(pattern, shown, text)
     return text.rstrip("\n") + "\n"

@@ -17,6 +17,7 @@ TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
 @pytest.fixture(autouse=True)
 def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AOTBUILD_EDITABLE", raising=False)
+    monkeypatch.delenv("AOTBUILD_MANIFEST", raising=False)
 
 
 def test_defaults_and_values() -> None:
@@ -36,9 +37,11 @@ def test_an_sbom_that_cannot_be_made_stops_the_build(monkeypatch: pytest.MonkeyP
         check_sbom()
 
 
-def test_the_variable_overrides_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_override_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_EDITABLE", "defer")
-    assert read_options({"editable": "build"}).editable == "defer"
+    monkeypatch.setenv("AOTBUILD_MANIFEST", "other.yaml")
+    table = {"editable": "build", "manifest": "aot.yaml"}
+    assert read_options(table) == Options("other.yaml", "defer")
 
 
 @pytest.mark.parametrize(

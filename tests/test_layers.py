@@ -19,7 +19,8 @@ ALLOWED = {
     "runtime": {"errors", "spec", "runtime"},
     "report": {"errors", "spec", "runtime", "report"},
     "verify": {"errors", "spec", "runtime", "verify"},
-    "cli": {"errors", "spec", "build", "runtime", "report", "verify", "cli"},
+    "wheels": {"errors", "spec", "build", "runtime", "report", "verify", "wheels"},
+    "cli": {"errors", "spec", "build", "runtime", "report", "verify", "wheels", "cli"},
     "__init__": {"errors", "runtime"},
 }
 # Packages that a layer may never import, at the top of a file or inside a function.

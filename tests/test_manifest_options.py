@@ -79,7 +79,17 @@ class TestShardings:
             "mesh: a mesh of 2 devices, but the targets have 4, 1; add a target with devices: 2"
         ]
         assert function("mesh: {d: 2, e: 2}", targets).mesh == (("d", 2), ("e", 2))
-        assert function("mesh: {d: 2}", "targets: [cpu: {devices: 4}, tpu: {topology: 'v4:2'}]\n")
+        tpu = "targets: [cpu: {devices: 4}, tpu: {topology: ['v4:2x2x1', 'tpu7x:1x1x1']}]\n"
+        assert function("mesh: {d: 2}", tpu)
+        assert refused_option("mesh: {d: 3}", tpu) == [
+            "mesh: a mesh of 3 devices, but the targets have 4, 2; add a target with devices: 3"
+        ]
+        assert refused_option("mesh: {d: 3}", "targets: [tpu: {topology: 'v5e:2x2'}]\n") == [
+            (
+                "mesh: a mesh of 3 devices, but the targets have 4; "
+                "add a topology of so many, or change the mesh"
+            )
+        ]
 
 
 class TestMaps:
@@ -102,6 +112,15 @@ class TestMaps:
             (
                 "env: {XLA_FLAGS: a}",
                 "env: XLA_FLAGS is set by aotbuild; give XLA's options under compiler_options:",
+            ),
+            (
+                "env: {LIBTPU_INIT_ARGS: a}",
+                "env: LIBTPU_INIT_ARGS is set by aotbuild; give XLA's options under "
+                "compiler_options:",
+            ),
+            (
+                "env: {CUDA_ROOT: a}",
+                "env: CUDA_ROOT is set by aotbuild, for compilers that see no device; leave it out",
             ),
             ("env: {A=B: a}", "env: expected the name of an environment variable, found 'A=B'"),
             ("config: {enable_x64: true}", ("config: a config name begins with 'jax_', found "

@@ -75,7 +75,7 @@ class TestValidator:
             (("version",), 2),
             (("targets",), ["cuda"]),
             (("targets",), [{"cpu": {"isa": "native"}}]),
-            (("targets",), [{"cpu": {}, "tpu": {"topology": "v4:2"}}]),
+            (("targets",), [{"cpu": {}, "tpu": {"topology": "v4:2x2x1"}}]),
             (("toolchains",), [{"jax": 0.1}]),
             (("defaults",), {"call": "m:f"}),
             (("functions", "logits", "donat"), ["x"]),

@@ -15,6 +15,7 @@ from aotbuild.build.manifest import (
     load_manifest,
     parse_manifest,
 )
+from aotbuild.build.manifest.gpu_presets import shipped_preset
 from aotbuild.errors import ManifestError
 
 
@@ -101,7 +102,7 @@ class TestTargets:
         assert manifest(text).targets == (
             CpuTarget(),
             CpuTarget(("x86-64-v3",), 2),
-            CudaTarget(("h200",), None),
+            CudaTarget((shipped_preset("h200"),)),
             TpuTarget(("v5e:2x2",)),
             PortableTarget(),
         )
@@ -110,7 +111,8 @@ class TestTargets:
         assert refused(whole("targets: [cpu: {isa: native}]\n")) == [
             (
                 "targets.0.cpu.isa: 'native' leaks the machine that builds into the wheel; "
-                "write 'host', or a level: x86-64-v2+avx, x86-64-v3, x86-64-v4 or aarch64"
+                "write 'host', or a level: x86-64-v2+avx, x86-64-v3, x86-64-v4, "
+                "x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx or aarch64"
             )
         ]
 
@@ -121,16 +123,17 @@ class TestTargets:
             ("cuda", "0: 'cuda' needs to know which one; write cuda: {gpu: h100-sxm}"),
             ("3", "0: expected a map, found the number 3"),
             ("{}", "0: expected a map of one key: cpu, cuda, tpu or portable"),
-            ("{cpu: {}, tpu: {topology: 'v4:2'}}", ("0: expected a map of one key: "
+            ("{cpu: {}, tpu: {topology: 'v4:2x2x1'}}", ("0: expected a map of one key: "
              "cpu, cuda, tpu or portable")),
             ("cpu: {isa: x86-64-v9}", ("0.cpu.isa: expected host, x86-64-v2+avx, x86-64-v3, "
-             "x86-64-v4 or aarch64, found 'x86-64-v9' (did you mean 'x86-64-v4'?)")),
+             "x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx or aarch64, "
+             "found 'x86-64-v9' (did you mean 'x86-64-v4'?)")),
             ("cpu: {devices: 0}", "0.cpu.devices: expected at least 1, found the number 0"),
             ("cuda: {devices: 1}", ("0.cuda: the key 'gpu' is missing "
-             "(GPU models, such as h100-sxm)")),
+             "(GPU models, such as h100-sxm, or files of your own, such as ./my-gpu.yaml)")),
             ("cuda: {gpus: h}", "0.cuda: unknown key 'gpus' (did you mean 'gpu'?)"),
             ("tpu: {topology: v5e}", ("0.tpu.topology: expected a topology such as 'v5e:2x2', "
-             "found 'v5e'")),
+             "of v4, v5e, v5p, v6e or tpu7x, found 'v5e' (did you mean 'v5e:2x2'?)")),
             ("portable: {platforms: [gpu]}", ("0.portable.platforms.0: expected cpu, cuda, rocm "
              "or tpu, found the text 'gpu' (did you mean 'tpu'?)")),
             ("cpu: {isa: []}", ("0: this target names nothing to build for; "
@@ -175,9 +178,17 @@ class TestToolchains:
             "toolchains.0.python: expected a version such as '3.11', found '3.11.1'"
         ]
 
+    def test_packages(self) -> None:
+        text = "toolchains: [{jax: 0.10.2, packages: [numpy>=2, 'numpy=>2']}]\n"
+        assert refused(whole(text)) == [
+            "toolchains.0.packages.1: expected a requirement such as 'numpy>=2', found 'numpy=>2'"
+        ]
+        (found,) = manifest(text.replace(", 'numpy=>2'", "")).toolchains
+        assert found == ToolchainRequest("0.10.2", None, ("numpy>=2",))
+
     def test_duplicate(self) -> None:
         found = refused(whole("toolchains: [jax: 0.10.2, jax: 0.10.2]\n"))
-        assert found == ["toolchains.1: duplicate toolchain, already in toolchains.0"]
+        assert found == ["toolchains.1: duplicate toolchain: jax 0.10.2 is already in toolchains.0"]
 
 
 class TestDefaults:

@@ -26,6 +26,7 @@ from aotbuild.runtime.host import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 from aotbuild.spec.index import write_index
+from aotbuild.spec.target import Target
 
 X = np.ones(4, "float32")
 SIZES = (2, 4)
@@ -85,7 +86,6 @@ class TestHosts:
             ({"features": frozenset({"avx"})}, f"isa: {ISA.replace('+', '.')} needs .*lacks"),
             ({"x64": True}, "jax_enable_x64: expected False, found True"),
             ({"device_count": 0}, "devices: expected 1, found 0"),
-            ({"process_count": 2}, "processes: expected 1, found 2"),
         ],
     )
     def test_refused_before_a_blob_is_read(self, folder: Path, changes: Any, reason: str) -> None:
@@ -189,9 +189,29 @@ class TestVerbs:
             assert library.double(X).devices() == {jax.devices()[0]}
 
 
+def test_an_explanation_has_every_verdict(tmp_path: Path) -> None:
+    """The error says once what holds for several; `explain` has each of them."""
+    made, records = build("f", lambda x: x + 1, {"x": X}), []
+    for name in ("h200", "h100-sxm"):
+        target = Target("cuda", name)
+        requires = dataclasses.replace(made.record.requires, platforms=("cuda",), isa=None)
+        records.append(dataclasses.replace(made.record, target=target, requires=requires))
+    folder = write(tmp_path, [dataclasses.replace(made, record=record) for record in records])
+    explanation = aotbuild.load(folder).explain("f", X)
+    line = "REFUSED: platform: expected cuda, found cpu"
+    assert f"  cuda: 2 executables for h100-sxm, h200: {line}\n" in str(explanation.error)
+    rest = str(explanation).removeprefix(str(explanation.error))
+    assert rest.splitlines() == [
+        "",
+        "all verdicts:",
+        f"  f cuda:h100-sxm:1: {line}",
+        f"  f cuda:h200:1: {line}",
+    ]
+
+
 def test_public_names_are_reserved_in_manifests() -> None:
     public = {name for name in vars(Library) if not name.startswith("_")}
-    assert public | {"on"} == LIBRARY_NAMES
+    assert public == LIBRARY_NAMES
 
 
 def test_jax_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,3 +222,8 @@ def test_jax_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (folder / "index").write_bytes(write_index({"package": "p", "jax": "0.10.2"}, [], []))
     with pytest.raises(MissingJax, match=r"pip install jax==0\.10\.2"):
         aotbuild.load(folder)
+    (folder / "index").write_bytes(write_index({"package": "p", "jax": "0.10.2, 0.12.0.1"}, [], []))
+    with pytest.raises(MissingJax) as several:
+        aotbuild.load(folder)
+    assert "expected jax 0.10.2 or 0.12.0.1, which" in str(several.value)
+    assert str(several.value).endswith("pip install jax==0.10.2 or pip install jax==0.12.0.1")

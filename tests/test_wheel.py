@@ -20,6 +20,8 @@ from wheel_support import make_venv, pip, tree_of
 
 from aotbuild.cli.app import app
 from aotbuild.verify.api import Options, verify
+from aotbuild.wheels.merge import merge
+from aotbuild.wheels.split import split
 
 pytestmark = pytest.mark.wheel
 
@@ -149,6 +151,22 @@ class TestExampleWheel:
         with ZipFile(wheel) as archive:
             for name in archive.namelist():
                 assert str(project).encode() not in archive.read(name), name
+
+
+class TestParts:
+    def test_split_and_merged_again(self, wheel: Path, tmp_path: Path) -> None:
+        """Each part loads and proves its own executables, and together they are the wheel."""
+        parts = split(wheel, tmp_path / "parts", ["portable"]).wheels
+        for part in parts:
+            report = verify(str(part), Options())
+            assert report.passed, report
+            document = json.loads(member(part, "/aotbuild.cdx.json"))
+            assert len([c for c in document["components"] if c["type"] == "file"]) == 8
+        (merged,) = merge(parts, tmp_path / "merged").wheels
+        with ZipFile(wheel) as before, ZipFile(merged) as after:
+            assert sorted(before.namelist()) == sorted(after.namelist())
+            differing = [n for n in before.namelist() if before.read(n) != after.read(n)]
+        assert [Path(name).name for name in differing] == ["RECORD"]  # in another order
 
 
 class TestInstalled:

@@ -13,6 +13,7 @@ def pip(python: Path | str, *arguments: str | Path, links: Path, **env: str) -> 
     inherited = os.environ.get("PIP_FIND_LINKS", "").split()
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "AOTBUILD_"))},
+        "AOTBUILD_TOOLCHAINS": os.environ["AOTBUILD_TOOLCHAINS"],
         "PIP_FIND_LINKS": " ".join([links.as_uri(), *inherited]),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "AOTBUILD_STORE": "off",

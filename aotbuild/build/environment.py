@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -16,11 +17,24 @@ PLUGINS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-n
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """What uv makes an environment of: the text of its lock, and a Python, by path or version.
+
+    `file` is where the lock was read, if it is committed beside the manifest.
+    """
+
+    lock: str = field(repr=False)
+    python: str
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class Toolchain:
     """The exact versions that trace, lower and compile.
 
     `plugins` are the distributions beside jaxlib that compile for other platforms, with their
-    versions. `interpreter` runs them; None is the one that runs this.
+    versions. `interpreter` runs them; None is the one that runs this. `recipe` says how uv makes
+    the environment of the interpreter, which is not there before `toolchains.make.make_ready`.
     """
 
     jax: str
@@ -28,6 +42,7 @@ class Toolchain:
     python: str
     plugins: tuple[tuple[str, str], ...] = ()
     interpreter: Path | None = field(default=None, compare=False)
+    recipe: Recipe | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         plugins = "".join(f", {name} {version}" for name, version in self.plugins)
@@ -50,29 +65,49 @@ class Environment:
 
 def probe() -> Environment:
     """Read the running environment; PlanError where jax or jaxlib is not installed."""
-    architecture = cpuinfo.architecture()
+    running = running_toolchain(needed=True)
+    assert running is not None, "it is needed"
+    return environment_of((running,), running_platforms())
+
+
+def running_toolchain(*, needed: bool) -> Toolchain | None:
+    """Return what is installed here; without jax or jaxlib, PlanError if it is needed, or None."""
+    jax, jaxlib = (_version(n) if needed else _installed(n) for n in ("jax", "jaxlib"))
+    if jax is None or jaxlib is None:
+        return None
     plugins = tuple((name, found) for name in PLUGINS if (found := _installed(name)))
-    running = Toolchain(_version("jax"), _version("jaxlib"), platform.python_version(), plugins)
+    return Toolchain(jax, jaxlib, platform.python_version(), plugins)
+
+
+def running_platforms() -> tuple[str, ...]:
+    """Return the platform tags of the jaxlib that is installed here."""
+    return platforms_of(metadata.distribution("jaxlib").read_text("WHEEL") or "")
+
+
+def environment_of(toolchains: tuple[Toolchain, ...], platforms: Iterable[str]) -> Environment:
+    """Return this machine with these toolchains; `platforms` are the tags of their jaxlibs.
+
+    A wheel fits wherever one of its jaxlibs does, so it has the tags of all, joined by dots as in
+    the file names of wheels (PEP 425).
+    """
+    architecture = cpuinfo.architecture()
     return Environment(
-        toolchains=(running,),
+        toolchains=toolchains,
         architecture=architecture,
         isa=best_level(architecture, cpuinfo.features()),
-        wheel_platform=wheel_platform(metadata.distribution("jaxlib").read_text("WHEEL") or ""),
+        wheel_platform=".".join(sorted(set(platforms))),
         aotbuild=_version("aotbuild"),
     )
 
 
-def wheel_platform(wheel_file: str) -> str:
-    """Return the platform part of the tags in a WHEEL file, as `manylinux_2_27_x86_64`.
-
-    Several platforms are joined by dots, as in the file names of wheels (PEP 425).
-    """
+def platforms_of(wheel_file: str) -> tuple[str, ...]:
+    """Return the platforms of the tags in a WHEEL file, as `manylinux_2_27_x86_64`, sorted."""
     tags = [line[4:].strip() for line in wheel_file.splitlines() if line.startswith("Tag:")]
     platforms = {tag.split("-")[2] for tag in tags if tag.count("-") == 2}
     if not platforms:
         msg = "jaxlib's WHEEL file has no platform tag; reinstall jaxlib from a wheel"
         raise PlanError(msg)
-    return ".".join(sorted(platforms))
+    return tuple(sorted(platforms))
 
 
 def _installed(distribution: str) -> str | None:

@@ -9,17 +9,21 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from aotbuild.build.events import Listener, UnitDone
-from aotbuild.build.job_progress import GOLDEN, Progress
+from aotbuild.build.gate import gate
+from aotbuild.build.job_progress import GOLDEN, START, Progress
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.plan import BuildUnit, Plan
+from aotbuild.build.plan import Plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.process import DEFAULT_TIMEOUT, Worker, WorkerDied
+from aotbuild.build.process import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerDied
+from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree
 from aotbuild.build.store import default_root
-from aotbuild.build.worker_init import Settings, WorkerInit
+from aotbuild.build.toolchains.make import make_ready
+from aotbuild.build.worker_init import WorkerInit
 
 # For calling a function with golden inputs, in seconds.
 GOLDEN_TIMEOUT = 60.0
@@ -33,57 +37,87 @@ def run_units(
     executor: Executor | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     golden_timeout: float = GOLDEN_TIMEOUT,
+    jobs: int | None = None,
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
     `listener` hears each event, possibly from several threads. `timeout` is in seconds for one job,
-    `golden_timeout` for calling its function where `golden` is `auto`.
+    `golden_timeout` for calling its function where `golden` is `auto`. At most `jobs` compilers are
+    at work, by default as `pool.most_jobs` says.
     """
+    make_ready(plan.environment.toolchains)
     init = _init(plan, sources, blobs)
-    with open_pool(init, sources.import_root, len(plan.units), executor) as (pool, threads):
-        runner = _Runner(pool, listener, timeout, golden_timeout)
-        futures = [threads.submit(runner.run, *job) for job in make_jobs(plan.units)]
-        # By label: Python takes units with the static values 1 and True for equal.
-        done = {str(result.unit): result for future in futures for result in future.result()}
-    return [done[str(unit)] for unit in plan.units]
+    tasks = [Task(*job) for job in make_jobs(plan.units)]
+    with open_pool(init, sources.import_root, len(tasks), executor, jobs) as (pool, threads):
+        memory = plan.manifest.memory
+        runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout)
+        futures = [threads.submit(runner.run_next) for _ in tasks]
+        # By identity: Python takes units with the static values 1 and True for equal.
+        done = {id(result.unit): result for future in futures for result in future.result()}
+    return [done[id(unit)] for unit in plan.units]
 
 
 @dataclass
 class _Runner:
-    """Runs jobs.
+    """Runs the tasks of a schedule.
 
-    `unsafe` are functions whose golden inputs killed a worker: once is enough. `spent` is how many
-    seconds the golden outputs of a function took by now.
+    `memory` is the manifest's word on what needs too much of it. `unsafe` are functions whose
+    golden inputs killed a worker: once is enough. `spent` is how many seconds the golden outputs of
+    a function took by now.
     """
 
+    schedule: Schedule
     pool: WorkerPool
     listener: Listener
+    memory: str
     timeout: float
     golden_timeout: float
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
+    # What this thread did last.
+    _thread: threading.local = field(default_factory=threading.local)
 
-    def run(self, settings: Settings, job: Job, units: tuple[BuildUnit, ...]) -> list[UnitDone]:
-        """Run one job to its end. When a worker dies, what it was at is lost and the rest go on."""
-        waiting = {str(unit.target): unit for unit in units}
-        progress = Progress(waiting, self.listener, job.verify.golden)
+    def run_next(self) -> list[UnitDone]:
+        """Run the task that comes next to its end."""
+        task = self.schedule.take(getattr(self._thread, "last", None))
+        self._thread.last = task.settings
+        started = time.monotonic()
+        try:
+            return self._run(task)
+        finally:
+            self.schedule.finish(task, time.monotonic() - started)
+
+    def _run(self, task: Task) -> list[UnitDone]:
+        """Run one task. When a worker dies, what it was at is lost and the rest go on."""
+        waiting = {str(unit.target): unit for unit in task.units}
+        check = partial(gate, mode=self.memory)
+        progress = Progress(waiting, self.listener, check, task.job.verify.golden)
         while progress.is_unfinished:
             progress.restart()
-            worker = self.pool.take(settings)
-            limit = _Limit(worker, self.golden_timeout)
             try:
-                self._run_once(worker, limit, self._only(job, progress.waiting), progress)
-            except WorkerDied as err:
-                self.pool.discard(worker)
-                if self.pool.stopped:
-                    raise CancelledError from err
-                if progress.stage == GOLDEN:
-                    self.unsafe.add(job.name)
-                progress.fail(str(err), limit.reason or str(err).partition("\n")[0])
-            else:
-                (self.pool.discard if limit.reason else self.pool.give_back)(worker)
-                progress.end()
+                self._with_worker(task, progress)
+            except NotStarted as err:
+                progress.stage = START
+                progress.fail(str(err), str(err).partition("\n")[0])
         return progress.results
+
+    def _with_worker(self, task: Task, progress: Progress) -> None:
+        worker = self.pool.take(task.settings)
+        limit = _Limit(worker, self.golden_timeout)
+        try:
+            self._run_once(worker, limit, self._only(task.job, progress.waiting), progress)
+        except WorkerDied as err:
+            self.pool.discard(worker, err)
+            if self.pool.stopped:
+                raise CancelledError from err
+            if isinstance(err, NotStarted):
+                raise
+            if progress.stage == GOLDEN:
+                self.unsafe.add(task.job.name)
+            progress.fail(str(err), limit.reason or str(err).partition("\n")[0])
+        else:
+            (self.pool.discard if limit.reason else self.pool.give_back)(worker)
+            progress.end()
 
     def _run_once(self, worker: Worker, limit: _Limit, job: Job, progress: Progress) -> None:
         try:
@@ -133,7 +167,7 @@ class _Limit:
 
     def _end(self) -> None:
         self.reason = f"it took longer than {self._limit:g} s"
-        self._worker.kill()
+        self._worker.kill(self.reason)
 
 
 def _init(plan: Plan, sources: SourceTree, blobs: Path) -> WorkerInit:

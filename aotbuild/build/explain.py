@@ -14,6 +14,7 @@ from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.process import DEFAULT_TIMEOUT, WorkerDied
 from aotbuild.build.sources import SourceTree
+from aotbuild.build.toolchains.make import make_ready
 from aotbuild.build.worker_init import Settings, WorkerInit
 from aotbuild.errors import UnitFailure
 
@@ -66,6 +67,7 @@ def explain(
     for settings, job, units in make_jobs(plan.units):
         # All targets of a signature are made from equal traces.
         jobs.setdefault(job.label, (settings, job.only([str(job.targets[0])]), units[0]))
+    make_ready(plan.environment.toolchains)
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
         # It keeps nothing, so it gets no store and no names.
         init = WorkerInit(Path(folder).absolute(), explain=True)
@@ -86,15 +88,25 @@ def _tell(done: Any, listener: Callable[[Explained], None]) -> None:
 def _run(
     pool: WorkerPool, settings: Settings, job: Job, unit: BuildUnit, timeout: float
 ) -> Explained:
-    worker = pool.take(settings)
     result = Explained(unit, bool(job.sample))
+    try:
+        result = _with_worker(pool, settings, job, result, timeout)
+    except WorkerDied as err:
+        failure = UnitFailure(unit.signature_label, "trace", str(err))
+        return replace(result, failure=failure)
+    return result
+
+
+def _with_worker(
+    pool: WorkerPool, settings: Settings, job: Job, result: Explained, timeout: float
+) -> Explained:
+    worker = pool.take(settings)
     try:
         for message in worker.run(job, timeout):
             result = _read(result, message)
     except WorkerDied as err:
-        pool.discard(worker)
-        failure = UnitFailure(unit.signature_label, "trace", str(err))
-        return replace(result, failure=failure)
+        pool.discard(worker, err)
+        raise
     pool.give_back(worker)
     return result
 

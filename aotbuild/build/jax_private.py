@@ -6,12 +6,13 @@ Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from jax._src import core, source_info_util
 from jax._src.interpreters import mlir
-from jax._src.lib import xla_client
+from jax._src.lib import _jax, xla_client
 from jax._src.random import prng
 from jaxlib.mlir.dialects import stablehlo
 
@@ -30,13 +31,45 @@ def dtype_of(name: str) -> Any:
 
 
 def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
-    """Return the raw PJRT bytes of a compiled function.
+    """Return the raw PJRT bytes of a compiled function, also of one for devices that are elsewhere.
 
-    Private: `LoadedExecutable.client.serialize_executable`. The public
-    jax.experimental.serialize_executable wraps these bytes in a pickle.
+    Private: `Executable.serialize` and `LoadedExecutable.serialize`. The public
+    jax.experimental.serialize_executable wraps these bytes in a pickle, and needs the devices.
     """
     executable: Any = compiled.runtime_executable()
-    return bytes(executable.client.serialize_executable(executable))
+    return bytes(executable.serialize())
+
+
+def absent_cpu_devices(describe: Callable[[bytes], bytes]) -> list[Any]:
+    """Return devices to compile for: of this process's CPU topology, as `describe` changes it.
+
+    Private: `_jax.get_topology_for_devices`, and of what it returns `serialize`, `deserialize` and
+    `_make_compile_only_devices`. Since jaxlib 0.11.2. XLA aborts the process over an unknown CPU.
+    """
+    here = _jax.get_topology_for_devices(jax.devices("cpu")).serialize()
+    return list(_jax.DeviceTopology.deserialize(describe(here))._make_compile_only_devices())
+
+
+def compiled_module(compiled: jax.stages.Compiled) -> Any:
+    """Return the optimized HLO module. Not documented by jax: `hlo_modules` of the executable."""
+    executable: Any = compiled.runtime_executable()
+    return executable.hlo_modules()[0]
+
+
+def lowered_module(lowered: jax.stages.Lowered) -> Any:
+    """Return the HLO module before XLA optimizes it. Private: `Lowering.hlo`."""
+    lowering: Any = lowered._lowering
+    return lowering.hlo().as_hlo_module()
+
+
+def module_cost(module: Any) -> dict[str, float]:
+    """Return XLA's estimates for an HLO module of any platform, made by this process's CPU client.
+
+    Private: `_jax.hlo_module_cost_analysis`; `Lowered.cost_analysis` is this for devices that are
+    here. A custom call counts nothing.
+    """
+    client: Any = jax.devices("cpu")[0].client
+    return dict(_jax.hlo_module_cost_analysis(client, module))
 
 
 def kept_inputs(lowered: jax.stages.Lowered) -> tuple[int, ...]:
@@ -93,9 +126,15 @@ def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:
     return list(executable._out_shardings)
 
 
-def registered_custom_calls() -> frozenset[str]:
-    """Return the CPU targets that Python registered. Private: `xla_client.custom_call_targets`."""
-    return frozenset(xla_client.custom_call_targets("cpu"))
+def registered_custom_calls(platform: str) -> frozenset[str]:
+    """Return the targets that Python registered for a platform, by its XLA name: `cpu`, `CUDA`.
+
+    Private: `xla_client.custom_call_targets`, and `xla_client._custom_callback` for those that wait
+    for a GPU's client.
+    """
+    waiting = xla_client._custom_callback.get(platform, ())
+    names = (name for name, *_ in waiting)
+    return frozenset((*xla_client.custom_call_targets(platform), *names))
 
 
 def source_line(equation: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from aotbuild.errors import UnitFailure
 from aotbuild.spec.function import Function
 from aotbuild.spec.record_json import record_from_json
 
-GOLDEN = "golden"
+GOLDEN, START = "golden", "start"
 Message = dict[str, Any]
 
 
@@ -20,12 +21,13 @@ Message = dict[str, Any]
 class Progress:
     """The units of one job.
 
-    `waiting` have no result, by target. `held` are compiled and wait for the job's golden outputs,
-    which all of them share.
+    `waiting` have no result, by target. `check` makes each result what everybody hears of. `held`
+    are compiled and wait for the job's golden outputs, which all of them share.
     """
 
     waiting: dict[str, BuildUnit]
     listener: Listener
+    check: Callable[[UnitDone], UnitDone]
     golden_mode: str
     held: list[tuple[BuildUnit, Message]] = field(default_factory=list)
     results: list[UnitDone] = field(default_factory=list)
@@ -95,6 +97,7 @@ class Progress:
         self.held.clear()
 
     def _finish(self, result: UnitDone) -> None:
+        result = self.check(result)
         self.results.append(result)
         self.listener(result)
 

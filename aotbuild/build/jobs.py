@@ -13,7 +13,6 @@ from aotbuild.build.environment import Toolchain
 from aotbuild.build.manifest import (
     ArgSpec,
     ExportOptions,
-    FunctionEntry,
     Sharding,
     VerifyOptions,
     bind_dims,
@@ -23,6 +22,7 @@ from aotbuild.build.manifest import (
     spec_to_json,
 )
 from aotbuild.build.plan import BuildUnit, mesh_size
+from aotbuild.build.targets.cpu import cap
 from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker_init import Settings
 from aotbuild.spec.target import Target
@@ -109,7 +109,7 @@ _SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "puri
 _PLAIN = (*_SCALARS, "donate", "mesh", "dims", "compiler_options", "config")
 
 
-# Toolchain, platform and ISA level: what a process compiles for.
+# Toolchain, platform and the cap on the ISA level: what a process compiles for.
 _Place = tuple[Toolchain, str, str | None]
 
 
@@ -118,19 +118,19 @@ def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
 
     Jobs of equal settings come one after another: a worker that changes them has to start again.
     """
-    groups: dict[tuple[str, _Place], list[BuildUnit]] = {}
+    groups: dict[tuple[str, _Place, Hardware | None], list[BuildUnit]] = {}
     joined: dict[tuple[str, Toolchain], _Place] = {}
     for unit in units:
         place = _place(unit)
         if unit.target.platform == "cpu":
             joined.setdefault((unit.signature_label, unit.toolchain), place)
-        # A portable unit has no level of its own: it joins the first trace of its signature.
+        # A portable unit has no cap of its own: it joins the first trace of its signature.
         elif unit.target.is_portable:
             place = joined.get((unit.signature_label, unit.toolchain), place)
-        groups.setdefault((unit.signature_label, place), []).append(unit)
+        groups.setdefault((unit.signature_label, place, _seen(unit)), []).append(unit)
     jobs: dict[Settings, list[tuple[Settings, Job, tuple[BuildUnit, ...]]]] = {}
-    for (_, place), members in groups.items():
-        settings = _settings(members[0].function, place)
+    for (_, place, _), members in groups.items():
+        settings = _settings(members[0], place)
         jobs.setdefault(settings, []).append((settings, _job(members), tuple(members)))
     return [job for same in jobs.values() for job in same]
 
@@ -138,13 +138,23 @@ def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
 def _place(unit: BuildUnit) -> _Place:
     target = unit.target
     platform = "cpu" if target.is_portable else target.platform
-    return unit.toolchain, platform, target.detail if target.platform == "cpu" else None
+    return unit.toolchain, platform, cap(target, unit.toolchain)
 
 
-def _settings(function: FunctionEntry, place: _Place) -> Settings:
+def _seen(unit: BuildUnit) -> Hardware | None:
+    """Return what a job has one of: a kernel of Pallas looks at the GPU that it is made for.
+
+    libtpu numbers what it compiles in a process, and the number is in the bytes.
+    """
+    return unit.hardware if unit.target.platform in ("cuda", "tpu") else None
+
+
+def _settings(unit: BuildUnit, place: _Place) -> Settings:
+    function = unit.function
+    gpu = unit.hardware if unit.target.platform == "cuda" else None
     hoist = function.constants == "hoist"
     config = tuple(sorted(function.config))
-    return Settings(*place, mesh_size(function), hoist, config, function.env)
+    return Settings(*place, mesh_size(function), hoist, config, function.env, gpu)
 
 
 def _job(units: list[BuildUnit]) -> Job:

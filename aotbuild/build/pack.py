@@ -38,17 +38,21 @@ class Package:
 
 
 def build_package(
-    plan: Plan, sources: SourceTree, folder: Path, listener: Listener = ignore
+    plan: Plan,
+    sources: SourceTree,
+    folder: Path,
+    listener: Listener = ignore,
+    jobs: int | None = None,
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
     Nothing is written to `folder` until everything succeeded. The file of kept stages beside it is
-    of this build or not there.
+    of this build or not there. `jobs` is that of `run_units`.
     """
     with _workplace(folder) as temporary:
         staging = temporary / FOLDER_NAME
         staging.mkdir(mode=0o755)
-        done = run_units(plan, sources, staging, listener)
+        done = run_units(plan, sources, staging, listener, jobs=jobs)
         failures = [*(d.failure for d in done if d.failure), *_conflicts(done)]
         if failures:
             raise BuildError(failures, len(plan.units))

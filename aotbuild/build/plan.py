@@ -159,13 +159,16 @@ def _target_problems(manifest: Manifest, environment: Environment) -> list[str]:
 
 
 def _toolchain_problems(manifest: Manifest, environment: Environment) -> Iterator[str]:
-    if len(manifest.toolchains) > 1:
-        yield "toolchains: this version of aotbuild builds with one toolchain"
-    for request, found in zip(manifest.toolchains, environment.toolchains, strict=False):
-        if Version(request.jax) != Version(found.jax):
-            yield f"toolchains: expected jax {request.jax}, found {found.jax}; build with pip wheel"
-        if request.python and not found.python.startswith(f"{request.python}."):
-            yield f"toolchains: expected Python {request.python}, found {found.python}"
+    """Yield where an environment is not the one of this manifest: see `toolchains.choose`."""
+    wanted = [request.jax for request in manifest.toolchains]
+    found = [toolchain.jax for toolchain in environment.toolchains]
+    if wanted and list(map(Version, wanted)) != list(map(Version, found)):
+        yield f"toolchains: expected jax {', '.join(wanted)}, found {', '.join(found)}"
+    jaxlibs = [toolchain.jaxlib for toolchain in environment.toolchains]
+    for jaxlib in dict.fromkeys(jaxlibs):
+        if jaxlibs.count(jaxlib) > 1:
+            remedy = "nothing could tell their executables apart; keep one of them"
+            yield f"toolchains: jaxlib {jaxlib} is that of several: {remedy}"
 
 
 def _render(manifest: Manifest, problems: list[str]) -> str:

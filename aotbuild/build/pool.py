@@ -4,85 +4,162 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aotbuild.build.process import Worker, import_path
+from aotbuild.build.process import NotStarted, Worker, WorkerDied
+from aotbuild.build.resources import available_memory, usable_cpus
 from aotbuild.build.worker_init import Settings, WorkerInit
+from aotbuild.errors import PlanError
+
+JOBS_VARIABLE = "AOTBUILD_JOBS"
+# What a worker takes before any program of weight, in bytes; see docs/explanation/targets-facts.md.
+_MIB = 1 << 20
+_NEEDS = {"cpu": 300 * _MIB, "cuda": 600 * _MIB, "tpu": 600 * _MIB}
+# While there is no room for one more, in seconds: others may free memory, and do not say so.
+_LOOK_AGAIN = 1.0
 
 
 @dataclass
 class WorkerPool:
-    """Workers by their settings, at most `limit` of them alive while no more are at work.
+    """Workers by their settings, at most `limit` of them, and no more than memory allows.
 
-    Safe to use from several threads.
+    `memory` tells how many bytes are available now, if it can. One worker is always allowed. Safe
+    to use from several threads.
     """
 
     init: WorkerInit
-    path: list[str]
+    import_root: Path
     limit: int
+    memory: Callable[[], int | None] = available_memory
     stopped: bool = False
     _idle: list[Worker] = field(default_factory=list)
     _busy: list[Worker] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _broken: dict[Path | None, str] = field(default_factory=dict)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self._budget = self.memory()
 
     def take(self, settings: Settings) -> Worker:
-        """Return an idle worker with these settings, or start one in place of another."""
-        with self._lock:
-            if self.stopped:
-                raise CancelledError
-            fits = (w for w in self._idle if w.settings == settings)
-            worker, surplus = next(fits, None), None
-            if worker is not None:
-                self._idle.remove(worker)
-            else:
-                full = self._idle and len(self._idle) + len(self._busy) >= self.limit
-                surplus = self._idle.pop(0) if full else None
-                worker = Worker(settings, self.init, self.path)
+        """Return an idle worker with these settings, or a new one as soon as there is room for it.
+
+        NotStarted if its interpreter cannot be run, or if an earlier process of it was no worker.
+        """
+        with self._changed:
+            while True:
+                if self.stopped:
+                    raise CancelledError
+                self._bury()
+                worker = next((w for w in self._idle if w.settings == settings), None)
+                if worker is not None:
+                    self._idle.remove(worker)
+                    break
+                if self._has_room(settings):
+                    worker = self._start(settings)
+                    break
+                self._make_room()
             self._busy.append(worker)
-        if surplus is not None:
-            surplus.close()
         return worker
 
     def give_back(self, worker: Worker) -> None:
-        """Keep a worker for the next job."""
-        with self._lock:
+        """Keep a worker for the next job, if it may have one."""
+        if worker.settings.serves_one_job:
+            self.discard(worker)
+            return
+        with self._changed:
             self._busy.remove(worker)
             self._idle.append(worker)
+            self._changed.notify_all()
 
-    def discard(self, worker: Worker) -> None:
-        """End a worker that cannot be used again."""
-        with self._lock:
-            self._busy.remove(worker)
+    def discard(self, worker: Worker, death: WorkerDied | None = None) -> None:
+        """End a worker that cannot be used again; `death` is what it died of, if it did."""
         worker.close()
+        with self._changed:
+            self._busy.remove(worker)
+            if isinstance(death, NotStarted):
+                self._broken[worker.settings.toolchain.interpreter] = str(death)
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """Start no more workers, and end those at work at once."""
-        with self._lock:
+        with self._changed:
             self.stopped = True
             for worker in self._busy:
-                worker.kill()
+                worker.kill("the build was stopped")
+            self._changed.notify_all()
 
     def close(self) -> None:
         """End all idle workers."""
         while self._idle:
             self._idle.pop().close()
 
+    def _start(self, settings: Settings) -> Worker:
+        interpreter = settings.toolchain.interpreter
+        if interpreter in self._broken:
+            raise NotStarted(self._broken[interpreter])
+        return Worker(settings, self.init, self.import_root)
+
+    def _bury(self) -> None:
+        """Forget idle workers that died: the system ends who has memory, at work or not."""
+        for worker in [worker for worker in self._idle if not worker.is_alive]:
+            self._idle.remove(worker)
+            worker.close()
+
+    def _has_room(self, settings: Settings) -> bool:
+        """Whether one more worker may be alive: by number, by what was free, and by what is."""
+        alive = [*self._idle, *self._busy]
+        if not alive:
+            return True
+        needed = _NEEDS[settings.platform]
+        planned = needed + sum(_NEEDS[worker.settings.platform] for worker in alive)
+        free = self.memory()
+        fits = self._budget is None or free is None or (planned <= self._budget and needed <= free)
+        return len(alive) < self.limit and fits
+
+    def _make_room(self) -> None:
+        """End an idle worker, or wait until another thread is done with one."""
+        if not self._idle:
+            self._changed.wait(_LOOK_AGAIN)
+            return
+        surplus = self._idle.pop(0)
+        self._changed.release()
+        try:
+            surplus.close()
+        finally:
+            self._changed.acquire()
+
+
+def most_jobs(environment: Mapping[str, str]) -> int:
+    """Return how many compilers may run at a time: AOTBUILD_JOBS, or as many as there are CPUs."""
+    text = environment.get(JOBS_VARIABLE)
+    if not text:
+        return usable_cpus()
+    if not text.isdecimal() or int(text) < 1:
+        msg = f"{JOBS_VARIABLE}: expected a whole number from 1 on, found {text!r}"
+        raise PlanError(msg)
+    return int(text)
+
 
 @contextmanager
 def open_pool(
-    init: WorkerInit, import_root: Path, most: int, executor: Executor | None = None
+    init: WorkerInit,
+    import_root: Path,
+    most: int,
+    executor: Executor | None = None,
+    jobs: int | None = None,
 ) -> Iterator[tuple[WorkerPool, Executor]]:
     """Yield a pool for at most `most` jobs at a time, and threads to wait for them in.
 
-    There are no more workers than CPUs. All are ended with the block; after an exception, at once.
-    A given `executor` takes the place of threads of its own, and stays open.
+    There are no more workers than `jobs`, by default `most_jobs`. All are ended with the block;
+    after an exception, at once. A given `executor` takes the place of threads of its own, and stays
+    open.
     """
-    limit = min(os.cpu_count() or 1, most)
-    pool = WorkerPool(init, import_path(import_root), limit)
+    limit = min(jobs or most_jobs(os.environ), most)
+    pool = WorkerPool(init, import_root, limit)
     threads = executor or ThreadPoolExecutor(limit)
     try:
         yield pool, threads

@@ -7,17 +7,27 @@ from importlib import metadata
 
 from packaging.version import Version
 
+from aotbuild.build.allowed import exactly
 from aotbuild.build.manifest import Manifest
 from aotbuild.build.plan import Plan
+from aotbuild.build.toolchains.choose import may_be_running
+from aotbuild.build.toolchains.wanted import plugin_needs, wanted_toolchains
 from aotbuild.spec.record import Record
+
+_LOWEST = "0.10.2"  # the oldest jax that this version was tried with
 
 
 def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
     """Return what the build environment must have: jax as the manifest pins it, and the project's.
 
-    The project's own dependencies are there because its functions are imported and traced.
+    The project's own dependencies are there because its functions are imported and traced. Where uv
+    makes the environments that do it, the build itself needs neither.
     """
-    return [_jax(manifest), *project]
+    if not manifest.toolchains:
+        # The running jax says which version it is, also where uv makes its environment.
+        return [_jax(manifest), *([] if plugin_needs(manifest) else project)]
+    (first, *others) = wanted_toolchains(manifest, project, None)
+    return [] if others or not may_be_running(first, manifest) else [_jax(manifest), *project]
 
 
 def deferred_requirements(manifest: Manifest) -> list[str]:
@@ -28,14 +38,15 @@ def deferred_requirements(manifest: Manifest) -> list[str]:
 def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
     """Return the Requires-Dist of a wheel: the exact jaxlib (and jax), a compatible aotbuild.
 
-    Portable artifacts alone are compiled where they run, by this jaxlib or a later one.
+    With several toolchains it is exactly their versions. Portable artifacts alone are compiled
+    where they run, by the jaxlib that made them or a later one.
     """
-    toolchain = plan.environment.toolchains[0]
-    operator = "==" if plan.native else ">="
     needed = [f"aotbuild{_compatible(plan.environment.aotbuild)}"]
-    needed.append(f"jaxlib{operator}{toolchain.jaxlib}")
+    toolchains = list(dict.fromkeys(unit.toolchain for unit in plan.units))
+    allowed = exactly if plan.native else _at_least
+    needed.append(f"jaxlib{allowed([toolchain.jaxlib for toolchain in toolchains])}")
     if plan.manifest.runtime == "jax":
-        needed.append(f"jax{operator}{toolchain.jax}")
+        needed.append(f"jax{allowed([toolchain.jax for toolchain in toolchains])}")
     if any(record.calling.constants for record in records):
         needed.append("safetensors>=0.5")
     if any(record.target.is_portable for record in records):
@@ -49,8 +60,12 @@ def wheel_tag(plan: Plan) -> str:
 
 
 def _jax(manifest: Manifest) -> str:
-    pins = [f"jax=={request.jax}" for request in manifest.toolchains]
-    return pins[0] if pins else "jax>=0.10.2"
+    pins = [request.jax for request in manifest.toolchains]
+    return f"jax{exactly(pins) if pins else f'>={_LOWEST}'}"
+
+
+def _at_least(versions: Iterable[str]) -> str:
+    return f">={min(versions, key=Version)}"
 
 
 def _compatible(version: str) -> str:

@@ -15,12 +15,16 @@ from aotbuild.cli.doctor import doctor
 from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
+from aotbuild.cli.lock import lock
 from aotbuild.cli.main import is_missing_extra
+from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document
 from aotbuild.cli.plan import plan
 from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
 from aotbuild.cli.sign import sign
+from aotbuild.cli.split import split
+from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 
 _CLICKS_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
@@ -55,7 +59,10 @@ def app() -> None:
     """Compile JAX functions ahead of time, as a manifest (aot.yaml) says."""
 
 
-for _command in (plan, build, schema, inspect, diff, sbom, keygen, sign, verify, doctor):
+_BUILDING = (plan, build, lock, tune, schema)
+_PACKAGES = (inspect, diff, sbom, keygen, sign, verify, doctor, split, merge)
+
+for _command in (*_BUILDING, *_PACKAGES):
     app.add_command(_command)
 
 

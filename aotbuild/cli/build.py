@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from aotbuild.cli.project import (
     open_project,
     plan_document,
     project_options,
+    say,
     unit_document,
 )
 from aotbuild.errors import BuildError
@@ -39,6 +41,17 @@ _HEADERS = ("function", "signature", "target", "size", "flops")
     is_flag=True,
     help="Write _aot into the package's source folder, where an editable install finds it.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many compilers may work side by side. Default: AOTBUILD_JOBS, or one for each CPU.",
+)
+@click.option(
+    "--memory",
+    type=click.Choice(["refuse", "warn"]),
+    help="What a unit that needs more memory than its device has does. Default: the manifest's.",
+)
 @click.pass_obj
 def build(
     output: Output,
@@ -47,19 +60,28 @@ def build(
     as_json: bool,
     out: Path | None,
     in_place: bool,
+    jobs: int | None,
+    memory: str | None,
 ) -> None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     output.as_json = as_json
     if out is not None and in_place:
         msg = "--out and --in-place exclude each other"
         raise click.UsageError(msg)
-    project = open_project(manifest, root)
+    project = _with_memory(open_project(manifest, root), memory)
     folder = _folder(project, out, in_place)
     _check_replaceable(folder)
     output.document.update(_document(project, folder))
-    package = _compile(output, project, folder)
+    package = _compile(output, project, folder, jobs)
     _fill(output.document, package)
     _print(output, package)
+
+
+def _with_memory(project: Project, memory: str | None) -> Project:
+    """Return the project with that in place of what its manifest says."""
+    plan = project.plan
+    manifest = replace(plan.manifest, memory=memory or plan.manifest.memory)
+    return replace(project, plan=replace(plan, manifest=manifest))
 
 
 def _folder(project: Project, out: Path | None, in_place: bool) -> Path:
@@ -82,15 +104,17 @@ def _check_replaceable(folder: Path) -> None:
         raise click.BadParameter(msg, param_hint="--out")
 
 
-def _compile(output: Output, project: Project, folder: Path) -> Package:
+def _compile(output: Output, project: Project, folder: Path, jobs: int | None) -> Package:
     from aotbuild.build.pack import build_package
+    from aotbuild.build.toolchains.make import make_ready
     from aotbuild.cli.progress import tracked
 
+    make_ready(project.plan.environment.toolchains, say)
     states: list[UnitState] = []
     try:
         with tracked(project.plan.units) as tracker:
             states = tracker.states
-            return build_package(project.plan, project.sources, folder, tracker)
+            return build_package(project.plan, project.sources, folder, tracker, jobs)
     except BuildError as err:
         output.document["failures"] = [vars(failure) for failure in err.failures]
         raise
@@ -118,7 +142,7 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
 
 
 def _fill(document: dict[str, Any], package: Package) -> None:
-    document["size"], document["notes"] = _total(package), list(package.notes)
+    document["size"], document["notes"] = _total(package), _notes(package)
     document["stages"] = str(package.stages) if package.stages else None
     for unit, record in zip(document["units"], package.records, strict=True):
         unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
@@ -131,7 +155,7 @@ def _print(output: Output, package: Package) -> None:
         (
             unit.function.name,
             unit.values_label or "-",
-            str(unit.target),
+            f"{unit.target}{unit.suffix}",
             bytes_text(record.blob.size),
             _flops(record),
         )
@@ -143,12 +167,19 @@ def _print(output: Output, package: Package) -> None:
     output.text(f"written to {package.folder}")
     if package.stages:
         output.text(f"kept stages are in {package.stages}")
-    for note in package.notes:
+    for note in _notes(package):
         output.text(f"note: {note}")
 
 
 def _flops(record: Record) -> str:
     return count_text(number(record.analysis.get("flops")))
+
+
+def _notes(package: Package) -> list[str]:
+    from aotbuild.build.wheel_size import compressed_size, size_note
+
+    note = size_note(compressed_size(package.files()), "compressed, what was built")
+    return [*package.notes, *([note] if note else [])]
 
 
 def _total(package: Package) -> int:

@@ -25,9 +25,18 @@ _REMEDY = (
 
 @click.command(short_help="Say what this host is, and what of a package runs on it.")
 @click.argument("place", required=False)
+@click.option(
+    "--describe-gpu",
+    "gpu",
+    type=click.IntRange(min=0),
+    is_flag=False,
+    flag_value=0,
+    metavar="[N]",
+    help="Print the preset of this machine's GPU number N (default 0) as YAML, and nothing else.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def doctor(output: Output, place: str | None, as_json: bool) -> None:
+def doctor(output: Output, place: str | None, gpu: int | None, as_json: bool) -> None:
     """Print the facts of this host that decide what runs; with PLACE, a verdict on each record.
 
     PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
@@ -37,6 +46,9 @@ def doctor(output: Output, place: str | None, as_json: bool) -> None:
     from aotbuild.verify.facts import gather
 
     output.as_json = as_json
+    if gpu is not None:
+        _describe_gpu(output, gpu)
+        return
     facts = gather()
     output.document.update(host=_host_document(facts), place=place)
     output.text(align(list(_fact_rows(facts))))
@@ -48,6 +60,18 @@ def doctor(output: Output, place: str | None, as_json: bool) -> None:
     if diagnosis.unusable or facts.problem:
         output.finish(None)
         raise click.exceptions.Exit(UNUSABLE)
+
+
+def _describe_gpu(output: Output, number: int) -> None:
+    from aotbuild.build.targets.libcuda import open_driver
+    from aotbuild.build.targets.preset_text import preset_text
+
+    gpu = open_driver().describe(number, f"gpu-{number}")
+    facts = {"device_kind": gpu.device_kind, "capability": gpu.capability, **dict(gpu.facts)}
+    output.document.update(gpu=facts)
+    if not output.as_json:
+        source = "What the driver of the GPU says (aotbuild doctor --describe-gpu)."
+        click.echo(preset_text(gpu, source), nl=False)
 
 
 def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -72,7 +96,34 @@ def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _devices(host: Host) -> str:
-    return f"{host.device_count} {host.platform} ({', '.join(host.device_kinds)})"
+    """Return the devices of a platform and what else decides there, so far as it has such facts."""
+    words = [f"{host.device_count} {host.platform} ({', '.join(host.device_kinds)})"]
+    if host.devices_everywhere not in (None, host.device_count):
+        words.append(f"{host.devices_everywhere} in all processes")
+    words += [f"{name} {value}" for name, value in _platform_facts(host).items() if value]
+    words += [f"{name} {version}" for name, version in host.plugins]
+    return ", ".join(words)
+
+
+def _platform_facts(host: Host) -> dict[str, str | None]:
+    return {
+        "capability": host.capability,
+        "topology": host.topology,
+        "cuda": host.cuda,
+        "driver": host.driver,
+        "cudnn": host.cudnn,
+    }
+
+
+def _platform_document(host: Host) -> dict[str, Any]:
+    return {
+        "platform": host.platform,
+        "devices": host.device_count,
+        "devices_everywhere": host.devices_everywhere,
+        "kinds": list(host.device_kinds),
+        **_platform_facts(host),
+        "plugins": dict(host.plugins),
+    }
 
 
 def _host_document(facts: Facts) -> dict[str, Any]:
@@ -87,10 +138,7 @@ def _host_document(facts: Facts) -> dict[str, Any]:
         "variables": dict(facts.variables),
         "x64": facts.host.x64 if facts.hosts else None,
         "processes": facts.host.process_count if facts.hosts else None,
-        "platforms": [
-            {"platform": h.platform, "devices": h.device_count, "kinds": list(h.device_kinds)}
-            for h in facts.hosts
-        ],
+        "platforms": list(map(_platform_document, facts.hosts)),
         "problem": facts.problem,
     }
 
@@ -99,6 +147,10 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
     return {
         "package": diagnosis.package,
         "fallback": diagnosis.fallback,
+        "companions": [
+            {"part": c.part, "distribution": c.distribution, "version": c.version}
+            for c in diagnosis.companions
+        ],
         "usable": not diagnosis.unusable and facts.problem is None,
         "signatures": [
             {
@@ -133,6 +185,9 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
         for item in diagnosis.signatures
         for v in item.verdicts
     ]
+    for companion in diagnosis.companions:
+        state = companion.version or "not installed"
+        output.text(printable(f"companion  {companion.distribution} {state}"))
     output.text()
     output.table(_HEADERS, rows)
     for item in diagnosis.unusable:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from aotbuild.errors import (
     BuildError,
+    CompanionMismatch,
     DamagedBlob,
     InvalidIndex,
     ManifestError,
     NoArtifacts,
+    NoGpu,
     PackageNotFound,
     PlanError,
     StageNotKept,
     StagesNotFound,
     UnsupportedFormat,
     UntrustedPackage,
+    WheelRefused,
 )
 
 OK = 0
@@ -32,11 +35,14 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (ManifestError, MANIFEST),
     (PlanError, PLAN),
     (BuildError, BUILD),
+    (NoGpu, UNUSABLE),
     (PackageNotFound, PACKAGE),
     (NoArtifacts, PACKAGE),
     (InvalidIndex, PACKAGE),
     (UnsupportedFormat, PACKAGE),
     (DamagedBlob, PACKAGE),
+    (CompanionMismatch, PACKAGE),
+    (WheelRefused, PACKAGE),
     (UntrustedPackage, VERIFY),
     (StageNotKept, PACKAGE),
     (StagesNotFound, PACKAGE),

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = ("--function", "--signature", "--target")
+_OPTIONS = ("--function", "--signature", "--target", "--jaxlib")
+_KEYS = ("function", "signature", "target", "jaxlib")
 _MOST_LISTED = 40
 
 
@@ -32,6 +33,7 @@ class Wanted:
     stage: str
     signature: str | None
     target: str | None
+    jaxlib: str | None
     file: Path | None
 
 
@@ -48,6 +50,7 @@ def stage_options(command: F) -> F:
         *(click.option(f"--{n}", is_flag=True, help=f"Print {told[n]} instead.") for n in STAGES),
         click.option("--signature", metavar="LABEL", help="Of this signature, as batch=8."),
         click.option("--target", metavar="T", help="For this target, as cpu:x86-64-v3."),
+        click.option("--jaxlib", metavar="V", help="For this version of jaxlib, as 0.10.2."),
         click.option(
             "--stages",
             "file",
@@ -63,13 +66,13 @@ def stage_options(command: F) -> F:
 def wanted_stage(options: dict[str, Any]) -> Wanted | None:
     """Return which stage the options ask for, if any; UsageError for two, or names without one."""
     chosen = [name for name in STAGES if options[name]]
-    names = {name: options[name] for name in ("signature", "target", "file")}
+    names = {name: options[name] for name in ("signature", "target", "jaxlib", "file")}
     if len(chosen) > 1:
         msg = f"{' and '.join(f'--{name}' for name in chosen)} exclude each other"
         raise click.UsageError(msg)
     if not chosen and any(value is not None for value in names.values()):
         flags = ", ".join(f"--{name}" for name in STAGES)
-        msg = f"--signature, --target and --stages go with one of {flags}"
+        msg = f"--signature, --target, --jaxlib and --stages go with one of {flags}"
         raise click.UsageError(msg)
     return Wanted(chosen[0], **names) if chosen else None
 
@@ -84,8 +87,7 @@ def print_stage(output: Output, source: Source, facts: PackageFacts, wanted: Wan
     with open_stages(source, facts.header, wanted.file) as stages:
         data = read_stage(stages, blob)
     if output.as_json:
-        function, signature, target = candidate.names
-        names = {"function": function, "signature": signature, "target": target}
+        names = dict(zip(_KEYS, candidate.names, strict=True))
         text = data.decode("utf-8", "replace")
         stage = {"name": wanted.stage, **names, **vars(blob), "text": text}
         output.document.update({**place_document(facts), "stage": stage})
@@ -97,7 +99,7 @@ def _choose(facts: PackageFacts, wanted: Wanted) -> Candidate:
     """Return the executable whose stage is asked for; UsageError lists what there is to ask for."""
     from aotbuild.report.stages import candidates, different
 
-    found = candidates(facts, wanted.signature, wanted.target)
+    found = candidates(facts, wanted.signature, wanted.target, wanted.jaxlib)
     if not found:
         msg = f"nothing has this signature and target; there is\n{_listing(candidates(facts))}"
         raise click.UsageError(msg)

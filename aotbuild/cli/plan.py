@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output
 from aotbuild.cli.plan_explain import explain_project
+from aotbuild.cli.plan_size import known_size
 from aotbuild.cli.project import (
     Project,
     count,
@@ -16,6 +18,9 @@ from aotbuild.cli.project import (
     plan_document,
     project_options,
 )
+
+if TYPE_CHECKING:
+    from aotbuild.build.environment import Toolchain
 
 _HEADERS = ("function", "signature", "target", "devices")
 
@@ -39,17 +44,34 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
     units = project.plan.units
     output.table(
         _HEADERS,
-        [(u.function.name, u.values_label or "-", str(u.target), str(u.devices)) for u in units],
+        [
+            (u.function.name, u.values_label or "-", f"{u.target}{u.suffix}", str(u.devices))
+            for u in units
+        ],
     )
     output.text()
     output.text(summary(project))
+    size = known_size(project)
+    output.document["known_size"] = size.to_json() if size else None
+    output.text(f"size:      {size or 'not known before it is compiled'}")
+    if size and size.note:
+        output.text(f"warning:   {size.note}")
     if explain and not explain_project(output, project):
         output.finish(None)
         raise click.exceptions.Exit(BUILD)
 
 
 def _toolchains(project: Project) -> str:
-    return "\n".join(f"toolchain: {t}" for t in project.plan.environment.toolchains)
+    toolchains = project.plan.environment.toolchains
+    return "\n".join(f"toolchain: {toolchain}{_origin(toolchain)}" for toolchain in toolchains)
+
+
+def _origin(toolchain: Toolchain) -> str:
+    """Return how an environment that is not the running one comes to be."""
+    if toolchain.recipe is None:
+        return ""
+    file = toolchain.recipe.file
+    return f" (made by uv{f' from {file.name}' if file else ''})"
 
 
 def summary(project: Project) -> str:

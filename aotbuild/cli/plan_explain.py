@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aotbuild.cli.output import Output
-from aotbuild.cli.project import Project, count
+from aotbuild.cli.project import Project, count, say
 
 if TYPE_CHECKING:
     from aotbuild.build.branches import Fork, Program
@@ -21,7 +21,9 @@ _MOST_LABELS = 6
 def explain_project(output: Output, project: Project) -> bool:
     """Trace everything and report it; return whether every trace would be accepted by a build."""
     from aotbuild.build.explain import explain
+    from aotbuild.build.toolchains.make import make_ready
 
+    make_ready(project.plan.environment.toolchains, say)
     reports = explain(project.plan, project.sources, _say)
     output.document["functions"] = [_document(report) for report in reports]
     failures = [item.failure for report in reports for item in report.signatures if item.failure]

@@ -48,8 +48,8 @@ class Tracker:
         finished: Callable[[UnitState, int], None] = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # By label: Python takes units with the static values 1 and True for equal.
-        self._states = {str(unit): UnitState(unit) for unit in units}
+        # By identity: Python takes units with the static values 1 and True for equal.
+        self._states = {id(unit): UnitState(unit) for unit in units}
         self._finished, self.clock = finished, clock
         self._lock = threading.Lock()
 
@@ -61,7 +61,7 @@ class Tracker:
     def __call__(self, event: Event) -> None:
         """Take an event."""
         with self._lock:
-            state = self._states[str(event.unit)]
+            state = self._states[id(event.unit)]
             if isinstance(event, UnitStarted):
                 state.state, state.started = COMPILING, self.clock()
                 return

@@ -40,14 +40,21 @@ def project_options(command: _Command) -> _Command:
 
 def open_project(manifest: Path, root: Path | None) -> Project:
     """Read the manifest and make the plan; imports and compiles nothing of the user's."""
-    from aotbuild.build.environment import probe
     from aotbuild.build.manifest import load_manifest
     from aotbuild.build.plan import make_plan
     from aotbuild.build.sources import find_sources
+    from aotbuild.build.toolchains.choose import find_environment
+    from aotbuild.build.toolchains.project import project_requirements
 
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
-    return Project(make_plan(loaded, probe()), sources)
+    environment = find_environment(loaded, project_requirements(sources.root), say)
+    return Project(make_plan(loaded, environment), sources)
+
+
+def say(line: str) -> None:
+    """Print what takes time, on stderr."""
+    click.echo(line, err=True)
 
 
 def plan_document(project: Project) -> dict[str, Any]:
@@ -65,9 +72,15 @@ def plan_document(project: Project) -> dict[str, Any]:
 
 def toolchain_document(toolchain: Toolchain) -> dict[str, Any]:
     """Return a toolchain as data."""
-    plugins = dict(toolchain.plugins)
-    versions = {"jax": toolchain.jax, "jaxlib": toolchain.jaxlib, "python": toolchain.python}
-    return {**versions, "plugins": plugins}
+    recipe = toolchain.recipe
+    return {
+        "jax": toolchain.jax,
+        "jaxlib": toolchain.jaxlib,
+        "python": toolchain.python,
+        "plugins": dict(toolchain.plugins),
+        "made_by": "uv" if recipe else None,
+        "lock": recipe.file.name if recipe and recipe.file else None,
+    }
 
 
 def unit_document(unit: BuildUnit) -> dict[str, Any]:
@@ -81,6 +94,7 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
         "statics": {str(name): encode(value) for name, value in unit.statics},
         "target": str(unit.target),
         "devices": unit.devices,
+        "jaxlib": unit.toolchain.jaxlib,
     }
 
 

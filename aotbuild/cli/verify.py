@@ -75,6 +75,7 @@ def verify(
 
 
 def _document(report: Report) -> dict[str, Any]:
+    from aotbuild.verify.elsewhere import counted
     from aotbuild.verify.outcome import Status
 
     return {
@@ -82,12 +83,14 @@ def _document(report: Report) -> dict[str, Any]:
         "package": report.package,
         "passed": report.passed,
         "counts": {status.value: report.count(status) for status in Status},
+        "elsewhere": counted(report.outcomes),
         "checks": [outcome.to_json() for outcome in report.outcomes],
     }
 
 
 def _print(output: Output, report: Report) -> None:
-    from aotbuild.verify.outcome import Status
+    from aotbuild.verify.elsewhere import counted
+    from aotbuild.verify.outcome import LOAD, Status
 
     outcomes = report.outcomes
     output.table(_HEADERS, [(o.check, printable(o.subject), o.status.value) for o in outcomes])
@@ -95,6 +98,11 @@ def _print(output: Output, report: Report) -> None:
     counts = [(report.count(status), status.value) for status in Status]
     output.text()
     output.text(", ".join(f"{number} {name}" for number, name in counts if number))
+    elsewhere = counted(outcomes)
+    if elsewhere:
+        some, total = sum(elsewhere.values()), sum(outcome.check == LOAD for outcome in outcomes)
+        listing = ", ".join(f"{number} for {printable(what)}" for what, number in elsewhere.items())
+        output.text(f"{some} of {total} executables are for other hosts: {listing}")
     if report.passed and report.count(Status.NOT_CHECKED):
         output.text("nothing failed; what was not checked is not proven")
     if not report.passed:

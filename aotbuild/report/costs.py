@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from aotbuild.report.words import number
+from aotbuild.report.words import bytes_text, number
+from aotbuild.spec.memory import device_memory, memory_use
 from aotbuild.spec.record import Record
 
 
@@ -17,12 +18,18 @@ def bytes_accessed(record: Record) -> float | None:
 
 
 def peak_memory(record: Record) -> float | None:
-    """Return the bytes of one call's buffers on one device: arguments, outputs, temporaries.
+    """Return the bytes that one call needs of one device: its buffers, and what is embedded."""
+    use = memory_use(record.analysis)
+    return None if use is None else use.needed
 
-    Outputs that take the place of donated arguments are counted once.
-    """
-    names = ("argument_bytes", "output_bytes", "temp_bytes")
-    parts = [number(record.analysis.get(name)) for name in names]
-    alias = number(record.analysis.get("alias_bytes")) or 0
-    known = [part for part in parts if part is not None]
-    return max(0, sum(known) - alias) if len(known) == len(names) else None
+
+def memory_of_device(record: Record) -> float | None:
+    """Return the bytes that programs may use of one device that it was made for, if known."""
+    return device_memory(record.analysis)
+
+
+def peak_text(record: Record) -> str:
+    """Return the peak for people, with the device's memory where it is known: `9 GB of 23.6 GB`."""
+    device = memory_of_device(record)
+    peak = bytes_text(peak_memory(record))
+    return peak if device is None else f"{peak} of {bytes_text(device)}"

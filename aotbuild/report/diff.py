@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, peak_memory
-from aotbuild.report.document import HEADER_NAMES, parameters
+from aotbuild.report.costs import bytes_accessed, flops, memory_of_device, peak_memory
+from aotbuild.report.document import HEADER_NAMES, parameters, requirements_document
 from aotbuild.report.facts import FunctionFacts, PackageFacts, SignatureFacts, targets, total_size
 from aotbuild.report.provenance import provenance_items
 from aotbuild.report.words import plain
@@ -94,9 +94,11 @@ def diff(old: PackageFacts, new: PackageFacts) -> Diff:
         executables=_executables(kept),
         executables_changed=tuple(
             _changed(
-                (_executable(a, before), _executable(b, after))
+                (_executable(name, old[name], before), _executable(name, new[name], after))
                 for before, after in kept
-                for a, b in _both(_by_target(before), _by_target(after))
+                for old, new in [_by_target(before, after)]
+                for name in old
+                if name in new
             )
         ),
     )
@@ -135,26 +137,23 @@ def _signature(signature: SignatureFacts) -> _Described:
     return _unit(signature), described
 
 
-def _executable(record: Record, signature: SignatureFacts) -> _Described:
-    requires = record.requires
-    calls = sorted(f"{call.target} ({call.provider})" for call in requires.custom_calls)
+def _executable(target: str, record: Record, signature: SignatureFacts) -> _Described:
+    requires = requirements_document(record.requires)
+    calls = record.requires.custom_calls
+    requires["custom_calls"] = sorted(f"{call.target} ({call.provider})" for call in calls)
+    requires["plugin"] = " ".join(record.requires.plugin or ()) or None
     described = {
         "size": record.blob.size,
         "flops": flops(record),
         "bytes_accessed": bytes_accessed(record),
         "peak_memory": peak_memory(record),
-        "requires.platforms": list(requires.platforms),
-        "requires.isa": requires.isa,
-        "requires.jaxlib": requires.jaxlib,
-        "requires.devices": requires.devices,
-        "requires.processes": requires.processes,
-        "requires.x64": requires.x64,
-        "requires.custom_calls": calls,
+        "device_memory": memory_of_device(record),
+        **{f"requires.{name}": value for name, value in requires.items()},
         "constants": sorted(c.blob.sha256 for c in record.calling.constants),
         **{f"provenance.{name}": plain(value) for name, value in provenance_items(record)},
         "sha256": record.blob.sha256,
     }
-    return Unit(record.function, signature.label, str(record.target)), described
+    return Unit(record.function, signature.label, target), described
 
 
 def _executables(kept: list[tuple[SignatureFacts, SignatureFacts]]) -> Sides:
@@ -162,7 +161,7 @@ def _executables(kept: list[tuple[SignatureFacts, SignatureFacts]]) -> Sides:
     gained: list[Unit] = []
     lost: list[Unit] = []
     for before, after in kept:
-        sides = _sides(_by_target(before), _by_target(after))
+        sides = _sides(*_by_target(before, after))
         function = after.records[0].function
         gained += [Unit(function, after.label, target) for target in sides.gained]
         lost += [Unit(function, before.label, target) for target in sides.lost]
@@ -193,8 +192,21 @@ def _by_name(facts: PackageFacts) -> dict[str, FunctionFacts]:
     return {function.name: function for function in facts.functions}
 
 
-def _by_target(signature: SignatureFacts) -> dict[str, Record]:
-    return {str(record.target): record for record in signature.records}
+def _by_target(
+    old: SignatureFacts, new: SignatureFacts
+) -> tuple[dict[str, Record], dict[str, Record]]:
+    """Return the records of both by target.
+
+    Where one has a target for several versions of jaxlib, the version is part of all names.
+    """
+    several = any(len({r.target for r in s.records}) < len(s.records) for s in (old, new))
+    before, after = ({_name(r, several): r for r in s.records} for s in (old, new))
+    return before, after
+
+
+def _name(record: Record, with_jaxlib: bool) -> str:
+    jaxlib = record.requires.jaxlib
+    return f"{record.target} with jaxlib {jaxlib}" if with_jaxlib and jaxlib else str(record.target)
 
 
 def _both(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[Any, Any]]:

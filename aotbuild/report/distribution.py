@@ -9,6 +9,7 @@ from pathlib import Path
 from aotbuild.report.facts import PackageFacts
 from aotbuild.runtime.distribution import UNREADABLE, find_owner
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.spec.parts import home_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Distribution:
 
 def folder_in_wheel(facts: PackageFacts) -> str:
     """Return where `_aot` is in the wheel, as `digits/_aot`."""
-    parts = str(facts.header.get("package", "")).split(".")
+    parts = (home_of(facts.header) or "").split(".")
     is_name = all(part.isidentifier() for part in parts)
     return "/".join([*parts, FOLDER_NAME]) if is_name else FOLDER_NAME
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, peak_memory
+from aotbuild.report.costs import bytes_accessed, flops, memory_of_device, peak_memory
 from aotbuild.report.digests import Checked
 from aotbuild.report.facts import (
     FunctionFacts,
@@ -97,15 +97,43 @@ def call_text(function: Function) -> str:
 
 def requirement_words(requires: Requirements) -> list[str]:
     """Return what a host needs beyond the platform, as `jaxlib 0.10.2`, `isa x86-64-v3`."""
+    level = " + ".join(filter(None, (requires.isa, *requires.features)))
     words = [
-        f"isa {requires.isa}" if requires.isa is not None else "",
+        f"isa {level}" if level else "",
+        *requires.device_kinds,
+        f"capability {requires.capability}" if requires.capability is not None else "",
+        f"topology {requires.topology}" if requires.topology is not None else "",
         f"jaxlib {requires.jaxlib}" if requires.jaxlib is not None else "",
+        " ".join(requires.plugin or ()),
+        f"cuda {requires.cuda} or newer" if requires.cuda is not None else "",
+        f"cudnn {requires.cudnn} or newer" if requires.cudnn is not None else "",
         plural(requires.devices, "device") if requires.devices != 1 else "",
         f"{requires.processes} processes" if requires.processes != 1 else "",
         "x64" if requires.x64 else "",
         *(f"{call.target} ({call.provider})" for call in requires.custom_calls),
     ]
     return [word for word in words if word]
+
+
+def requirements_document(requires: Requirements) -> dict[str, Any]:
+    """Return every requirement as data."""
+    plugin = requires.plugin
+    return {
+        "platforms": list(requires.platforms),
+        "isa": requires.isa,
+        "features": list(requires.features),
+        "device_kinds": list(requires.device_kinds),
+        "capability": requires.capability,
+        "topology": requires.topology,
+        "jaxlib": requires.jaxlib,
+        "plugin": None if plugin is None else {"name": plugin[0], "version": plugin[1]},
+        "cuda": requires.cuda,
+        "cudnn": requires.cudnn,
+        "devices": requires.devices,
+        "processes": requires.processes,
+        "x64": requires.x64,
+        "custom_calls": [vars(call) for call in requires.custom_calls],
+    }
 
 
 def _function(facts: FunctionFacts) -> dict[str, Any]:
@@ -136,16 +164,9 @@ def _executable(record: Record) -> dict[str, Any]:
         "flops": flops(record),
         "bytes_accessed": bytes_accessed(record),
         "peak_memory": peak_memory(record),
+        "device_memory": memory_of_device(record),
         "analysis": plain(record.analysis),
-        "requires": {
-            "platforms": list(requires.platforms),
-            "isa": requires.isa,
-            "jaxlib": requires.jaxlib,
-            "devices": requires.devices,
-            "processes": requires.processes,
-            "x64": requires.x64,
-            "custom_calls": [vars(call) for call in requires.custom_calls],
-        },
+        "requires": requirements_document(requires),
         "mesh": dict(record.calling.mesh),
         "constants": [_constant(constant) for constant in record.calling.constants],
         "golden": _golden(record.golden),

@@ -133,8 +133,12 @@ def _function(index: Index, name: str) -> FunctionFacts | None:
 
 
 def _signature(key: str, records: list[Record]) -> SignatureFacts:
-    ordered = tuple(sorted(records, key=lambda record: target_order(record.target)))
+    ordered = tuple(sorted(records, key=_record_order))
     return SignatureFacts(label_of(ordered[0]), key, ordered)
+
+
+def _record_order(record: Record) -> tuple[Any, ...]:
+    return target_order(record.target), natural(record.requires.jaxlib or "")
 
 
 def label_of(record: Record) -> str:
@@ -167,6 +171,12 @@ def targets(facts: PackageFacts) -> list[str]:
     """Return every target by its name, executables first."""
     ordered = sorted({record.target for record in facts.records}, key=target_order)
     return [shown(str(target)) for target in ordered]
+
+
+def jaxlibs(facts: PackageFacts) -> list[str]:
+    """Return the versions of jaxlib that executables are for, the lowest first."""
+    found = {r.requires.jaxlib for r in facts.records if r.requires.jaxlib is not None}
+    return sorted(map(shown, found), key=natural)
 
 
 def needed_blobs(records: Iterable[Record]) -> dict[str, Blob]:

@@ -124,7 +124,7 @@ def _data(
 def _libraries(facts: PackageFacts) -> dict[tuple[str, str], Component]:
     """Return every toolchain library once, by name and version."""
     found = {pair for record in facts.records for pair in _toolchain(facts, record)}
-    found |= {(name, shown(facts.header.get(name, "?"))) for name in _TOOLCHAIN}
+    found |= {(name, version) for name in _TOOLCHAIN for version in _stated(facts, name)}
     return {pair: _library(*pair) for pair in sorted(found)}
 
 
@@ -149,7 +149,16 @@ def _writer() -> Component:
 def _toolchain(facts: PackageFacts, record: Record) -> Iterator[tuple[str, str]]:
     """Yield name and version of what compiled a record; the header's where it does not say."""
     for name in _TOOLCHAIN:
-        yield name, shown(record.provenance.get(name, facts.header.get(name, "?")))
+        own = record.provenance.get(name)
+        yield from ((name, v) for v in ([shown(own)] if own else _stated(facts, name)))
+    compilers = record.provenance.get("compilers")
+    if isinstance(compilers, dict):
+        yield from ((shown(name), shown(version)) for name, version in sorted(compilers.items()))
+
+
+def _stated(facts: PackageFacts, name: str) -> list[str]:
+    """Return the versions of a library that the header names: several where there are several."""
+    return [shown(version) for version in str(facts.header.get(name, "?")).split(", ")]
 
 
 def _needs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, peak_memory
+from aotbuild.report.costs import bytes_accessed, flops, peak_memory, peak_text
 from aotbuild.report.document import call_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
@@ -95,7 +95,7 @@ def _cells(record: Record, names: Sequence[str]) -> list[Markup]:
         _number(record.blob.size, bytes_text(record.blob.size)),
         _number(flops(record), count_text(flops(record))),
         _number(bytes_accessed(record), bytes_text(bytes_accessed(record))),
-        _number(peak_memory(record), bytes_text(peak_memory(record))),
+        _number(peak_memory(record), peak_text(record)),
         tag("td", join(needs) or "–"),
     ]
 

@@ -26,10 +26,11 @@ class Candidate:
     record: Record
 
     @property
-    def names(self) -> tuple[str, str, str]:
-        """Its function, its signature and its target, as the options of the command take them."""
+    def names(self) -> tuple[str, str, str, str]:
+        """Its function, signature, target and jaxlib, as the options of the command take them."""
         record = self.record
-        return shown(record.function), short_label(self.signature), shown(str(record.target))
+        target, jaxlib = shown(str(record.target)), shown(jaxlib_of(record))
+        return shown(record.function), short_label(self.signature), target, jaxlib
 
     def stage(self, name: str) -> Blob | None:
         """Return the blob of a stage, or None if it was not kept."""
@@ -37,14 +38,28 @@ class Candidate:
 
 
 def candidates(
-    facts: PackageFacts, signature: str | None = None, target: str | None = None
+    facts: PackageFacts,
+    signature: str | None = None,
+    target: str | None = None,
+    jaxlib: str | None = None,
 ) -> list[Candidate]:
     """Return what fits the names, in the order of the package.
 
     `signature` is a label, what is between its parentheses, or a key; `target` a whole target, or
-    one without the number of devices, or a platform.
+    one without the number of devices, or a platform; `jaxlib` the version that made it.
     """
-    return [c for c in _all(facts) if _is_signature(c, signature) and _is_target(c, target)]
+    return [
+        c
+        for c in _all(facts)
+        if _is_signature(c, signature)
+        and _is_target(c, target)
+        and jaxlib in (None, jaxlib_of(c.record))
+    ]
+
+
+def jaxlib_of(record: Record) -> str:
+    """Return the version of jaxlib that an executable or a portable form was made by."""
+    return str(record.requires.jaxlib or record.provenance.get("jaxlib", "-"))
 
 
 def different(found: list[Candidate], stage: str) -> list[Candidate]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, peak_memory
+from aotbuild.report.costs import bytes_accessed, flops, peak_text
 from aotbuild.report.digests import Checked, damages
 from aotbuild.report.document import call_text, requirement_words
 from aotbuild.report.facts import (
@@ -14,12 +15,14 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     constants,
+    jaxlibs,
     short_label,
     stored_twice,
     total_size,
 )
 from aotbuild.report.provenance import distinct, settings
 from aotbuild.report.words import bytes_text, count_text, plural, shown
+from aotbuild.spec.parts import COMPANIONS, PART
 from aotbuild.spec.record import Record
 from aotbuild.spec.stages import HEADER_KEY
 
@@ -48,7 +51,18 @@ def title_lines(facts: PackageFacts) -> list[str]:
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
         *([f"  stages    {stages_text(facts)}"] if HEADER_KEY in header else []),
+        *_parts(header),
     ]
+
+
+def _parts(header: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a base lacks, or which part this is, of a package that was split."""
+    if COMPANIONS in header:
+        stated = header[COMPANIONS]
+        names = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated
+        yield f"  rest in   {shown(names)}"
+    if PART in header:
+        yield f"  part      {shown(header[PART])}"
 
 
 def _golden_count(facts: PackageFacts) -> str:
@@ -99,7 +113,7 @@ def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]
             for f in facts.functions
         ]
     return headers, [
-        (shown(f.name), short_label(s), *("yes" if covers(s, name) else "-" for name in names))
+        (shown(f.name), short_label(s), *(coverage_word(facts, s, name) for name in names))
         for f in facts.functions
         for s in f.signatures
     ]
@@ -108,6 +122,13 @@ def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]
 def covers(signature: SignatureFacts, column: str) -> bool:
     """Return whether a signature has an executable for a column of the coverage table."""
     return any(column_of(record.target) == column for record in signature.records)
+
+
+def coverage_word(facts: PackageFacts, signature: SignatureFacts, column: str) -> str:
+    """Return `yes`, `-`, or for how many of the jaxlib versions a column is covered: `1 of 2`."""
+    having = {r.requires.jaxlib for r in signature.records if column_of(r.target) == column}
+    of = 1 if column.startswith("portable:") else len(jaxlibs(facts))
+    return "-" if not having else "yes" if len(having) >= of else f"{len(having)} of {of}"
 
 
 def share(facts: FunctionFacts, column: str) -> tuple[int, int]:
@@ -163,7 +184,7 @@ def _cells(record: Record) -> tuple[str, ...]:
         bytes_text(record.blob.size),
         count_text(flops(record)),
         bytes_text(bytes_accessed(record)),
-        bytes_text(peak_memory(record)),
+        peak_text(record),
         shown(", ".join(requirement_words(record.requires))) or "-",
     )
 

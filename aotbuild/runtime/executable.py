@@ -10,6 +10,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime import jax_private
 from aotbuild.runtime.constants import load_constant
 from aotbuild.runtime.once import Once
+from aotbuild.runtime.order import misplaced
 from aotbuild.runtime.placement import (
     Placement,
     constant_shardings,
@@ -99,9 +100,10 @@ class Loader:
         return self._loaded.get(key, lambda: self._deserialize(record, devices))
 
     def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
-        """Digest first, then what the custom calls need, then native code."""
-        if len(devices) != record.requires.devices:
-            msg = f"{record}: needs {record.requires.devices} devices, was given {len(devices)}"
+        """Devices and digest first, then what the custom calls need, then native code."""
+        problem = misplaced(record.requires, devices)
+        if problem:
+            msg = f"{record}: {problem}\n{problem.remedy}"
             raise AotbuildError(msg)
         with self._stats.loading():
             data = read_blob(self._source, record.blob)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.runtime.arguments import Call
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.once import Once
+from aotbuild.runtime.select import portable_reasons
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
 from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.devices import Scope
 
 _LOG = logging.getLogger("aotbuild")
 
@@ -55,7 +59,12 @@ class Portable:
         self._counted: Once[bool] = Once()
 
     def run(
-        self, call: Call, records: Iterable[Record], host: Host, error: NoExecutable
+        self,
+        call: Call,
+        records: Iterable[Record],
+        scope: Scope,
+        host: Host,
+        error: NoExecutable,
     ) -> tuple[Record, list[Any]]:
         """Run the first portable record that fits a call; else raise `error` with more reasons."""
         reasons = []
@@ -63,7 +72,7 @@ class Portable:
             reason = _refuse(call, record, host)
             if reason is None:
                 try:
-                    return record, self._run(call, record, host)
+                    return record, self._run(call, record, scope)
                 except ValueError as err:
                     if not _symbolic(record):
                         raise
@@ -73,8 +82,8 @@ class Portable:
         trace = [*known, *(reasons or ["no portable record was built"])]
         raise type(error)(error.function, error.summary, trace, error.remedy) from error
 
-    def _run(self, call: Call, record: Record, host: Host) -> list[Any]:
-        devices, options = self._placement(call, record, host)
+    def _run(self, call: Call, record: Record, scope: Scope) -> list[Any]:
+        devices, options = self._placement(call, record, scope)
         key = (record.blob.sha256, devices)
         jitted = self._jitted.get(key, lambda: self._jit(record, options))
         outputs = list(jitted(*call.leaves))
@@ -83,13 +92,13 @@ class Portable:
         return outputs
 
     def _placement(
-        self, call: Call, record: Record, host: Host
+        self, call: Call, record: Record, scope: Scope
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if not record.calling.mesh:
             return (), {}
         from aotbuild.runtime.placement import leaf_shardings, place
 
-        devices = place(call, record, host.platform).devices
+        devices = place(call, record, scope).devices
         return devices, {"in_shardings": leaf_shardings(record, devices)}
 
     def _jit(self, record: Record, options: dict[str, Any]) -> Callable[..., Any]:
@@ -125,12 +134,9 @@ def _symbolic(record: Record) -> list[str] | None:
 
 
 def _refuse(call: Call, record: Record, host: Host) -> str | None:
-    if host.platform not in record.requires.platforms:
-        return f"platform: expected {', '.join(record.requires.platforms)}, found {host.platform}"
-    if record.requires.devices > host.device_count:
-        return f"devices: expected {record.requires.devices}, found {host.device_count}"
-    if record.requires.x64 != host.x64:
-        return f"jax_enable_x64: expected {record.requires.x64}, found {host.x64}"
+    reasons = portable_reasons(record, host)
+    if reasons:
+        return "; ".join(reasons)
     leaves = _symbolic(record)
     if leaves is None:
         return None if record.signature.key() == call.signature.key() else "another signature"

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING
 
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.isa import best_level
 
+if TYPE_CHECKING:
+    from aotbuild.runtime.devices import Scope
+
+# The distributions that a platform's PJRT plugin may come from; no two at once work.
+_PLUGINS = {"cuda": ("jax-cuda13-pjrt", "jax-cuda12-pjrt"), "tpu": ("libtpu",)}
+
 
 @dataclass(frozen=True)
 class Host:
-    """One platform of this process, as requirements see it.
+    """One platform of this process, and its devices of one kind, as requirements see them.
 
+    `device_count` counts the devices of this process, `devices_everywhere` those of all processes
+    (None: there is only this one); `named` says that a caller named them with `on`.
     `custom_calls` are the targets registered for the platform; `lapack` says whether jaxlib can
     initialize its LAPACK kernels.
+
+    Of GPUs: `capability` is the compute capability as XLA compares it, with its suffix (`9.0a`),
+    `cuda` the version of the CUDA runtime, `driver` the newest that the driver serves. Of TPUs:
+    `topology` is the size of the slice (`2x4x1`). `plugins` are the distributions, with versions,
+    that the platform may come from. None and empty: there is none, or it cannot be found.
     """
 
     platform: str
@@ -27,6 +41,14 @@ class Host:
     x64: bool
     custom_calls: frozenset[str] = frozenset()
     lapack: bool = True
+    devices_everywhere: int | None = None
+    capability: str | None = None
+    topology: str | None = None
+    plugins: tuple[tuple[str, str], ...] = ()
+    cuda: str | None = None
+    driver: str | None = None
+    cudnn: str | None = None
+    named: bool = False
 
     @property
     def isa(self) -> str | None:
@@ -34,20 +56,25 @@ class Host:
         return best_level(self.architecture, self.features)
 
 
-def probe(platform_name: str | None = None) -> Host:
-    """Return the facts of a platform (default: that of the default device). Imports jax."""
+def probe(where: str | Scope | None = None) -> Host:
+    """Return the facts of some devices, of a platform, or of the default device. Imports jax.
+
+    Only what the platform has is looked for: a CPU costs no more for there being others.
+    """
     import jax
     from jaxlib.version import __version__ as jaxlib_version
 
     from aotbuild.runtime import jax_private
-    from aotbuild.runtime.placement import default_platform, local_devices
+    from aotbuild.runtime.devices import Scope, capability_of, scope_of
+    from aotbuild.runtime.order import bounds
 
-    name = platform_name or default_platform()
-    devices = local_devices(name)
+    scope = where if isinstance(where, Scope) else scope_of(where)
+    name, is_cuda = scope.platform, scope.platform == "cuda"
+    cuda = jax_private.cuda_versions() if is_cuda and scope.here else jax_private.CudaVersions()
     return Host(
         platform=name,
-        device_count=len(devices),
-        device_kinds=tuple(sorted({device.device_kind for device in devices})),
+        device_count=len(scope.here),
+        device_kinds=tuple(sorted({device.device_kind for device in scope.here})),
         process_count=jax.process_count(),
         architecture=cpuinfo.architecture(),
         features=cpuinfo.features(),
@@ -55,11 +82,28 @@ def probe(platform_name: str | None = None) -> Host:
         x64=bool(jax.config.jax_enable_x64),
         custom_calls=jax_private.custom_call_targets(name),
         lapack=jax_private.has_lapack(),
+        devices_everywhere=len(scope.everywhere),
+        capability=capability_of(scope.first) if scope.here else None,
+        # Of the whole slice: some devices of it are wired no otherwise.
+        topology=bounds(scope.first.client.devices()) if scope.here else None,
+        plugins=_plugins(name),
+        cuda=cuda.runtime,
+        driver=cuda.driver,
+        cudnn=cuda.cudnn,
+        named=scope.named,
     )
 
 
-def platform_of(device: Any) -> str:
-    """Return the platform of a jax device as targets name it: `cpu`, `cuda`, `rocm` or `tpu`."""
-    if device.platform != "gpu":
-        return str(device.platform)
-    return "rocm" if "rocm" in device.client.platform_version.lower() else "cuda"
+@cache
+def _plugins(platform: str) -> tuple[tuple[str, str], ...]:
+    if platform not in _PLUGINS:
+        return ()
+    from importlib import metadata  # 10 ms that only such a platform pays
+
+    found = []
+    for name in _PLUGINS[platform]:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            continue
+    return tuple(found)

@@ -7,7 +7,9 @@ otherwise. Nothing else in `aotbuild.runtime` may import from `jax._src` or `jax
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -126,6 +128,7 @@ def _physical(shardings: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
 def deserialize(data: bytes, devices: Sequence[Any]) -> Any:
     """Return the XLA executable of PJRT bytes, loaded onto devices in that order.
 
+    The devices may be of several processes, of which each loads the same bytes (tried on the CPU).
     The bytes must be whole and fit: XLA aborts the process where they do not.
     """
     client = devices[0].client
@@ -228,6 +231,42 @@ def custom_call_targets(platform: str) -> frozenset[str]:
     return frozenset(xc.custom_call_targets(_PLATFORM_OF_TARGETS.get(platform, platform)))
 
 
+@dataclass(frozen=True)
+class CudaVersions:
+    """Versions as `13.5`: the CUDA runtime, the newest that the driver serves, and cuDNN."""
+
+    runtime: str | None = None
+    driver: str | None = None
+    cudnn: str | None = None
+
+
+@cache
+def cuda_versions() -> CudaVersions:
+    """Return what jax's CUDA plugin finds of CUDA; None for what it does not find.
+
+    Of the plugin's module `_versions`; tried on 0.10.2 and 0.12.0.1 without a GPU, where the
+    runtime is found, the driver is 0, and cuDNN raises RuntimeError.
+    """
+    from jax._src import lib
+
+    module = getattr(lib, "cuda_versions", None)
+
+    def version(name: str, *steps: int) -> str | None:
+        try:
+            number = int(getattr(module, name)())
+        except (AttributeError, RuntimeError):
+            return None
+        parts = [number // steps[0], *(number % a // b for a, b in itertools.pairwise(steps))]
+        return ".".join(map(str, parts)) if number else None
+
+    return CudaVersions(
+        runtime=version("cuda_runtime_get_version", 1000, 10),
+        driver=version("cuda_driver_get_version", 1000, 10),
+        # From cuDNN 9 on: MAJOR * 10000 + MINOR * 100 + PATCH (cudnn_version.h).
+        cudnn=version("cudnn_get_version", 10000, 100, 1),
+    )
+
+
 # --- arrays -------------------------------------------------------------------------------------
 
 
@@ -281,11 +320,13 @@ def physical_shape(aval: Aval) -> tuple[tuple[int, ...], Any]:
 
 
 def has_default_layout(array: Any) -> bool:
-    """Return whether a jax array lies in memory as an executable expects it: row-major."""
+    """Return whether a jax array lies in memory as an executable expects it.
+
+    That is row-major on CPUs and GPUs; on TPUs f32[1000,2] is transposed, for one.
+    """
     if isinstance(array, prng.PRNGKeyArray):
         return has_default_layout(array._base_array)
-    order = array.format.layout.major_to_minor if array.format.layout is not None else None
-    return order is None or tuple(order) == tuple(range(array.ndim))
+    return bool(pxla.is_default_layout(array.format.layout, array.sharding, array.aval))
 
 
 def device_assignment(sharding: Any) -> tuple[Any, ...]:

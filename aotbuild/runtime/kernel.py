@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,10 +14,12 @@ import jax
 from aotbuild.errors import InvalidArgument, NoExecutable, NotTransformable, SignatureMismatch
 from aotbuild.runtime import arguments, fallback, jax_private, placement
 from aotbuild.runtime.arguments import Bound, Call
+from aotbuild.runtime.devices import Scope
 from aotbuild.runtime.executable import Loader
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.mismatch import signature_mismatch
 from aotbuild.runtime.policy import policy_of
+from aotbuild.runtime.refusals import refusal_trace
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.trees import restore_outputs
@@ -34,30 +37,36 @@ _REFUSED_REMEDY = (
 
 @dataclass(frozen=True)
 class Package:
-    """What the kernels of one library share."""
+    """What the kernels of one library share; `absent` says which executables are not installed."""
 
     name: str
     index: Index
     loader: Loader
     portable: fallback.Portable
     stats: Stats
-    probe: Callable[[str | None], Host]
+    probe: Callable[[Scope], Host]
     fallback: str | None
+    absent: tuple[str, ...] = ()
 
 
 class Kernel:
     """A precompiled function: called like the original, with arrays and static values.
 
+    `scope` says where it runs if a caller chose that; `source` is what it falls back to.
     The call itself is a C++ function in the slot `__call__`, so that Python adds nothing to it.
     """
 
     __slots__ = ("__call__", "__weakref__", "_dispatch", "function")
 
     def __init__(
-        self, package: Package, function: Function, source: Callable[..., Any] | None = None
+        self,
+        package: Package,
+        function: Function,
+        source: Callable[..., Any] | None = None,
+        scope: Scope | None = None,
     ) -> None:
         self.function = function
-        self._dispatch = Dispatch(package, function, source)
+        self._dispatch = Dispatch(package, function, source, scope)
         self.__call__ = self._dispatch.plain
 
     def __repr__(self) -> str:
@@ -87,11 +96,16 @@ class Dispatch:
     """The way of a call that the C++ cache does not know yet."""
 
     def __init__(
-        self, package: Package, function: Function, source: Callable[..., Any] | None
+        self,
+        package: Package,
+        function: Function,
+        source: Callable[..., Any] | None,
+        scope: Scope | None,
     ) -> None:
         self.package = package
         self.function = function
         self._source = source
+        self._chosen = scope
         self._logged: set[str] = set()
         self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
         statics = [static.name for static in function.statics]
@@ -130,7 +144,7 @@ class Dispatch:
     def judge(self, call: Call) -> tuple[Verdict, ...]:
         """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
         index, name = self.package.index, self.function.name
-        host = self.package.probe(placement.platform_of_call(call))
+        host = self.package.probe(self._scope(call))
         records = index.records(name, call.signature.key())
         if not records:
             raise self._mismatch(call, host)
@@ -145,7 +159,8 @@ class Dispatch:
             records = self.package.index.records(self.function.name)
             self._mismatches[key] = signature_mismatch(call, records, host)
         known = self._mismatches[key]
-        return SignatureMismatch(known.function, known.summary, known.trace, known.remedy)
+        trace = [*known.trace, *self.package.absent]
+        return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
     def choose(
         self, call: Call, verdicts: tuple[Verdict, ...]
@@ -154,13 +169,14 @@ class Dispatch:
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
             summary = "no executable may run here"
-            trace = [str(verdict) for verdict in verdicts]
+            trace = refusal_trace(verdicts, self.package.probe(self._scope(call)))
+            trace += self.package.absent
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
         return fitting[0], self._place(call, fitting[0])
 
     def _place(self, call: Call, verdict: Verdict) -> placement.Placement:
         try:
-            return placement.place(call, verdict.record, placement.platform_of_call(call))
+            return placement.place(call, verdict.record, self._scope(call))
         except InvalidArgument as err:
             if policy_of(self.package.fallback) == "none":
                 raise
@@ -168,17 +184,21 @@ class Dispatch:
             trace = str(err).splitlines()
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
 
+    def _scope(self, call: Call) -> Scope:
+        return self._chosen or placement.scope_of_call(call)
+
     # --- without an executable ------------------------------------------------------------------
 
     def _fall_back(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
         policy = policy_of(self.package.fallback)
         if policy == "none":
             raise error
-        if policy == "portable":
-            return self._run_portable(error, args, kwargs)
-        source = self._source_instead(error)
-        self.package.stats.count("fallback.jit")
-        return source(*args, **kwargs)
+        with jax.default_device(self._chosen.first) if self._chosen else nullcontext():
+            if policy == "portable":
+                return self._run_portable(error, args, kwargs)
+            source = self._source_instead(error)
+            self.package.stats.count("fallback.jit")
+            return source(*args, **kwargs)
 
     def _source_instead(self, error: NoExecutable) -> Callable[..., Any]:
         try:
@@ -193,8 +213,9 @@ class Dispatch:
 
     def _run_portable(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
         call = arguments.flatten(arguments.bind(self.function, args, kwargs))
-        host = self.package.probe(placement.platform_of_call(call))
-        record, outputs = self.package.portable.run(call, self._portable_records, host, error)
+        scope = self._scope(call)
+        host, records = self.package.probe(scope), self._portable_records
+        record, outputs = self.package.portable.run(call, records, scope, host, error)
         self.package.stats.count("fallback.portable")
         out_tree = restore_outputs(record, call.treedef)
         return jax.tree_util.tree_unflatten(out_tree, outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -19,15 +20,15 @@ from aotbuild.errors import (
 )
 from aotbuild.runtime.host import Host, probe
 from aotbuild.runtime.once import Once
+from aotbuild.runtime.opening import Opening
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trust import Key, open_trusted
+from aotbuild.runtime.trust import Key
 from aotbuild.spec.function import Function
-from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
+    from aotbuild.runtime.devices import Scope
     from aotbuild.runtime.kernel import Kernel, Package
 
 
@@ -45,18 +46,23 @@ class Explanation:
     error: AotbuildError | None = None
 
     def __str__(self) -> str:
-        if self.error is not None:
-            return str(self.error)
-        lines = [f"{self.function}: runs {self.chosen}", *(f"  {v}" for v in self.verdicts)]
-        return "\n".join(lines)
+        verdicts = [f"  {verdict}" for verdict in self.verdicts]
+        if self.error is None:
+            return "\n".join([f"{self.function}: runs {self.chosen}", *verdicts])
+        text = str(self.error)
+        hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
+        # The error says once what is refused for one reason; here is each of them.
+        return "\n".join([text, "all verdicts:", *verdicts]) if hidden else text
 
 
 class Library:
     """The functions of a package as attributes.
 
     `trust` is as in `aotbuild.load`, and `package` the name that was asked for, if one was.
-    `host` probes a platform (default: of the default device); tests give a fake one.
+    `host` probes the devices that a call may use (a `Scope`); tests give a fake one.
     """
+
+    _scope: Scope | None = None
 
     def __init__(
         self,
@@ -65,25 +71,39 @@ class Library:
         fallback: str | None = None,
         trust: Sequence[Key] | None = None,
         package: str | None = None,
-        host: Callable[[str | None], Host] = probe,
+        host: Callable[[Any], Host] = probe,
     ) -> None:
-        self._source = source
-        self._fallback = fallback
-        self._trust = trust
-        self._asked = package
-        self._probe = host
-        self._stats = Stats()
+        self._opening = Opening(source, fallback, trust, package, host)
         self._kernels: Once[Kernel] = Once()
-        self._opened: Once[Any] = Once()
 
     def open(self) -> None:
         """Open the index now rather than at the first use; raises what is wrong with it."""
-        header = self._index.header
+        header = self._opening.index.header
         if importlib.util.find_spec("jax") is None:
-            raise MissingJax(self._name, str(header.get("jax", "")))
+            raise MissingJax(self._opening.name, str(header.get("jax", "")))
+
+    def on(self, where: Any) -> Library:
+        """Return this library on a device, on several, or on those of a Mesh or a Sharding.
+
+        Calls without committed arguments run there, and their results stay there; of several
+        devices a call takes the first ones that it needs, in this order. Committed arguments that
+        are elsewhere raise InvalidArgument. Everything loaded is shared; asking again for the same
+        devices gives the same library. AotbuildError if `where` is none of this.
+        """
+        asked = self._opening.asked_views
+        with suppress(KeyError, TypeError):  # a list cannot be looked up
+            known: Library = asked[where]
+            return known
+        from aotbuild.runtime.devices import scope_on
+
+        scope = scope_on(where)
+        view: Library = self._opening.views.get(scope, lambda: View(self._opening, scope))
+        with suppress(TypeError):
+            asked[where] = view
+        return view
 
     def __repr__(self) -> str:
-        return f"<aotbuild.Library {self._name} at {self._source.place}>"
+        return f"<aotbuild.Library {self._opening.name} at {self._opening.source.place}>"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.functions})
@@ -102,10 +122,13 @@ class Library:
     @cached_property
     def functions(self) -> tuple[str, ...]:
         """The names of all functions, sorted."""
-        return tuple(sorted(function.name for function in self._index.functions()))
+        return tuple(sorted(function.name for function in self._opening.index.functions()))
 
     def preload(self, *names: str, threads: int | None = None) -> int:
-        """Load every executable that fits this host onto the default devices; return how many."""
+        """Load every executable that fits this host; return how many were new.
+
+        They are loaded onto the devices that a call without committed arguments takes.
+        """
         fitting = [job for name in names or self.functions for job in self._fitting(name)]
         jobs = {(record.blob, devices): (record, devices) for record, devices in fitting}.values()
         load = self._package.loader.load_bytes
@@ -126,74 +149,60 @@ class Library:
     def stats(self) -> dict[str, Any]:
         """Return counters and times (in seconds) since the library was opened, as plain data."""
         functions = len(self.functions)
-        executables = self._index.row_count - functions
-        return {"functions": functions, "executables": executables, **self._stats.to_dict()}
+        executables = self._opening.index.row_count - functions
+        counters = self._opening.stats.to_dict()
+        return {"functions": functions, "executables": executables, **counters}
 
     def close(self) -> None:
         """Forget what was loaded and close the source; kernels in use keep their executables."""
         for name in list(self._kernels_by_name()):
             del self.__dict__[name]
         self._kernels.clear()
-        if "package" in self._opened:
-            self._package.loader.clear()
-        self._source.close()
-
-    @property
-    def _index(self) -> Index:
-        index: Index = self._opened.get("index", self._open_index)
-        return index
-
-    def _open_index(self) -> Index:
-        return open_trusted(self._source, self._trust, self._asked)
-
-    @property
-    def _name(self) -> str:
-        return str(self._index.header.get("package", self._source.place))
+        self._opening.close()
 
     @property
     def _package(self) -> Package:
-        package: Package = self._opened.get("package", self._make_package)
-        return package
-
-    def _make_package(self) -> Package:
-        from aotbuild.runtime.executable import Loader
-        from aotbuild.runtime.fallback import Portable
-        from aotbuild.runtime.kernel import Package
-
-        return Package(
-            name=self._name,
-            index=self._index,
-            loader=Loader(self._source, self._stats),
-            portable=Portable(self._source, self._stats),
-            stats=self._stats,
-            probe=self._probe,
-            fallback=self._fallback or self._index.header.get("fallback"),
-        )
+        return self._opening.package
 
     def _make_kernel(self, name: str, source: Callable[..., Any] | None) -> Kernel:
         from aotbuild.runtime.kernel import Kernel
 
-        return Kernel(self._package, self._function(name), source)
+        return Kernel(self._package, self._function(name), source, self._scope)
 
     def _function(self, name: str) -> Function:
-        function = self._index.function(name)
+        function = self._opening.index.function(name)
         if function is None:
             close = get_close_matches(name, self.functions, 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise UnknownFunction(self._name, name, self.functions, hint)
+            raise UnknownFunction(self._opening.name, name, self.functions, hint)
         return function
 
     def _fitting(self, name: str) -> list[tuple[Record, tuple[Any, ...]]]:
         """Return the best record of each signature that fits, and the devices it is loaded onto."""
-        from aotbuild.runtime.placement import default_devices
+        from aotbuild.runtime.devices import devices_for, scope_of
 
-        host = self._probe(None)
-        verdicts = select(self._index.records(self._function(name).name), host)
+        scope = self._scope or scope_of()
+        host = self._opening.probe(scope)
+        verdicts = select(self._opening.index.records(self._function(name).name), host)
         best: dict[str, Record] = {}
         for verdict in verdicts:
             if verdict.fits:
                 best.setdefault(verdict.record.signature.key(), verdict.record)
-        return [(r, default_devices(host.platform, r.requires.devices)) for r in best.values()]
+        return [(record, devices_for(record.requires, scope)) for record in best.values()]
 
     def _kernels_by_name(self) -> list[str]:
         return [name for name in self.__dict__ if not name.startswith("_") and name != "functions"]
+
+
+class View(Library):
+    """A library on devices that a caller chose; everything but its kernels is shared."""
+
+    _scope: Scope
+
+    def __init__(self, opening: Opening, scope: Scope) -> None:
+        self._opening = opening
+        self._kernels = Once()
+        self._scope = scope
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]} on {', '.join(map(str, self._scope.everywhere))}>"

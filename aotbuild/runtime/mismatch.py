@@ -24,7 +24,8 @@ _TREE_WEIGHT = 1000
 def signature_mismatch(call: Call, records: Sequence[Record], host: Host) -> SignatureMismatch:
     """Return the error for a call that fits no signature of these records."""
     function = call.bound.function
-    nearest = _nearest(call, records)
+    # Of each signature the record that fits best here.
+    nearest = _nearest(call, [verdict.record for verdict in select(records, host)])
     lines: list[str] = []
     for number, (record, differences) in enumerate(nearest[:_SHOWN_SIGNATURES], 1):
         lines.append(f"{number}. {record}")

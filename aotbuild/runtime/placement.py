@@ -13,7 +13,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 from aotbuild.errors import InvalidArgument
 from aotbuild.runtime import jax_private
 from aotbuild.runtime.arguments import Call
-from aotbuild.runtime.host import platform_of
+from aotbuild.runtime.devices import Scope, devices_for, scope_around, scope_of
+from aotbuild.runtime.order import misplaced
 from aotbuild.spec.record import Calling, PartitionSpec, Record
 
 
@@ -33,36 +34,18 @@ class _Committed:
     array: Any
 
 
-def default_device() -> Any:
-    """Return the device that jit would use: `jax_default_device`, or the first local one."""
-    chosen = jax.config.jax_default_device
-    if chosen is None:
-        return jax.local_devices()[0]
-    return jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
+def scope_of_call(call: Call) -> Scope:
+    """Return what a call may use: devices like those of its committed arguments, else the default.
 
-
-def default_platform() -> str:
-    """Return the platform of the default device, as targets name it."""
-    return platform_of(default_device())
-
-
-def local_devices(platform: str) -> list[Any]:
-    """Return this process's devices of a platform; none if it has no such platform."""
-    try:
-        return [d for d in jax.local_devices(backend=platform) if platform_of(d) == platform]
-    except RuntimeError:
-        return []
-
-
-def platform_of_call(call: Call) -> str:
-    """Return the platform that a call belongs to: of its committed arguments, else the default."""
+    A caller who named devices with `on` has a scope already.
+    """
     for leaf in call.leaves:
         if isinstance(leaf, jax.Array) and leaf.committed:
-            return platform_of(next(iter(leaf.sharding.device_set)))
-    return default_platform()
+            return scope_around(next(iter(leaf.sharding.device_set)))
+    return scope_of()
 
 
-def place(call: Call, record: Record, platform: str) -> Placement:
+def place(call: Call, record: Record, scope: Scope) -> Placement:
     """Return where a call of a record runs; InvalidArgument if an argument cannot be used there.
 
     Committed arrays decide, as they do for jit; every other value follows them.
@@ -73,24 +56,23 @@ def place(call: Call, record: Record, platform: str) -> Placement:
     for index, array in arrays:
         _check_layout(call, index, array)
     committed = [_Committed(call.paths[index], array) for index, array in arrays if array.committed]
-    name, count = call.bound.function.name, record.requires.devices
+    name, requires = call.bound.function.name, record.requires
     if committed:
-        devices = _common_devices(name, committed, count)
-        shardings = leaf_shardings(record, devices)
-        expected = dict(zip(call.paths, shardings, strict=True))
-        for item in committed:
-            _check_sharding(name, item, expected[item.path])
+        devices = _common_devices(name, committed, requires.devices)
+        _check_scope(name, committed[0], devices, scope)
     else:
-        devices = default_devices(platform, count)
-    return Placement(devices, bool(committed) or bool(record.calling.mesh))
-
-
-def default_devices(platform: str, count: int) -> tuple[Any, ...]:
-    """Return the devices for a call without committed arguments; there must be enough of them."""
-    device = default_device()
-    if count == 1 and platform_of(device) == platform:
-        return (device,)
-    return tuple(local_devices(platform)[:count])
+        devices = devices_for(requires, scope)
+    problem = misplaced(requires, devices)
+    if problem:
+        path = committed[0].path if committed else "(all)"
+        raise InvalidArgument(name, path, problem.expected, problem.found, problem.remedy)
+    shardings = leaf_shardings(record, devices)
+    for path, leaf, sharding in zip(call.paths, call.leaves, shardings, strict=True):
+        if isinstance(leaf, jax.Array) and leaf.committed:
+            _check_sharding(name, _Committed(path, leaf), sharding)
+        elif requires.processes > 1:
+            _check_replicated(name, path, leaf, sharding)
+    return Placement(devices, bool(committed) or bool(record.calling.mesh) or scope.named)
 
 
 def constant_shardings(calling: Calling, xla_executable: Any, devices: Sequence[Any]) -> list[Any]:
@@ -143,6 +125,23 @@ def _common_devices(name: str, committed: Sequence[_Committed], count: int) -> t
         remedy = f"Put it where the function was compiled to run: jax.device_put(x, {where})."
         raise _misplaced(name, first, expected, f"{first.array.sharding}", remedy)
     return devices
+
+
+def _check_scope(name: str, first: _Committed, devices: Sequence[Any], scope: Scope) -> None:
+    """Refuse devices that `on` does not name, as jit refuses those not in its shardings."""
+    if scope.named and not set(devices) <= set(scope.everywhere):
+        expected = f"an array on {_ids(scope.everywhere)}, as on(…) says, or one not committed"
+        remedy = "Put it there with jax.device_put, or call the library without on(…)."
+        raise _misplaced(name, first, expected, f"an array on {_ids(devices)}", remedy)
+
+
+def _check_replicated(name: str, path: str, leaf: Any, sharding: Any) -> None:
+    """Refuse a value of one process where each needs its part: theirs may differ. As jit does."""
+    if not sharding.is_fully_replicated:
+        expected = f"an array over all processes: {sharding}"
+        found = f"a value of this process alone ({type(leaf).__name__})"
+        remedy = "Make it with jax.make_array_from_process_local_data(sharding, x)."
+        raise InvalidArgument(name, path, expected, found, remedy)
 
 
 def _check_sharding(name: str, item: _Committed, expected: Any) -> None:

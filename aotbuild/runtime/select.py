@@ -6,9 +6,10 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from aotbuild.runtime import checks
 from aotbuild.runtime.host import Host
-from aotbuild.spec.isa import LEVELS, missing_features, rank
-from aotbuild.spec.record import CustomCall, Record
+from aotbuild.spec.isa import LEVELS, rank
+from aotbuild.spec.record import Record
 
 
 class Grade(enum.IntEnum):
@@ -38,108 +39,60 @@ class Verdict:
 
 
 def select(records: Iterable[Record], host: Host) -> tuple[Verdict, ...]:
-    """Return a verdict on every record, best first."""
+    """Return a verdict on every record, best first; those of other platforms are the last."""
     verdicts = [judge(record, host) for record in records]
-    return tuple(sorted(verdicts, key=_order))
+    return tuple(sorted(verdicts, key=lambda verdict: _order(verdict, host)))
 
 
 def judge(record: Record, host: Host) -> Verdict:
     """Return the verdict on one record."""
     reasons = tuple(reason for check in _CHECKS if (reason := check(record, host)))
+    if host.platform in record.requires.platforms:
+        reasons += tuple(reason for check in _HERE if (reason := check(record, host)))
     if reasons:
         return Verdict(record, Grade.REFUSED, reasons)
-    best = record.requires.isa is None or record.requires.isa == host.isa
-    if best:
-        return Verdict(record, Grade.OPTIMAL)
-    return Verdict(record, Grade.OK, (f"this CPU could use {host.isa}",))
+    better = tuple(reason for look in _BETTER if (reason := look(record, host)))
+    return Verdict(record, Grade.OK if better else Grade.OPTIMAL, better)
 
 
-def _order(verdict: Verdict) -> tuple[int, int, str, str]:
-    isa = verdict.record.requires.isa
-    level = rank(isa) if isa in LEVELS else -1
-    return (-verdict.grade, -level, str(verdict.record.target), verdict.record.blob.sha256)
+def portable_reasons(record: Record, host: Host) -> tuple[str, ...]:
+    """Return why a portable record cannot be compiled on a host; empty if it can."""
+    return tuple(reason for check in _PORTABLE if (reason := check(record, host)))
 
 
-def _check_portable(record: Record, _: Host) -> str | None:
-    if record.target.is_portable:
-        return "portable: compiled at first use, and only with fallback: portable"
-    return None
+def _order(verdict: Verdict, host: Host) -> tuple[int, bool, int, int, str, str]:
+    requires = verdict.record.requires
+    is_foreign = host.platform not in requires.platforms
+    level = rank(requires.isa) if requires.isa in LEVELS else -1
+    features = len(requires.features)
+    target, digest = str(verdict.record.target), verdict.record.blob.sha256
+    return (-verdict.grade, is_foreign, -level, -features, target, digest)
 
 
-def _check_platform(record: Record, host: Host) -> str | None:
-    if host.platform in record.requires.platforms:
-        return None
-    return f"platform: expected {' or '.join(record.requires.platforms)}, found {host.platform}"
+_Check = Callable[[Record, Host], str | None]
 
-
-def _check_devices(record: Record, host: Host) -> str | None:
-    needed = record.requires.devices
-    if needed <= host.device_count:
-        return None
-    hint = ""
-    if host.platform == "cpu":
-        hint = f" (XLA_FLAGS=--xla_force_host_platform_device_count={needed} makes more)"
-    return f"devices: expected {needed}, found {host.device_count}{hint}"
-
-
-def _check_processes(record: Record, host: Host) -> str | None:
-    needed = record.requires.processes
-    if needed == host.process_count:
-        return None
-    return f"processes: expected {needed}, found {host.process_count}"
-
-
-def _check_isa(record: Record, host: Host) -> str | None:
-    isa = record.requires.isa
-    if isa is None:
-        return None
-    if isa not in LEVELS:
-        return f"isa: {isa} is unknown to this aotbuild"
-    missing = missing_features(isa, host.architecture, host.features)
-    if not missing:
-        return None
-    if not host.features and LEVELS[isa].architecture == host.architecture:
-        return f"isa: {isa} needs {', '.join(missing)}; this system does not say what its CPU has"
-    return f"isa: {isa} needs {', '.join(missing)}, which this CPU ({host.architecture}) lacks"
-
-
-def _check_jaxlib(record: Record, host: Host) -> str | None:
-    needed = record.requires.jaxlib
-    if needed is None or needed == host.jaxlib:
-        return None
-    return f"jaxlib: expected {needed}, found {host.jaxlib}"
-
-
-def _check_x64(record: Record, host: Host) -> str | None:
-    if record.requires.x64 == host.x64:
-        return None
-    return f"jax_enable_x64: expected {record.requires.x64}, found {host.x64}"
-
-
-def _check_custom_calls(record: Record, host: Host) -> str | None:
-    missing = [c for c in record.requires.custom_calls if not _is_registered(c, host)]
-    if not missing:
-        return None
-    names = ", ".join(f"{call.target} ({call.provider})" for call in missing)
-    hint = "; import the package that registers them" if missing[0].provider == "user" else ""
-    return f"custom calls not registered: {names}{hint}"
-
-
-def _is_registered(call: CustomCall, host: Host) -> bool:
-    if call.provider == "xla":
-        return True
-    if call.provider == "lapack":
-        return host.lapack
-    return call.target in host.custom_calls
-
-
-_CHECKS: tuple[Callable[[Record, Host], str | None], ...] = (
-    _check_portable,
-    _check_platform,
-    _check_devices,
-    _check_processes,
-    _check_isa,
-    _check_jaxlib,
-    _check_x64,
-    _check_custom_calls,
+_CHECKS: tuple[_Check, ...] = (checks.check_portable, checks.check_platform)
+# Only of what is for this platform: elsewhere they would say nothing.
+_HERE: tuple[_Check, ...] = (
+    checks.check_devices,
+    checks.check_processes,
+    checks.check_isa,
+    checks.check_features,
+    checks.check_kind,
+    checks.check_capability,
+    checks.check_topology,
+    checks.check_plugin,
+    checks.check_cuda,
+    checks.check_driver,
+    checks.check_cudnn,
+    checks.check_jaxlib,
+    checks.check_x64,
+    checks.check_custom_calls,
 )
+_PORTABLE: tuple[_Check, ...] = (
+    checks.check_platform,
+    checks.check_processes,
+    checks.check_devices,
+    checks.check_x64,
+)
+_BETTER: tuple[_Check, ...] = (checks.better_isa, checks.better_kind, checks.better_slice)

@@ -83,6 +83,40 @@ class WheelSource:
         self._file.close()
 
 
+class JoinedSource:
+    """Several sources as one: the `_aot` folder of a base and those of its companions.
+
+    Blobs are named by their content, so it does not matter which of them has one.
+    """
+
+    def __init__(self, base: Source, *others: Source) -> None:
+        self._sources = (base, *others)
+        self.place = base.place
+
+    def holding(self, name: str) -> Source:
+        """Return the first source that has a file; the base if none has."""
+        return next((source for source in self._sources if _has(source, name)), self._sources[0])
+
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        return self.holding(name).read(name, limit)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for source in self._sources:
+            source.close()
+
+
+def _has(source: Source, name: str) -> bool:
+    try:
+        source.read(name, 0)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def read_member(archive: zipfile.ZipFile, name: str, limit: int = -1) -> bytes:
     """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
     try:
@@ -131,6 +165,8 @@ def read_index(source: Source) -> bytes:
 
 def read_blob(source: Source, blob: Blob) -> bytes:
     """Return the bytes of a blob; DamagedBlob unless they are exactly the ones that were built."""
+    if isinstance(source, JoinedSource):
+        source = source.holding(blob.path)  # the one that an error has to name
     place = f"{source.place}/{blob.path}"
     expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
     try:

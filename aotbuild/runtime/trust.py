@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.source import Source, index_place, open_regular, read_index
 from aotbuild.spec.index import Index
+from aotbuild.spec.parts import home_of
 from aotbuild.spec.signing import (
     MAX_PEM_BYTES,
     MAX_SEALS_BYTES,
@@ -89,7 +90,7 @@ def open_trusted(source: Source, trust: Iterable[Key] | None, package: str | Non
 
 def check_package(place: str, index: Index, package: str | None) -> None:
     """Raise UntrustedPackage if an index is of another package than the one asked for, if any."""
-    stated = index.header.get("package")
+    stated = home_of(index.header)
     if package is not None and stated != package:
         expected, found = f"the index of package {package!r}", f"the one of {stated!r}"
         raise UntrustedPackage(place, expected, found, _WRONG_PACKAGE)

@@ -1,4 +1,4 @@
-"""The feature bits of this machine's CPU, read where the operating system publishes them.
+"""The feature bits of this machine's CPU, as the CPU and the operating system tell them.
 
 Decisions are made on bits and never on a model's name: virtual machines mask features.
 """
@@ -9,6 +9,8 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from aotbuild.spec import cpuid
+
 
 def architecture() -> str:
     """Return `x86_64`, `aarch64`, or what the machine calls itself."""
@@ -18,11 +20,25 @@ def architecture() -> str:
 
 @cache
 def features() -> frozenset[str]:
-    """Return the CPU's features by their /proc/cpuinfo names; empty where there is no such file.
+    """Return the features that a program can use here, by their /proc/cpuinfo names.
 
-    Only x86-64 levels need features: elsewhere than on Linux they are refused, aarch64 is not.
+    Empty where nothing tells. Only x86-64 levels need features: elsewhere than on Linux they are
+    refused, aarch64 is not.
     """
-    return parse_cpuinfo(_read(Path("/proc/cpuinfo")))
+    return usable_features(cpuid.read(), parse_cpuinfo(_read(Path("/proc/cpuinfo"))))
+
+
+def usable_features(asked: cpuid.Cpuid | None, listed: frozenset[str]) -> frozenset[str]:
+    """Return what can be used, of what CPUID says and what /proc/cpuinfo lists.
+
+    Where both tell of one CPU, a feature must be in both, and what CPUID was not asked for is taken
+    from the list. A list with more than the CPU has is that of another machine, as under qemu-user.
+    """
+    if asked is None:
+        return listed
+    if not listed or not (listed & cpuid.NAMES) <= asked.present:
+        return asked.active
+    return (asked.active & listed) | (listed - cpuid.NAMES)
 
 
 def parse_cpuinfo(text: str) -> frozenset[str]:

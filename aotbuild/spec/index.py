@@ -101,6 +101,11 @@ class Index:
         """The number of functions and records together."""
         return (self._objects - self._rows) // _ROW
 
+    @property
+    def function_count(self) -> int:
+        """The number of functions; parses nothing."""
+        return sum(self._key(row).endswith(_FUNCTION_KEY) for row in range(self.row_count))
+
     def functions(self) -> Iterator[Function]:
         """Yield every function; parses one object each."""
         previous = ""

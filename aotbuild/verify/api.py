@@ -10,6 +10,7 @@ from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.source import Source
 from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.parts import home_of
 from aotbuild.verify import requirements
 from aotbuild.verify.archive.check import check_archive
 from aotbuild.verify.archive.zip_layout import Limits
@@ -20,6 +21,7 @@ from aotbuild.verify.contents import (
     files_of_folder,
     files_of_wheel,
 )
+from aotbuild.verify.elsewhere import against, look_around, not_loaded
 from aotbuild.verify.job import Job
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, concluded, not_checked
 from aotbuild.verify.process import Children
@@ -131,10 +133,10 @@ def _check_signature(
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     """Check that `_aot` is inside the package that its index names."""
     folder = place.removeprefix(f"{wheel}/")
-    package = contents.package or ""
-    expected = f"{package.replace('.', '/')}/{FOLDER_NAME}"
-    is_there = not package or folder == expected
-    problems = [] if is_there else [f"the index is of {package}: expected {expected}"]
+    home = home_of(contents.index.header) if contents.index else None
+    expected = f"{(home or '').replace('.', '/')}/{FOLDER_NAME}"
+    is_there = not home or folder == expected
+    problems = [] if is_there else [f"the index is of {home}: expected {expected}"]
     return concluded("package", folder, problems)
 
 
@@ -149,4 +151,11 @@ def _load(
         names = (LOAD, GOLDEN)
         return [not_checked(name, str(record), reason) for record in records for name in names]
     children = Children(options.timeout, options.workers)
-    return children.run([Job(path, record) for record in records], done)
+    jobs = [Job(path, record) for record in records]
+    here = look_around(children.platforms() if any(j.needs_accelerator for j in jobs) else None)
+    found = {at: not_loaded(r, why) for at, r in enumerate(records) if (why := against(r, here))}
+    for outcome in (outcome for pair in found.values() for outcome in pair):
+        done(outcome)
+    loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))
+    pairs = [found.get(at) or (next(loaded), next(loaded)) for at in range(len(records))]
+    return [outcome for pair in pairs for outcome in pair]

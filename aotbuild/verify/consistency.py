@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from aotbuild.spec.function import Function
+from aotbuild.spec.parts import COMPANIONS, companions_of
 from aotbuild.spec.record import Record
 
 
@@ -15,22 +16,34 @@ def record_problems(
     header: dict[str, object], functions: Sequence[Function], records: Sequence[Record]
 ) -> Iterator[str]:
     """Yield every contradiction, with the name of its record."""
-    seen: dict[tuple[str, str, str], Record] = {}
+    seen: dict[tuple[str, str, str, str | None], Record] = {}
+    stated = header.get("jaxlib")
+    jaxlibs = None if stated is None else str(stated).split(", ")
     for record in records:
         for check in _CHECKS:
             reason = check(record)
             if reason:
                 yield f"{record}: {reason}"
-        stated = header.get("jaxlib", record.requires.jaxlib)
-        if not record.target.is_portable and record.requires.jaxlib != stated:
-            yield f"{record}: needs jaxlib {record.requires.jaxlib}, the index says {stated}"
-        key = (record.function, record.signature.key(), str(record.target))
+        jaxlib = record.requires.jaxlib
+        if jaxlibs is not None and not record.target.is_portable and jaxlib not in jaxlibs:
+            yield f"{record}: needs jaxlib {jaxlib}, the index says {stated}"
+        key = (record.function, record.signature.key(), str(record.target), jaxlib)
         if key in seen:
             yield f"{record}: has the same signature and target as {seen[key]}"
         seen[key] = record
+    yield from _header_problems(header)
     called = {record.function for record in records}
-    for name in sorted({function.name for function in functions} - called):
+    # The records of a base may all be in its companions.
+    uncalled = () if COMPANIONS in header else {function.name for function in functions} - called
+    for name in sorted(uncalled):
         yield f"{name}: no record is of this function"
+
+
+def _header_problems(header: dict[str, object]) -> Iterator[str]:
+    try:
+        companions_of(header)
+    except ValueError as err:
+        yield str(err)
 
 
 def _check_kind(record: Record) -> str | None:

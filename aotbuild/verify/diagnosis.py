@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
@@ -34,12 +34,13 @@ class SignatureDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A package on a host."""
+    """A package on a host, and its companions, installed or not."""
 
     place: str
     package: str | None
     fallback: str | None
     signatures: tuple[SignatureDiagnosis, ...]
+    companions: tuple[Companion, ...] = ()
 
     @property
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
@@ -48,19 +49,19 @@ class Diagnosis:
 
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
-    """Judge every record of a place; reads its index and no blob.
+    """Judge every record of a place; reads its index, those of its companions, and no blob.
 
     Raises what `load` raises, also where AOTBUILD_TRUST demands a signature that is not there.
     """
     source = locate(place)
     try:
-        index = open_trusted(source, None, package_name(place))
-        signatures = tuple(_signatures(index, host))
+        parts = open_parts(source, None, package_name(place))
+        signatures = tuple(_signatures(parts.index, host))
     finally:
         source.close()
-    header = index.header
+    header = parts.index.header
     package, fallback = header.get("package"), header.get("fallback")
-    return Diagnosis(source.place, package, fallback, signatures)
+    return Diagnosis(source.place, package, fallback, signatures, parts.companions)
 
 
 def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.spec.record import Record
+from aotbuild.verify.elsewhere import needed
 from aotbuild.verify.outcome import GOLDEN, LOAD, NOT_LOADED, Outcome, Status
 
 Message = dict[str, Any]
@@ -51,6 +52,17 @@ def read_messages(data: bytes) -> list[list[Message]]:
     return jobs
 
 
+def read_platforms(data: bytes) -> tuple[str, ...] | None:
+    """Return the platforms that a child named, or None if it named none."""
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            message = json.loads(line)
+            found = message.get("platforms") if isinstance(message, dict) else None
+            if isinstance(found, list) and found and all(isinstance(n, str) for n in found):
+                return tuple(found)
+    return None
+
+
 def outcomes_of(record: Record, messages: Sequence[Message]) -> tuple[Outcome, ...] | None:
     """Return the outcomes of both checks of a job, or None if it is not at its end."""
     found = {m["check"]: _outcome(record, m) for m in messages if "check" in m}
@@ -73,8 +85,10 @@ def outcomes_of_dead(
 
 
 def _outcome(record: Record, message: Message) -> Outcome:
-    status = Status(message["status"])
-    return Outcome(message["check"], str(record), status, tuple(message["reasons"]))
+    status, reasons = Status(message["status"]), tuple(message["reasons"])
+    is_elsewhere = message["check"] == LOAD and message.get("refused") is True
+    needs = needed(record, reasons) if is_elsewhere else None
+    return Outcome(message["check"], str(record), status, reasons, needs)
 
 
 def _is_message(message: Any) -> bool:

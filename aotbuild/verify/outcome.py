@@ -33,12 +33,16 @@ Result = tuple[Status, list[str]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one check: its name, what it looked at, and why it did not simply pass."""
+    """The result of one check: its name, what it looked at, and why it did not simply pass.
+
+    `needs` is what another host must have for an executable that was not loaded on this one.
+    """
 
     check: str
     subject: str
     status: Status
     reasons: tuple[str, ...] = ()
+    needs: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return it as documents of commands have it."""

@@ -16,7 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from aotbuild.verify.ending import Death, outcomes_of, outcomes_of_dead, read_messages
+from aotbuild.verify.ending import (
+    Death,
+    outcomes_of,
+    outcomes_of_dead,
+    read_messages,
+    read_platforms,
+)
 from aotbuild.verify.job import Job, batches
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, not_checked
 
@@ -65,11 +71,26 @@ class Children:
             pool.shutdown(cancel_futures=True)
         return [outcome for index in range(len(jobs)) for outcome in found[index]]
 
+    def platforms(self) -> tuple[str, ...] | None:
+        """Return the platforms that a child finds devices of; None if it cannot say."""
+        with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
+            process = self._start("null", dict(os.environ), results, log)
+            if process is None:
+                return None
+            try:
+                process.wait(self._timeout)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                self._kill(process)
+            return read_platforms(os.pread(results.fileno(), _RESULTS_READ, 0))
+
     def _run(self, jobs: Sequence[Job]) -> Iterator[tuple[Outcome, ...]]:
         """Yield the outcomes of the first jobs, of one at least, all from one child."""
         guard = self._accelerator if jobs[0].needs_accelerator else contextlib.nullcontext()
         with guard, tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
-            process = self._start(jobs, results, log)
+            arguments = json.dumps([job.to_json() for job in jobs])
+            process = self._start(arguments, jobs[0].environment(os.environ), results, log)
             if process is None:
                 for job in jobs:
                     names = (LOAD, GOLDEN)
@@ -112,11 +133,10 @@ class Children:
             yield outcomes_of_dead(jobs[0].record, said[0] if said else [], death)
 
     def _start(
-        self, jobs: Sequence[Job], results: IO[bytes], log: IO[bytes]
+        self, arguments: str, environment: dict[str, str], results: IO[bytes], log: IO[bytes]
     ) -> subprocess.Popen[bytes] | None:
         # Files, not pipes: a grandchild that keeps one open must not make the parent wait.
         path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
-        arguments = json.dumps([job.to_json() for job in jobs])
         with self._lock:
             if self._stopped:
                 return None
@@ -125,7 +145,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=results,
                 stderr=log,
-                env=jobs[0].environment(os.environ),
+                env=environment,
                 start_new_session=True,
             )
             self._running.add(process)

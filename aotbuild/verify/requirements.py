@@ -63,9 +63,18 @@ def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str
 
 def _exact(name: str, version: str, known: dict[str, list[str]]) -> Iterator[str]:
     found = known.get(name, [])
-    if f"=={version}" not in found:
+    if not any(_allows(specifier, version) for specifier in found):
         stated = ", ".join(name + specifier for specifier in found) or "none"
         yield f"expected Requires-Dist: {name}=={version} without a condition, found {stated}"
+
+
+def _allows(specifier: str, version: str) -> bool:
+    """Return whether a specifier allows a version, and not whatever comes later."""
+    from packaging.specifiers import SpecifierSet
+
+    parts = SpecifierSet(specifier)
+    is_closed = any(part.operator in ("==", "<=") for part in parts)
+    return is_closed and parts.contains(version, prereleases=True)
 
 
 def _unpinned(records: Sequence[Record]) -> Iterator[str]:

@@ -36,14 +36,14 @@ class Options:
 def read_options(table: Mapping[str, Any]) -> Options:
     """Read the hook's table; PlanError names a key or value that is not one.
 
-    AOTBUILD_EDITABLE in the environment overrides `editable`.
+    AOTBUILD_MANIFEST and AOTBUILD_EDITABLE in the environment override `manifest` and `editable`.
     """
     known = [option.name for option in fields(Options)]
     unknown = sorted(set(table) - {*known} - _HATCHLING)
     if unknown:
         msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
         raise PlanError(msg)
-    manifest = table.get("manifest", "aot.yaml")
+    manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
     editable = os.environ.get("AOTBUILD_EDITABLE") or table.get("editable", "build")
     sbom = table.get("sbom", False)
     if not isinstance(manifest, str):

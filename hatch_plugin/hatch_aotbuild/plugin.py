@@ -13,7 +13,6 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-from aotbuild.build.environment import probe
 from aotbuild.build.events import Event, UnitDone
 from aotbuild.build.manifest import Manifest, load_manifest
 from aotbuild.build.pack import Package, build_package
@@ -25,6 +24,9 @@ from aotbuild.build.requirements import (
     wheel_tag,
 )
 from aotbuild.build.sources import SourceTree, find_sources
+from aotbuild.build.toolchains.choose import find_environment
+from aotbuild.build.toolchains.make import make_ready
+from aotbuild.build.wheel_size import size_note
 from aotbuild.errors import AotbuildError
 from aotbuild.report.distribution import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME
@@ -44,17 +46,15 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Return what the build environment must also have: the project's own needs and jax."""
         if self.target_name != "wheel":
             return []
-        own = [str(requirement) for requirement in self.metadata.core.dependencies]
-        if self._options.sbom:
-            own.append(SBOM_LIBRARY)
-        return build_requirements(self._manifest, own)
+        needed = build_requirements(self._manifest, self._project)
+        return [*needed, *([SBOM_LIBRARY] if self._options.sbom else [])]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the manifest into a temporary folder and add it to the wheel."""
         if self.target_name != "wheel":
             return
         if version == "editable" and self._options.editable == "defer":
-            self.app.display_info("aotbuild: editable install, compiling is deferred")
+            self._say("editable install, compiling is deferred")
             build_data["dependencies"] += deferred_requirements(self._manifest)
             return
         package = self._build_or_abort()
@@ -76,6 +76,8 @@ class AotBuildHook(BuildHookInterface[Any]):
             stages, wheel = stages_path(self._artifacts), Path(artifact_path)
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
+            if note := size_note(wheel.stat().st_size, wheel.name):
+                self.app.display_warning(f"aotbuild: {note}")
         shutil.rmtree(self._workplace, ignore_errors=True)
 
     def _leave_out_source_artifacts(self) -> None:
@@ -110,9 +112,10 @@ class AotBuildHook(BuildHookInterface[Any]):
         if self._options.sbom:
             check_sbom()
         chosen_folder(os.environ)  # now, not when everything is compiled
-        plan = make_plan(self._manifest, probe())
-        toolchains = "; ".join(map(str, plan.environment.toolchains))
-        self.app.display_info(f"aotbuild: {len(plan.units)} units, {toolchains}")
+        environment = find_environment(self._manifest, self._project, self._say)
+        plan = make_plan(self._manifest, environment)
+        self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
+        make_ready(environment.toolchains, self._say)
         package = build_package(plan, self._sources, self._artifacts, self._report)
         for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")
@@ -123,8 +126,15 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     def _report(self, event: Event) -> None:
         if isinstance(event, UnitDone):
-            state = "failed" if event.failure else "done"
-            self.app.display_info(f"aotbuild: {event.unit}: {state}")
+            self._say(f"{event.unit}: {'failed' if event.failure else 'done'}")
+
+    def _say(self, line: str) -> None:
+        self.app.display_info(f"aotbuild: {line}")
+
+    @property
+    def _project(self) -> list[str]:
+        """The project's own dependencies."""
+        return [str(requirement) for requirement in self.metadata.core.dependencies]
 
     @cached_property
     def _options(self) -> Options:

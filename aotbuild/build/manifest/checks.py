@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from aotbuild.build.manifest.dims import MAX_SIGNATURES, dim_names, row_count
 from aotbuild.build.manifest.names import function_name_problem
@@ -11,7 +11,14 @@ from aotbuild.build.manifest.nodes import Mark, key_mark, walk
 from aotbuild.build.manifest.problems import did_you_mean, quote
 from aotbuild.build.manifest.source import Source, positional
 from aotbuild.build.manifest.symbolic import constraint_names, expression_names
-from aotbuild.build.manifest.types import PortableTarget, Target, TpuTarget
+from aotbuild.build.manifest.tpu_targets import device_counts
+from aotbuild.build.manifest.types import (
+    CpuTarget,
+    CudaTarget,
+    PortableTarget,
+    Target,
+    TpuTarget,
+)
 
 Found = Iterator[tuple[Mark, tuple[object, ...], str]]
 
@@ -75,12 +82,20 @@ def _needs_mesh(source: Source, _: object) -> Found:
 def _mesh_fits(source: Source, targets: tuple[Target, ...]) -> Found:
     size = math.prod(source.model.mesh.values())
     native = [t for t in targets if not isinstance(t, PortableTarget)]
-    devices = [None if isinstance(t, TpuTarget) else t.devices for t in native]
+    devices = [count for target in native for count in _counts(target)]
     if not source.model.mesh or not native or None in devices or size in devices:
         return
     found = ", ".join(str(count) for count in dict.fromkeys(devices))
     message = f"a mesh of {str(size)[:20]} devices, but the targets have {found}"
-    yield source.at("mesh"), ("mesh",), f"{message}; add a target with devices: {str(size)[:20]}"
+    remedy = f"add a target with devices: {str(size)[:20]}"
+    if all(isinstance(target, TpuTarget) for target in native):
+        remedy = "add a topology of so many, or change the mesh"
+    yield source.at("mesh"), ("mesh",), f"{message}; {remedy}"
+
+
+def _counts(target: CpuTarget | CudaTarget | TpuTarget) -> Sequence[int | None]:
+    """Return the numbers of devices that a target is built for; None is any."""
+    return device_counts(target) if isinstance(target, TpuTarget) else [target.devices]
 
 
 def _few_enough(source: Source, _: object) -> Found:

@@ -62,6 +62,7 @@ def _assemble(checked: Checked, root: Node, problems: Problems, digest: str) -> 
         toolchains=read_toolchains(model, root, problems),
         functions=read_functions(checked, root, targets, problems),
         keep=KeepOptions(tuple(dict.fromkeys(model.keep.stages)), model.keep.where),
+        memory=model.memory,
     )
     problems.raise_any()
     return manifest

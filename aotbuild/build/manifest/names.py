@@ -10,10 +10,13 @@ import math
 import re
 from typing import Any, NoReturn
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 from pydantic_core import PydanticCustomError
 
+from aotbuild.build.manifest.preset_files import is_file_name, preset_files
 from aotbuild.build.manifest.problems import did_you_mean, one_of, quote
+from aotbuild.build.manifest.tpu_slices import parse_slice
 from aotbuild.spec.isa import LEVELS
 
 ISA_NAMES = ("host", *LEVELS)
@@ -27,7 +30,6 @@ CUSTOM = "aotbuild"  # error type: the message is ours
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _PYTHON = re.compile(r"3\.(?:0|[1-9][0-9]?)\Z")
-_TOPOLOGY = re.compile(r"[a-z0-9]+:[1-9][0-9]{0,4}(?:x[1-9][0-9]{0,4}){0,2}\Z")
 _GPU = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CHECK = re.compile(r"platform\Z|custom_call:[^\s]{1,200}\Z")
@@ -96,16 +98,25 @@ def isa_name(name: str) -> str:
 
 
 def gpu_name(name: str) -> str:
-    """Check the form of a GPU name; whether it is known is for the targets to say."""
-    if not _GPU.match(name):
-        refuse(f"expected the name of a GPU such as 'h100-sxm', found {quote(name)}")
+    """Check the name of a GPU's preset, or of a file of the user's, which is read later."""
+    if not is_file_name(name) and name not in preset_files():
+        hint = did_you_mean(name, preset_files()) or f"; known: {', '.join(preset_files())}"
+        own = "or name a file of your own, such as ./my-gpu.yaml"
+        refuse(f"unknown GPU {quote(name)}{hint}, {own}")
     return name
 
 
+def is_gpu_name(name: str) -> bool:
+    """Return whether a preset can have this name, which is in its target's."""
+    return _GPU.match(name) is not None
+
+
 def topology(name: str) -> str:
-    """Check the form of a TPU topology."""
-    if not _TOPOLOGY.match(name):
-        refuse(f"expected a topology such as 'v5e:2x2', found {quote(name)}")
+    """Check the name of a TPU slice: its generation is known, and there are such slices."""
+    try:
+        parse_slice(name)
+    except ValueError as err:
+        refuse(str(err))
     return name
 
 
@@ -123,6 +134,15 @@ def python_version(text: str) -> str:
     """Check a Python version of two numbers."""
     if not _PYTHON.match(text):
         refuse(f"expected a version such as '3.11', found {quote(text)}")
+    return text
+
+
+def requirement(text: str) -> str:
+    """Check one requirement (PEP 508)."""
+    try:
+        Requirement(text)
+    except InvalidRequirement:
+        refuse(f"expected a requirement such as 'numpy>=2', found {quote(text)}")
     return text
 
 
@@ -156,8 +176,11 @@ def env_name(name: str) -> str:
         refuse(f"expected the name of an environment variable, found {quote(name)}")
     if name.startswith("JAX_"):
         refuse(f"{name} is set by aotbuild; give jax's options under config:")
-    if name.startswith("XLA_"):
+    # What TF_XLA_FLAGS and LIBTPU_INIT_ARGS say would be in no record and in no key of the store.
+    if name.startswith(("XLA_", "TF_XLA_", "LIBTPU_")):
         refuse(f"{name} is set by aotbuild; give XLA's options under compiler_options:")
+    if name.startswith(("TPU_", "CUDA_")):
+        refuse(f"{name} is set by aotbuild, for compilers that see no device; leave it out")
     return name
 
 

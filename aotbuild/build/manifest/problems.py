@@ -38,14 +38,22 @@ class Problems:
         self.add(mark, path, message)
         self._unreadable.add(mark)
 
+    def extend(self, others: Iterable[Problem]) -> None:
+        """Note the problems of another file, which this one names."""
+        self.found += [problem for problem in others if problem not in self.found]
+
     def raise_any(self) -> None:
-        """Raise all problems at once, in the order of the file.
+        """Raise all problems at once, in the order of the file; those of other files come last.
 
         Raises:
             ManifestError: when there is at least one.
         """
         if self.found:
-            raise ManifestError(sorted(self.found, key=lambda p: (p.line, p.column)))
+            raise ManifestError(sorted(self.found, key=self._place))
+
+    def _place(self, problem: Problem) -> tuple[bool, str, int, int]:
+        is_other = problem.file != self.file
+        return is_other, problem.file, problem.line, problem.column
 
 
 def quote(value: object) -> str:

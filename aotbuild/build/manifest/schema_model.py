@@ -21,7 +21,9 @@ from pydantic import (
 )
 
 from aotbuild.build.manifest import names
+from aotbuild.build.manifest.preset_files import preset_files
 from aotbuild.build.manifest.problems import did_you_mean, quote
+from aotbuild.build.manifest.tpu_slices import slice_pattern
 
 FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
 MAX_SIZE = 2**63 - 1
@@ -74,6 +76,7 @@ def _target_map(value: object) -> object:
 
 Size: TypeAlias = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+Processes: TypeAlias = Annotated[int, Field(ge=1, le=65536)]
 Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
 Spec: TypeAlias = Annotated[Any, _form("argument_spec")]
 ShardingValue: TypeAlias = Annotated[Any, _form("sharding")]
@@ -94,11 +97,23 @@ Tolerance: TypeAlias = Annotated[
     BeforeValidator(_float, json_schema_input_type=float),
     Field(ge=0, allow_inf_nan=False),
 ]
-Gpu: TypeAlias = Annotated[str, AfterValidator(names.gpu_name)]
-Gpus: TypeAlias = Annotated[
-    list[Gpu], BeforeValidator(_listed, json_schema_input_type=Gpu | list[Gpu])
+Gpu: TypeAlias = Annotated[
+    str,
+    AfterValidator(names.gpu_name),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(preset_files())}, {"type": "string", "pattern": "/|[.]yaml$"}]}
+    ),
 ]
-Topology: TypeAlias = Annotated[str, AfterValidator(names.topology)]
+Gpus: TypeAlias = Annotated[
+    list[Gpu],
+    BeforeValidator(_listed, json_schema_input_type=Gpu | list[Gpu]),
+    Field(min_length=1),
+]
+Topology: TypeAlias = Annotated[
+    str,
+    AfterValidator(names.topology),
+    WithJsonSchema({"type": "string", "pattern": slice_pattern()}),
+]
 Topologies: TypeAlias = Annotated[
     list[Topology], BeforeValidator(_listed, json_schema_input_type=Topology | list[Topology])
 ]
@@ -137,14 +152,28 @@ class CpuOptions(Model):
 class CudaOptions(Model):
     """Native executables for NVIDIA GPUs."""
 
-    gpu: Gpus = Field(description="GPU models, such as h100-sxm")
+    gpu: Gpus = Field(
+        description="GPU models, such as h100-sxm, or files of your own, such as ./my-gpu.yaml"
+    )
     devices: Count | None = Field(default=None, description="How many devices one call uses")
+    processes: Processes = Field(
+        default=1, description="In how many processes the devices are, each with its share"
+    )
+    autotune: str | None = Field(
+        default=None, description="File of results that aotbuild tune wrote, for these GPUs"
+    )
 
 
 class TpuOptions(Model):
     """Native executables for TPU slices."""
 
     topology: Topologies = Field(description="Topologies, such as v5e:2x2")
+    processes: Processes | None = Field(
+        default=None, description="In how many processes a slice is; default: one for each machine"
+    )
+    slices: Annotated[int, Field(ge=1, le=4096)] = Field(
+        default=1, description="How many slices work together, over the network between them"
+    )
 
 
 class PortableOptions(Model):
@@ -188,6 +217,9 @@ class Toolchain(Model):
     )
     python: Annotated[str, AfterValidator(names.python_version)] | None = Field(
         default=None, description="Python that runs it, quoted, such as '3.11'"
+    )
+    packages: list[Annotated[str, AfterValidator(names.requirement)]] = Field(
+        default=[], description="What it needs besides, such as nvidia-cudnn-cu13, as requirements"
     )
 
 
@@ -317,6 +349,9 @@ class ManifestModel(Model):
     )
     keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
         default=Keep(stages=[]), description="Stages of each compilation to keep; default: none"
+    )
+    memory: Literal["refuse", "warn"] = Field(
+        default="refuse", description="What a unit that needs more memory than its device has does"
     )
     defaults: Options = Field(
         default_factory=Options, description="Options of every function that does not set them"

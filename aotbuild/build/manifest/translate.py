@@ -31,16 +31,18 @@ _EXPECTED = {
 }
 
 
-def report(error: ErrorDetails, root: Node, problems: Problems) -> None:
-    """Add one pydantic error as a problem."""
+def report(
+    error: ErrorDetails, root: Node, problems: Problems, model: type[BaseModel] = ManifestModel
+) -> None:
+    """Add one pydantic error, of a model that a file was validated with, as a problem."""
     steps, node = _place(error["loc"], root)
     kind, last = error["type"], error["loc"][-1] if error["loc"] else None
     if kind in ("extra_forbidden", "invalid_key"):
         parent = steps[:-1]
         mark = key_mark(walk(root, parent), last)
-        problems.add(mark, dotted(parent), _unknown_key(last, error["loc"][:-1]))
+        problems.add(mark, dotted(parent), _unknown_key(last, error["loc"][:-1], model))
     elif kind == "missing":
-        problems.add(node.mark, dotted(steps), _missing(last, error["loc"][:-1]))
+        problems.add(node.mark, dotted(steps), _missing(last, error["loc"][:-1], model))
     elif last == _KEY and steps:
         mark = key_mark(walk(root, steps[:-1]), steps[-1])
         problems.add(mark, dotted(steps[:-1]), _wrong_key(error, steps[-1]))
@@ -62,8 +64,8 @@ def _place(loc: tuple[int | str, ...], root: Node) -> tuple[tuple[int | str, ...
     return steps, node
 
 
-def _unknown_key(key: object, loc: tuple[int | str, ...]) -> str:
-    model = _model_at(loc)
+def _unknown_key(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
+    model = _model_at(loc, root)
     if loc == ("defaults",) and key in Function.model_fields:
         return f"{quote(key)} belongs to each function, not to defaults"
     known = list(model.model_fields) if model else []
@@ -71,8 +73,8 @@ def _unknown_key(key: object, loc: tuple[int | str, ...]) -> str:
     return f"unknown key {quote(key)}{hint}"
 
 
-def _missing(key: object, loc: tuple[int | str, ...]) -> str:
-    model = _model_at(loc)
+def _missing(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
+    model = _model_at(loc, root)
     field = model.model_fields.get(str(key)) if model else None
     meaning = f" ({field.description})" if field else ""
     return f"the key {quote(key)} is missing{meaning}"
@@ -93,6 +95,8 @@ def _wrong_value(error: ErrorDetails, node: Node) -> str:
         known = re.findall(r"'([^']*)'", str(context["expected"]))
         word = node.value if isinstance(node, ScalarNode) else None
         return f"expected {one_of(known)}, {found}{did_you_mean(word, known)}"
+    if kind == "greater_than":
+        return f"expected more than {context['gt']}, {found}"
     if kind == "greater_than_equal":
         return f"expected at least {context['ge']}, {found}"
     if kind == "less_than_equal":
@@ -111,9 +115,9 @@ def _quoting(kind: str, node: Node) -> str:
     return f'; quote it: "{node.text[:40]}"'
 
 
-def _model_at(loc: tuple[int | str, ...]) -> type[BaseModel] | None:
+def _model_at(loc: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel] | None:
     """Return the model that a location lies in, by the annotations along the way."""
-    current: Any = ManifestModel
+    current: Any = root
     for step in loc:
         if isinstance(current, type) and issubclass(current, BaseModel):
             current = current.model_fields[str(step)].annotation

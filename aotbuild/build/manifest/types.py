@@ -154,18 +154,41 @@ class CpuTarget:
 
 
 @dataclass(frozen=True)
-class CudaTarget:
-    """NVIDIA GPUs by model name."""
+class GpuPreset:
+    """What is known of a GPU: `facts` are its numbers, by XLA's names for them.
 
-    gpus: tuple[str, ...]
+    `name` is that of the target, `device_kind` the one that jax gives the device.
+    """
+
+    name: str
+    device_kind: str
+    capability: str
+    facts: tuple[tuple[str, int | float], ...]
+
+
+@dataclass(frozen=True)
+class CudaTarget:
+    """NVIDIA GPUs, ``devices`` of them in so many processes; None where not given.
+
+    ``autotune`` is the text of the results that `aotbuild tune` wrote.
+    """
+
+    gpus: tuple[GpuPreset, ...]
     devices: int | None = None
+    processes: int = 1
+    autotune: str | None = None
 
 
 @dataclass(frozen=True)
 class TpuTarget:
-    """TPU slices by topology, such as ``v5e:2x2``."""
+    """TPU slices by topology, such as ``v5e:2x2``; ``slices`` of each work together.
+
+    Each slice is in so many ``processes``; None is one for each machine.
+    """
 
     topologies: tuple[str, ...]
+    processes: int | None = None
+    slices: int = 1
 
 
 @dataclass(frozen=True)
@@ -180,10 +203,11 @@ Target: TypeAlias = CpuTarget | CudaTarget | TpuTarget | PortableTarget
 
 @dataclass(frozen=True)
 class ToolchainRequest:
-    """An exact jax version, and the Python that runs it if that matters."""
+    """An exact jax version, the Python that runs it if that matters, and what it needs besides."""
 
     jax: str
     python: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,3 +224,4 @@ class Manifest:
     toolchains: tuple[ToolchainRequest, ...] = ()
     functions: tuple[FunctionEntry, ...] = ()
     keep: KeepOptions = KeepOptions()
+    memory: str = "refuse"

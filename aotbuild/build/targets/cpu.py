@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from aotbuild.build.environment import Environment, Toolchain
 from aotbuild.build.manifest import CpuTarget
 from aotbuild.build.targets.hardware import Hardware
 from aotbuild.spec.isa import missing_level_reason
 from aotbuild.spec.target import Target
 
+# From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
+# runs on, below a cap (docs/decisions/0013-cpu-levels.md).
+_FIRST_TO_CROSS_COMPILE = Version("0.11.2")
 
-def problems(request: CpuTarget, _: Toolchain, environment: Environment) -> Iterator[str]:
+
+def cross_compiles(jaxlib: str) -> bool:
+    """Return whether that version of jaxlib compiles for exactly a level, on any machine."""
+    return Version(jaxlib) >= _FIRST_TO_CROSS_COMPILE
+
+
+def problems(request: CpuTarget, toolchain: Toolchain, environment: Environment) -> Iterator[str]:
     """Yield why this machine cannot build a target."""
     if environment.isa is None:
         yield "cpu: this machine's CPU is below every level that jaxlib supports"
         return
+    best = None if cross_compiles(toolchain.jaxlib) else environment.isa
     for level in request.isa:
         if level == "host":
             continue
-        reason = missing_level_reason(level, environment.architecture, environment.isa)
+        reason = missing_level_reason(level, environment.architecture, best)
         if reason:
             yield f"cpu: {reason}"
 
@@ -32,3 +44,9 @@ def expand(
         for level in request.isa:
             detail = (environment.isa or level) if level == "host" else level
             yield Target("cpu", detail, devices), Hardware()
+
+
+def cap(target: Target, toolchain: Toolchain) -> str | None:
+    """Return the level at which a whole process must be capped to compile a target, if any."""
+    capped = target.platform == "cpu" and not cross_compiles(toolchain.jaxlib)
+    return target.detail if capped else None

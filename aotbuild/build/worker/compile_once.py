@@ -7,8 +7,8 @@ from typing import Any
 
 from aotbuild.build.store import Entry, Store, key_of
 from aotbuild.build.targets.hardware import Hardware
+from aotbuild.build.worker.platforms.cpu import deciding_facts
 from aotbuild.build.worker.stages import Text, compiled_entry, compiled_texts, is_of
-from aotbuild.spec import cpuinfo
 from aotbuild.spec.target import Target
 
 # Compiles; returns the entry of the executable, and jax's own `Compiled`.
@@ -38,15 +38,14 @@ def compile_once(
 def decisive_inputs(
     target: Target, hardware: Hardware, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all that decides the bytes of an executable, as the store's key wants it.
-
-    The features are those of this CPU: below its cap, XLA also tunes for the CPU it runs on.
-    """
+    """Return all that decides the bytes of an executable, as the store's key wants it."""
     decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
     return {
         "target": str(target),
         "hardware": hardware.to_json(),
-        "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
+        # Compilers for other platforms know nothing of the machine that they run on.
+        "machine": deciding_facts() if target.platform == "cpu" else [],
+        "compilers": provenance.get("compilers", {}),
         **{name: provenance[name] for name in decisive},
     }
 

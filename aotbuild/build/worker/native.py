@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build import jax_private
 from aotbuild.build.store import Entry, Store
+from aotbuild.build.targets.cuda import tuning_to
 from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker.analysis import summary
 from aotbuild.build.worker.avals import to_aval
@@ -19,8 +21,12 @@ from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.compile_once import compile_once, decisive_inputs
 from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
+from aotbuild.build.worker.gpu_trace import asks_for_gpu, trace_on_gpu
 from aotbuild.build.worker.jitted import in_mesh
+from aotbuild.build.worker.platforms.cpu import cpu_count
+from aotbuild.build.worker.platforms.cuda import cuda_libraries, cuda_provenance
 from aotbuild.build.worker.platforms.registry import platform
+from aotbuild.build.worker.platforms.tpu import libtpu_version
 from aotbuild.build.worker.shardings import (
     Spec,
     in_specs,
@@ -82,19 +88,27 @@ class NativeCompiler:
         if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):
             # The mesh is in the jaxpr. That tracing is without side effects is known by now.
             traced = trace(replace(traced.job, purity="skip"), devices=devices)
-        lowered = _lower(traced, target, devices[0])
+        traced, lowered = _lower_there(traced, target, devices)
         module = sha256_hex(jax_private.module_bytes(lowered))
         provenance = {**provenance, "stablehlo": module}
+        if target.platform == "cpu":
+            provenance["cpus"] = cpu_count()
+        if target.platform == "cuda":
+            provenance.update(cuda_provenance(hardware))
+        if target.platform == "tpu":
+            provenance["compilers"] = libtpu_version()
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(traced, lowered))
 
         def compile_now() -> tuple[Entry, Any]:
             compiled = _compile(traced, lowered, target, options)
-            return self._entry(traced, compiled, target, hardware), compiled
+            return self._entry(traced, lowered, compiled, target, hardware), compiled
 
         inputs = decisive_inputs(target, hardware, provenance)
         with_stages = self.stages.need_compiling
-        entry, texts = compile_once(self.store, inputs, compile_now, with_stages=with_stages)
+        # Tuning is done for what it finds, which no store keeps.
+        store = None if tuning_to(hardware) else self.store
+        entry, texts = compile_once(store, inputs, compile_now, with_stages=with_stages)
         calls = tuple(CustomCall(*call) for call in entry.facts["custom_calls"])
         return Record(
             function=traced.job.name,
@@ -108,13 +122,20 @@ class NativeCompiler:
             stages=(*kept, *self.stages.keep(texts)),
         )
 
-    def _entry(self, traced: Traced, compiled: Any, target: Target, hardware: Hardware) -> Entry:
-        calls = self.calls.of(compiled.as_text() or "")
+    def _entry(
+        self, traced: Traced, lowered: Any, compiled: Any, target: Target, hardware: Hardware
+    ) -> Entry:
+        hlo = compiled.as_text() or ""
+        calls = self.calls.of(hlo, target.platform)
         data = jax_private.serialize_executable(compiled)
+        libraries = cuda_libraries(hardware, hlo) if target.platform == "cuda" else {}
         facts = {
-            "requires": platform(target.platform).requirements(target, hardware, data),
+            "requires": {
+                **platform(target.platform).requirements(target, hardware, data),
+                **libraries,
+            },
             "custom_calls": [[call.target, call.provider] for call in calls],
-            "analysis": summary(compiled),
+            "analysis": summary(compiled, lowered, target.devices, with_calls=bool(calls)),
             "out_specs": specs_to_json(_out_specs(traced, compiled)),
         }
         return Entry(facts, data)
@@ -131,6 +152,18 @@ class NativeCompiler:
             out_tree=traced.out_tree,
             mesh=traced.job.mesh,
         )
+
+
+def _lower_there(traced: Traced, target: Target, devices: Sequence[Any]) -> tuple[Traced, Any]:
+    """Return the trace and what it is lowered to; traced again where a kernel asks for its GPU."""
+    try:
+        return traced, _lower(traced, target, devices[0])
+    except TraceRefused as err:
+        if not asks_for_gpu(traced.job, err):
+            raise
+    # That tracing is without side effects is known by now.
+    traced = trace_on_gpu(replace(traced.job, purity="skip"), devices)
+    return traced, _lower(traced, target, devices[0])
 
 
 def _lower(traced: Traced, target: Target, device: Any) -> Any:
@@ -150,8 +183,9 @@ def _compile(traced: Traced, lowered: Any, target: Target, options: dict[str, An
             compiled = lowered.compile(compiler_options=options or None)
     except Exception as err:  # XLA and its options raise many types
         hint = ""
-        if options:
-            listing = ", ".join(f"{name}: {value!r}" for name, value in options.items())
+        given = traced.job.compiler_options
+        if given:
+            listing = ", ".join(f"{name}: {value!r}" for name, value in given)
             hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
         msg = f"{traced.job.call} cannot be compiled for {target}\n{user_traceback(err)}{hint}"
         raise TraceRefused(msg) from err

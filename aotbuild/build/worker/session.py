@@ -18,12 +18,17 @@ from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.golden.make import GoldenMaker
+from aotbuild.build.worker.gpu_trace import trace_job
 from aotbuild.build.worker.native import NativeCompiler
+from aotbuild.build.worker.platforms.cpu import level_notes
+from aotbuild.build.worker.platforms.hints import hint
+from aotbuild.build.worker.platforms.instructions import prepare
+from aotbuild.build.worker.platforms.registry import searchable
 from aotbuild.build.worker.portable import export_portable, symbolic_dims
 from aotbuild.build.worker.purity.skeleton import skeleton
 from aotbuild.build.worker.settings import apply_config, traced_with, unchanged_config
 from aotbuild.build.worker.stages import Stages
-from aotbuild.build.worker.trace import Traced, trace
+from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.build.worker_init import WorkerInit
 from aotbuild.errors import AotbuildError, TraceRefused
@@ -51,6 +56,7 @@ class Session:
         entries = Store(init.store) if init.store else None
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
+        prepare()
         self._refused: Exception | None = None
         try:
             _start_jax(init.config)
@@ -64,7 +70,7 @@ class Session:
             if self._refused:
                 raise self._refused
             with unchanged_config(f"functions.{job.name}: {job.call}"):
-                traced = trace(job, symbolic_dims(job) if job.sample else None)
+                traced = trace_job(job, symbolic_dims(job) if job.sample else None)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             for target in job.targets:
                 yield _failure(target, "trace", err)
@@ -85,9 +91,10 @@ class Session:
                 "target": str(target),
                 "function": traced.function.to_json(),
                 "record": record_to_json(record),
-                "notes": list(traced.notes),
+                "notes": [*traced.notes, *level_notes(record)],
             }
-            self._check_paths("the compiled bytes", self._blobs.read(record.blob))
+            data = searchable(target.platform, self._blobs.read(record.blob))
+            self._check_paths("the compiled bytes", data)
             self._check_paths("the index", canonical_json(message))
             for name, blob in record.stages:
                 self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
@@ -138,4 +145,4 @@ def _secret_paths(given: Iterable[str]) -> list[bytes]:
 
 def _failure(target: Target, stage: str, error: Exception) -> dict[str, Any]:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
-    return {"target": str(target), "stage": stage, "error": text}
+    return {"target": str(target), "stage": stage, "error": text + hint(target.platform, text)}

@@ -17,7 +17,10 @@ from aotbuild.verify.outcome import Result, Status
 
 @dataclass(frozen=True)
 class Loaded:
-    """How the loading of a record ended, and if it passed, what can be called, and where."""
+    """How the loading of a record ended, and if it passed, what can be called, and where.
+
+    `refused` says that it was not tried, for it is for another host.
+    """
 
     status: Status
     reasons: list[str]
@@ -25,16 +28,18 @@ class Loaded:
     shardings: Sequence[Any] = ()
     platform: str = "cpu"
     no_call: str | None = None
+    refused: bool = False
 
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's own checks, then compare the shapes that it states."""
+    from aotbuild.runtime.devices import devices_for, scope_of
     from aotbuild.runtime.executable import Loader
-    from aotbuild.runtime.placement import Placement, local_devices
+    from aotbuild.runtime.placement import Placement
     from aotbuild.runtime.stats import Stats
 
     record = verdict.record
-    devices = tuple(local_devices(record.target.platform)[: record.requires.devices])
+    devices = devices_for(record.requires, scope_of(record.target.platform))
     loader = Loader(source, Stats())
     loaded = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
     executable = loaded.mesh_executable.xla_executable
@@ -80,7 +85,8 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     import jax
     from jax import export
 
-    from aotbuild.runtime.placement import leaf_shardings, local_devices
+    from aotbuild.runtime.devices import devices_for, scope_of
+    from aotbuild.runtime.placement import leaf_shardings
 
     exported = export.deserialize(bytearray(read_blob(source, record.blob)))
     exported.mlir_module()
@@ -88,7 +94,7 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     if host.platform not in record.requires.platforms:
         reason = f"it is for {', '.join(record.requires.platforms)}; this is {host.platform}"
         return Loaded(*concluded, no_call=reason)
-    devices = local_devices(host.platform)[: record.requires.devices]
+    devices = devices_for(record.requires, scope_of(host.platform))
     if len(devices) < record.requires.devices:
         reason = f"it needs {record.requires.devices} devices, there are {len(devices)}"
         return Loaded(*concluded, no_call=reason)

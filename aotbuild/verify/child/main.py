@@ -6,6 +6,9 @@ Takes jobs (a JSON list in `sys.argv[2]`), writes JSON lines to the stdout that 
     {"job": number}                                     before each
     {"stage": "load"}, {"stage": "golden"}              before native code runs
     {"check": "load", "status": …, "reasons": […]}      and the same of "golden", which ends the job
+    {"check": "load", …, "refused": true}               where it is for another host
+    {"platforms": […]}                                  those with devices, and nothing else, where
+                                                        null is given for the jobs
 
 May die at any moment: the parent tells from the last line how far it came. Nothing else in
 `aotbuild.verify` imports jax but `loading` and `calling`, which run here.
@@ -27,6 +30,7 @@ from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_digest
+from aotbuild.spec.target import PLATFORMS
 from aotbuild.verify.child.loading import Loaded, load_native, load_portable
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 
@@ -45,10 +49,21 @@ def main() -> None:
         results.write(json.dumps(message) + "\n")
         results.flush()
 
-    for number, job in enumerate(json.loads(sys.argv[2])):
+    jobs = json.loads(sys.argv[2])
+    if jobs is None:
+        send({"platforms": _platforms()})
+        os._exit(0)
+    for number, job in enumerate(jobs):
         send({"job": number})
         _examine(job, send)
     os._exit(0)
+
+
+def _platforms() -> list[str]:
+    """Return the platforms that have devices here, the default one first."""
+    default = probe()
+    others = [probe(name) for name in PLATFORMS if name != default.platform]
+    return [host.platform for host in (default, *others) if host.device_count]
 
 
 def _examine(job: dict[str, Any], send: Send) -> None:
@@ -64,7 +79,7 @@ def _examine(job: dict[str, Any], send: Send) -> None:
         loaded = _load(source, record, send)
     except Exception as err:  # noqa: BLE001 - as above
         loaded = Loaded(*_raised(err))
-    _send_result(send, "load", (loaded.status, loaded.reasons))
+    _send_result(send, "load", (loaded.status, loaded.reasons), refused=loaded.refused)
     try:
         result = _golden(source, record, loaded, send)
     except Exception as err:  # noqa: BLE001 - as above
@@ -95,7 +110,7 @@ def _load(source: Source, record: Record, send: Send) -> Loaded:
         return load_portable(source, record, host)
     verdict = judge(record, host)
     if not verdict.fits:
-        return Loaded(Status.NOT_CHECKED, list(verdict.reasons))
+        return Loaded(Status.NOT_CHECKED, list(verdict.reasons), refused=True)
     send({"stage": "load"})
     return load_native(source, verdict)
 
@@ -124,9 +139,10 @@ def _raised(error: Exception) -> Result:
     return Status.FAIL, [str(error) if known else f"{type(error).__name__}: {error}"]
 
 
-def _send_result(send: Send, check: str, result: Result) -> None:
+def _send_result(send: Send, check: str, result: Result, *, refused: bool = False) -> None:
     status, reasons = result
-    send({"check": check, "status": status.value, "reasons": reasons})
+    more = {"refused": True} if refused else {}
+    send({"check": check, "status": status.value, "reasons": reasons, **more})
 
 
 def _limit_resources() -> None:

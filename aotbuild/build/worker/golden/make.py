@@ -22,7 +22,12 @@ from aotbuild.build.store import Entry, Store, key_of
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.constants import serialize, store_array
 from aotbuild.build.worker.golden.inputs import as_argument, given_leaves
-from aotbuild.build.worker.golden.reference import Reference, float_dtypes, lower_reference
+from aotbuild.build.worker.golden.reference import (
+    NotForCpu,
+    Reference,
+    float_dtypes,
+    lower_reference,
+)
 from aotbuild.build.worker.settings import unchanged_config
 from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import user_traceback
@@ -70,6 +75,10 @@ class GoldenMaker:
                 message = self._make(traced)
         except _Skipped as err:
             message = no_golden(str(err))
+        except NotForCpu as err:
+            is_wanted = mode == "always"
+            none = no_golden(str(err), f"no golden outputs: {err}")
+            message = {"golden_error": f"no golden outputs: {err}"} if is_wanted else none
         except TraceRefused as err:
             message = {"golden_error": str(err)}
         except Exception as err:  # noqa: BLE001 (the function may raise anything)

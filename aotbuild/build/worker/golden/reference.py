@@ -15,10 +15,20 @@ from aotbuild.build.worker.binding import call_arguments
 from aotbuild.build.worker.inner_jaxprs import body_of, inner_jaxprs
 from aotbuild.build.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.build.worker.trace import Traced
+from aotbuild.build.worker.user_errors import shorten
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.seeds import sample_indices
 
 _STATIC = object()
+
+
+class NotForCpu(Exception):
+    """The function does not run on a CPU, such as one with a kernel for TPUs."""
+
+    def __init__(self, error: Exception) -> None:
+        first = shorten(str(error)).partition("\n")[0]
+        reason = f"{type(error).__name__}: {first}"
+        super().__init__(f"the function does not run on a CPU, which would compute them: {reason}")
 
 
 @dataclass(frozen=True)
@@ -74,12 +84,15 @@ class Reference:
 def lower_reference(traced: Traced) -> Reference:
     """Trace and lower a job's function as `jax.jit` does; symbolic dims have their sample's sizes.
 
-    Where the job was traced with these sizes, jax has the trace already.
+    Where the job was traced with these sizes, jax has the trace already. NotForCpu if it cannot be.
     """
     jitted = jit_job(traced.job)
-    stage = jitted.trace()
-    with in_mesh(jitted.mesh):
-        return Reference(traced, jitted, stage, stage.lower())
+    try:
+        stage = jitted.trace()
+        with in_mesh(jitted.mesh):
+            return Reference(traced, jitted, stage, stage.lower())
+    except Exception as err:  # lowering rules raise many types
+        raise NotForCpu(err) from err
 
 
 def float_dtypes(closed: Any) -> Iterator[str]:

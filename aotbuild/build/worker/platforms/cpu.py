@@ -1,13 +1,29 @@
-"""Compile for the CPU: the process's own devices, capped at one level by its flags."""
+"""Compile for CPUs of a level: for a CPU that is described, or for this one below a cap.
+
+From jaxlib 0.11.2 on, XLA is told of a CPU that is exactly of the level. Before, the flags of the
+process cap this machine's CPU, which leaves features that no level has: those that the code really
+uses are found by reading its instructions, in both cases, and become requirements.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import jax
+from jaxlib.version import __version__ as jaxlib_version
 
+from aotbuild.build import jax_private
+from aotbuild.build.targets.cpu import cross_compiles
 from aotbuild.build.targets.hardware import Hardware
+from aotbuild.build.worker.platforms.cpu_topology import retarget
+from aotbuild.build.worker.platforms.instructions import features_beyond
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.isa import IsaLevel, level_of
+from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 
 
@@ -15,13 +31,55 @@ class CpuPlatform:
     """See `Platform`."""
 
     def devices(self, target: Target, _: Hardware) -> Sequence[Any]:
-        """Return this process's CPU devices, as many as the target has."""
+        """Return devices of the target's level, or where jaxlib has none, this process's own."""
+        if cross_compiles(jaxlib_version):
+            return _absent_devices(target.detail, target.devices)
         return list(jax.devices("cpu")[: target.devices])
 
     def compiler_options(self, _: Target, __: Hardware) -> Mapping[str, Any]:
         """Return none: XLA:CPU ignores them where they cap the instruction set."""
         return {}
 
-    def requirements(self, target: Target, _: Hardware, __: bytes) -> dict[str, Any]:
-        """Return the level."""
-        return {"isa": target.detail}
+    def requirements(self, target: Target, _: Hardware, data: bytes) -> dict[str, Any]:
+        """Return the level, and the features beyond it that the code uses."""
+        level = level_of(target.detail)
+        return {"isa": level.name, "features": list(_features(level, data))}
+
+
+def level_notes(record: Record) -> list[str]:
+    """Return a note for the user where an executable needs more of a CPU than its level says."""
+    more = ", ".join(record.requires.features)
+    if not more:
+        return []
+    why = (
+        f"jaxlib {jaxlib_version} compiles for the CPU of this machine below a cap; "
+        "jax 0.11.2 and later compile for the level itself"
+    )
+    if cross_compiles(jaxlib_version):
+        why = "XLA was not told to use it; report it to aotbuild"
+    return [f"{record.target} uses {more} beyond its level, and CPUs without are refused: {why}"]
+
+
+def deciding_facts() -> list[Any]:
+    """Return what of this machine decides the bytes of an executable for CPUs, as JSON."""
+    if cross_compiles(jaxlib_version):
+        return [cpu_count()]
+    return [cpu_count(), cpuinfo.architecture(), sorted(cpuinfo.features())]
+
+
+def cpu_count() -> int:
+    """Return how many CPUs this process may use: into so many parts XLA:CPU splits big loops."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _features(level: IsaLevel, data: bytes) -> tuple[str, ...]:
+    exact = cross_compiles(jaxlib_version)
+    if level.architecture == "x86_64":
+        return features_beyond(level, data, exact=exact)
+    # Nobody reads these instructions: all that the compiler saw here may be in them.
+    return () if exact else tuple(sorted(cpuinfo.features()))
+
+
+@cache
+def _absent_devices(level: str, count: int) -> list[Any]:
+    return jax_private.absent_cpu_devices(lambda here: retarget(here, level_of(level), count))

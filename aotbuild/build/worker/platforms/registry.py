@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aotbuild.build.worker.platforms.cpu import CpuPlatform
 from aotbuild.build.worker.platforms.cuda import CudaPlatform
+from aotbuild.build.worker.platforms.cuda_bytes import readable
 from aotbuild.build.worker.platforms.platform import Platform
 from aotbuild.build.worker.platforms.tpu import TpuPlatform
 
@@ -12,6 +13,11 @@ _PLATFORMS: dict[str, Platform] = {
     "cuda": CudaPlatform(),
     "tpu": TpuPlatform(),
 }
+
+
+def searchable(name: str, data: bytes) -> bytes:
+    """Return the bytes of an executable so that a search finds what is in them."""
+    return readable(data) if name == "cuda" else data
 
 
 def platform(name: str) -> Platform:

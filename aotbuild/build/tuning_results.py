@@ -1,0 +1,98 @@
+"""The text that XLA keeps autotuning results in: an `AutotuneResults` in protobuf's text format.
+
+Only its outer form is read here: a version, and entries of what ran fastest on a device. XLA reads
+it once in a process, and says little when it cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_TOKEN = re.compile(r'\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}<>]|[^\s{}<>"\'#]+')
+_KIND = re.compile(r"# device_kind: (.*)")
+
+
+@dataclass(frozen=True)
+class TuningResults:
+    """The format's version, the entries as they are written, and the GPU that they are of.
+
+    `device_kind` is None where the file does not say it, as one that XLA itself wrote.
+    """
+
+    version: int
+    entries: tuple[str, ...]
+    device_kind: str | None = None
+
+    def __str__(self) -> str:
+        kind = [f"# device_kind: {self.device_kind}"] if self.device_kind else []
+        entries = (f"results {entry}" for entry in self.entries)
+        return "\n".join([*kind, f"version: {self.version}", *entries]) + "\n"
+
+    @classmethod
+    def parse(cls, text: str) -> TuningResults:
+        """Read a file of results; ValueError says what is not one."""
+        kind = _KIND.match(text)
+        version, entries = None, []
+        for name, value in _fields(_tokens(text)):
+            if name == "version:" and value.isdigit() and version is None:
+                version = int(value)
+            elif name in ("results", "results:") and value.startswith("{"):
+                entries.append(value)
+            else:
+                msg = f"expected a version and results, found {name[:40]} {value[:40]}"
+                raise ValueError(msg)
+        if version is None:
+            msg = "the version of the format is missing"
+            raise ValueError(msg)
+        if not entries:
+            msg = "there are no results in it"
+            raise ValueError(msg)
+        return cls(version, tuple(entries), kind[1].strip() if kind else None)
+
+
+def merge(results: Iterable[TuningResults], device_kind: str) -> TuningResults:
+    """Join results of one device, each entry once; ValueError if their formats differ."""
+    found = list(results)
+    versions = {result.version for result in found}
+    if len(versions) > 1:
+        msg = f"results of the formats {sorted(versions)} cannot be joined"
+        raise ValueError(msg)
+    entries = sorted({entry for result in found for entry in result.entries})
+    return TuningResults(versions.pop() if versions else 0, tuple(entries), device_kind)
+
+
+def _tokens(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if not found:
+            line = text.count("\n", 0, at) + 1
+            msg = f"line {line} is no text format of protobuf"
+            raise ValueError(msg)
+        at = found.end()
+        if not found[0].isspace() and not found[0].startswith("#"):
+            yield found[0]
+
+
+def _fields(tokens: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Yield the outermost fields, each a name and a value on one line."""
+    for name in tokens:
+        first = next(tokens, None)
+        if first is None:
+            msg = f"it ends after {name[:40]}"
+            raise ValueError(msg)
+        yield name, _message(tokens) if first == "{" else first
+
+
+def _message(tokens: Iterator[str]) -> str:
+    """Return a message in braces, whose opening one is read already."""
+    parts, depth = ["{"], 1
+    for token in tokens:
+        parts.append(token)
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        if depth == 0:
+            return " ".join(parts)
+    msg = "it ends within a result"
+    raise ValueError(msg)

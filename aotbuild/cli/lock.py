@@ -1,0 +1,63 @@
+"""`aotbuild lock`: pin the toolchains of a manifest, one standard lock file each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aotbuild.cli.output import Output
+from aotbuild.cli.project import count, project_options, say
+
+if TYPE_CHECKING:
+    from aotbuild.build.toolchains.write import WrittenLock
+
+
+@click.command(short_help="Pin the toolchains of a manifest.")
+@project_options
+@click.option("--upgrade", is_flag=True, help="Take the newest versions, not those of the lock.")
+@click.option("--check", is_flag=True, help="Write nothing; fail where a lock is out of date.")
+@click.pass_obj
+def lock(
+    output: Output, manifest: Path, root: Path | None, as_json: bool, upgrade: bool, check: bool
+) -> None:
+    """Resolve each toolchain of MANIFEST and write a lock beside it, to be committed.
+
+    A build then makes its environments from these files, with exactly their versions and hashes.
+    """
+    from aotbuild.build.manifest import load_manifest
+    from aotbuild.build.sources import find_sources
+    from aotbuild.build.toolchains.project import project_requirements
+    from aotbuild.build.toolchains.write import check_locks, write_locks
+
+    output.as_json = as_json
+    if upgrade and check:
+        msg = "--upgrade and --check exclude each other"
+        raise click.UsageError(msg)
+    loaded = load_manifest(manifest)
+    sources = find_sources((root or manifest.parent).resolve(), loaded.package)
+    project = project_requirements(sources.root)
+    locks: list[dict[str, Any]] = output.document.setdefault("locks", [])
+    found = check_locks(loaded, project) if check else write_locks(loaded, project, upgrade=upgrade)
+    for written in found:
+        locks.append(_document(written))
+        output.text(_line(written))
+        for place in written.local:
+            say(f"{written.file.name} names {place}, which is on this machine alone")
+
+
+def _line(written: WrittenLock) -> str:
+    versions = dict(written.lock.versions)
+    state = "written" if written.changed else "unchanged"
+    packages = count(len(versions), "package")
+    return f"{written.file}: {state}, jax {versions['jax']}, {packages}"
+
+
+def _document(written: WrittenLock) -> dict[str, Any]:
+    return {
+        "file": written.file.name,
+        "changed": written.changed,
+        "versions": dict(written.lock.versions),
+        "local": list(written.local),
+    }

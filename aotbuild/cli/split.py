@@ -1,0 +1,80 @@
+"""`aotbuild split`: a slim base wheel, and a companion wheel for each family of targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aotbuild.cli.output import Output
+from aotbuild.report.words import bytes_text, printable
+
+if TYPE_CHECKING:
+    from aotbuild.wheels.draft import Written
+
+
+@click.command(short_help="Take a wheel apart: a base, and companions by family.")
+@click.argument("wheel", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder for the new wheels. Nothing in it is replaced.",
+)
+@click.option(
+    "--keep",
+    default="cpu,portable",
+    show_default=True,
+    metavar="FAMILIES",
+    help="What stays in the base: any of cpu, cuda, rocm, tpu, portable.",
+)
+@click.option(
+    "--variants",
+    is_flag=True,
+    help="Write whole wheels with the metadata of PEP 825 (a draft) instead of companions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def split(output: Output, wheel: Path, out: Path, keep: str, variants: bool, as_json: bool) -> None:
+    """Split WHEEL: its code and what --keep names become the base, the rest one companion wheel for
+    each family of targets.
+
+    The base has an extra for each: `pip install mypkg[cuda]`. WHEEL is checked first and stays as
+    it is.
+    """
+    from aotbuild.wheels.split import FAMILIES
+
+    output.as_json = as_json
+    kept = [name.strip() for name in keep.split(",") if name.strip()]
+    unknown = [name for name in kept if name not in FAMILIES]
+    if unknown:
+        msg = f"{unknown[0]!r} is no family of targets; expected some of {', '.join(FAMILIES)}"
+        raise click.BadParameter(msg, param_hint="--keep")
+    output.document["wheel"] = str(wheel)
+    print_written(output, _split(wheel, out, kept, variants))
+
+
+def _split(wheel: Path, out: Path, keep: list[str], variants: bool) -> Written:
+    if variants:
+        from aotbuild.wheels.variants import split_variants
+
+        return split_variants(wheel, out, keep)
+    from aotbuild.wheels.split import split
+
+    return split(wheel, out, keep)
+
+
+def print_written(output: Output, written: Written) -> None:
+    """Print which files were written, and how big they are."""
+    files = (*written.wheels, *written.beside)
+    sizes = {path: path.stat().st_size for path in files}
+    output.document["wheels"] = [
+        {"path": str(path), "size": sizes[path]} for path in written.wheels
+    ]
+    output.document["beside"] = [str(path) for path in written.beside]
+    output.document["notes"] = list(written.notes)
+    for path in files:
+        output.text(f"{printable(str(path))}  {bytes_text(sizes[path])}")
+    for note in written.notes:
+        output.text(printable(f"note: {note}"))

@@ -1,0 +1,53 @@
+"""`aotbuild tune`: let XLA choose on this machine's GPU, for builds on machines without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from aotbuild.cli.output import Output
+from aotbuild.cli.project import count, project_options
+from aotbuild.report.words import printable
+from aotbuild.spec.files import write_whole
+
+
+@click.command(short_help="Tune for this machine's GPU; builds elsewhere use the result.")
+@project_options
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The file to write, which autotune: of a cuda target names.",
+)
+@click.pass_obj
+def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: Path) -> None:
+    """Compile the functions of MANIFEST on this machine's GPU, and write what ran fastest.
+
+    Needs the GPU, its driver and jax[cuda13], of the version that builds. The file is for that jax
+    and for GPUs with exactly these facts: aotbuild doctor --describe-gpu writes them down.
+    """
+    from aotbuild.build.environment import probe
+    from aotbuild.build.manifest import load_manifest
+    from aotbuild.build.sources import find_sources
+    from aotbuild.build.targets.libcuda import open_driver
+    from aotbuild.build.tune import LOCAL_GPU, plan_tuning
+    from aotbuild.build.tune import tune as run_tuning
+    from aotbuild.cli.progress import tracked
+
+    output.as_json = as_json
+    loaded = load_manifest(manifest)
+    driver = open_driver()
+    gpu = driver.describe(0, LOCAL_GPU)
+    sources = find_sources((root or manifest.parent).resolve(), loaded.package)
+    with TemporaryDirectory(prefix="aotbuild-tune-") as folder:
+        tuning = plan_tuning(loaded, probe(), gpu, driver.device_count, Path(folder))
+        with tracked(tuning.plan.units) as tracker:
+            results = run_tuning(tuning, sources, tracker)
+    write_whole(out, str(results).encode())
+    entries, notes = len(results.entries), list(tuning.notes)
+    output.document.update(file=str(out), device_kind=gpu.device_kind, results=entries, notes=notes)
+    output.text(printable(f"{count(entries, 'result')} of {gpu.device_kind} written to {out}"))
+    for note in notes:
+        output.text(f"note: {note}")

@@ -1,0 +1,121 @@
+"""Companions: distributions that hold more executables of a package, found without importing.
+
+Only a base that was split is looked up, and only the distributions that its header names: other
+packages pay nothing, and what is installed beside them is never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aotbuild.errors import CompanionMismatch, InvalidIndex
+from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
+from aotbuild.runtime.trust import Key, open_trusted
+from aotbuild.spec.index import FOLDER_NAME, Index
+from aotbuild.spec.joined_index import JoinedIndex
+from aotbuild.spec.parts import ENTRY_POINTS, PART, SPLIT, companions_of, part_package
+
+if TYPE_CHECKING:
+    from importlib import metadata
+
+
+@dataclass(frozen=True)
+class Companion:
+    """One companion of a base: its part and distribution; the rest only if it is installed."""
+
+    part: str
+    distribution: str
+    version: str | None = None
+    source: Source | None = None
+    index: Index | None = None
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A package with what is installed of it: where its files are, and its index."""
+
+    source: Source
+    index: Index
+    companions: tuple[Companion, ...] = ()
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """A line for each companion that is not installed, for where nothing else runs."""
+        return tuple(
+            f"executables for {companion.part}: not installed: pip install {companion.distribution}"
+            for companion in self.companions
+            if companion.source is None
+        )
+
+
+def open_parts(source: Source, trust: Iterable[Key] | None, package: str | None) -> Parts:
+    """Open the index of a source, and those of its companions where it was asked for by name.
+
+    `trust` holds for each of them by itself. Raises what `open_trusted` does, for any of them, and
+    CompanionMismatch for one that is of another build.
+    """
+    index = open_trusted(source, trust, package)
+    try:
+        expected = companions_of(index.header)
+    except ValueError as err:
+        raise InvalidIndex(index_place(source), "the names of companions", str(err)) from err
+    if package is None or not expected:
+        return Parts(source, index)
+    keys = None if trust is None else tuple(trust)
+    companions = tuple(_open_all(index, package, expected, keys))
+    sources = [found.source for found in companions if found.source is not None]
+    indexes = [found.index for found in companions if found.index is not None]
+    joined = JoinedSource(source, *sources)
+    return Parts(joined, JoinedIndex.of(index, *indexes), companions)
+
+
+def _open_all(
+    base: Index, package: str, expected: dict[str, str], trust: tuple[Key, ...] | None
+) -> Iterator[Companion]:
+    for part, name in sorted(expected.items()):
+        distribution = _installed(name)
+        if distribution is None:
+            yield Companion(part, name)
+            continue
+        found = Companion(part, name, distribution.version)
+        source = DirectorySource(_folder(distribution, package, found))
+        index = open_trusted(source, trust, part_package(package, part))
+        _check_build(base, index, package, found)
+        yield Companion(part, name, found.version, source, index)
+
+
+def _installed(name: str) -> metadata.Distribution | None:
+    from importlib import metadata  # 10 ms that only a package with companions pays
+
+    try:
+        return metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _folder(distribution: metadata.Distribution, package: str, companion: Companion) -> Path:
+    """Return the `_aot` folder that a companion's entry point leads to."""
+    points = distribution.entry_points.select(group=ENTRY_POINTS, name=package)
+    values = [point.value for point in points]
+    expected = part_package(package, companion.part)
+    if values != [expected]:
+        wanted = f"the entry point {package} = {expected} in the group {ENTRY_POINTS}"
+        raise CompanionMismatch(package, str(companion), wanted, ", ".join(values) or "none")
+    return Path(str(distribution.locate_file(expected)), FOLDER_NAME)
+
+
+def _check_build(base: Index, index: Index, package: str, companion: Companion) -> None:
+    of_base, found = _identity(base, companion.part), _identity(index, index.header.get(PART))
+    if of_base != found:
+        raise CompanionMismatch(package, str(companion), of_base, found)
+
+
+def _identity(index: Index, part: object) -> str:
+    header = index.header
+    return f"part {part} of {header.get('package')}, of the build {header.get(SPLIT)}"

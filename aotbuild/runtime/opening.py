@@ -1,0 +1,87 @@
+"""Openings: what a library and its views on some devices share, each part made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aotbuild.runtime.companions import Parts, open_parts
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.once import Once
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.trust import Key
+from aotbuild.spec.index import Index
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.kernel import Package
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One opened package. See `Library` for the fields.
+
+    `views` are its libraries on devices, by scope; `asked_views` the same by what was asked for, so
+    that `on` in a loop costs a lookup.
+    """
+
+    source: Source
+    fallback: str | None
+    trust: Sequence[Key] | None
+    asked: str | None
+    probe: Callable[[Any], Host]
+    stats: Stats = field(default_factory=Stats)
+    views: Once[Any] = field(default_factory=Once)
+    asked_views: dict[Any, Any] = field(default_factory=dict)
+    _made: Once[Any] = field(default_factory=Once)
+
+    @property
+    def parts(self) -> Parts:
+        """Where the files of the package and its companions are, and their index."""
+        parts: Parts = self._made.get("parts", self._open_parts)
+        return parts
+
+    @property
+    def index(self) -> Index:
+        """The index; raises what is wrong with it."""
+        return self.parts.index
+
+    @property
+    def name(self) -> str:
+        """The package's own name, or where it is."""
+        return str(self.index.header.get("package", self.source.place))
+
+    @property
+    def package(self) -> Package:
+        """What all kernels share. Imports jax."""
+        package: Package = self._made.get("package", self._make_package)
+        return package
+
+    def close(self) -> None:
+        """Forget what was loaded and close what is open."""
+        self.views.clear()
+        self.asked_views.clear()
+        if "package" in self._made:
+            self.package.loader.clear()
+        opened = self.parts.source if "parts" in self._made else self.source
+        opened.close()
+
+    def _open_parts(self) -> Parts:
+        return open_parts(self.source, self.trust, self.asked)
+
+    def _make_package(self) -> Package:
+        from aotbuild.runtime.executable import Loader
+        from aotbuild.runtime.fallback import Portable
+        from aotbuild.runtime.kernel import Package
+
+        return Package(
+            name=self.name,
+            index=self.index,
+            loader=Loader(self.parts.source, self.stats),
+            portable=Portable(self.parts.source, self.stats),
+            stats=self.stats,
+            probe=self.probe,
+            fallback=self.fallback or self.index.header.get("fallback"),
+            absent=self.parts.absent,
+        )

@@ -1,0 +1,121 @@
+"""Merging: wheels of one project that were built on several machines, or split, as one wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+from packaging.utils import canonicalize_name
+
+from aotbuild.errors import WheelRefused
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
+from aotbuild.wheels.headers import joined_header, joined_tag, with_tags
+from aotbuild.wheels.joined_requirements import joined_requirements
+from aotbuild.wheels.metadata import requirements, with_requirements
+from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
+from aotbuild.wheels.records import function_problems, unite
+from aotbuild.wheels.sbom import note_if_left_out
+from aotbuild.wheels.split import signature_notes
+from aotbuild.wheels.stages import absent_stages, split_stages
+from aotbuild.wheels.whole import Whole, make_whole
+
+_MADE_ANEW = ("METADATA", "WHEEL")
+_SHOWN = 20
+_SAME_SOURCE = "Build all of them from the same sources, with the same functions."
+
+
+def merge(wheels: Sequence[Path], out: Path) -> Written:
+    """Write the one wheel that holds the executables of all `wheels` into a folder.
+
+    WheelRefused if one fails a check, a part of a split wheel is missing, or they are not of one
+    project, version and code, or contradict each other.
+    """
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_wheel(path)) for path in dict.fromkeys(wheels)]
+        wholes = make_whole(opened)
+        if len(opened) < 2:
+            remedy = "Give at least two wheels."
+            raise WheelRefused(str(opened[0].path), "nothing to merge", [], remedy)
+        sbom, notes = note_if_left_out(opened)
+        notes += absent_stages(opened) + signature_notes(opened)
+        draft = _draft(wholes, opened, sbom)
+
+        def stages(draft: Draft, path: Path) -> Iterator[Path]:
+            return split_stages(opened, draft.artifacts.records, path)
+
+        written = write_all([draft], out, stages)
+    return Written(written.wheels, written.beside, tuple(notes))
+
+
+def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -> Draft:
+    """Return the wheel to be written; WheelRefused with everything that speaks against it."""
+    first = wholes[0].wheel
+    problems = [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]
+    header, contradictions = joined_header([whole.header for whole in wholes])
+    records, conflicts = unite([whole.records for whole in wholes])
+    lines, unequal = joined_requirements(
+        {str(whole.path): requirements(whole.metadata) for whole in wholes},
+        header,
+        native=any(not record.target.is_portable for record in records),
+    )
+    tags = [whole.wheel.name.tag for whole in wholes]
+    tag = joined_tag(tags)
+    if tag is None:
+        problems.append(f"no tag of a wheel says just {', '.join(sorted(set(tags)))}")
+    problems += [*contradictions, *conflicts, *unequal]
+    if problems or tag is None:
+        _refuse(wholes, problems)
+    wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
+    metadata = with_requirements(wholes[0].metadata, lines)
+    return Draft(
+        name=WheelName(first.name.distribution, first.name.version, tag),
+        info=first.info,
+        distribution=first.distribution,
+        model=first.model,
+        files=list(first.files()),
+        artifacts=Artifacts(first.folder, header, first.functions, records, opened),
+        changed={"METADATA": metadata.encode(), "WHEEL": with_tags(wheel, tag).encode()},
+        sbom=sbom,
+    )
+
+
+def _refuse(wholes: Sequence[Whole], problems: Sequence[str]) -> NoReturn:
+    places = ", ".join(str(whole.path) for whole in wholes)
+    more = len(problems) - _SHOWN
+    shown = [*problems[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+    raise WheelRefused(places, "they cannot be one wheel", shown, _SAME_SOURCE)
+
+
+def _differences(other: Whole, first: Whole) -> Iterator[str]:
+    """Yield how a wheel differs from the first in what has to be the same."""
+    place = other.path
+    pairs = [_identity(whole.wheel) for whole in (first, other)]
+    if pairs[0] != pairs[1]:
+        yield f"{place}: expected {pairs[0]}, found {pairs[1]}"
+        return
+    if other.wheel.folder != first.wheel.folder:
+        yield f"{place}: expected {first.wheel.folder}, found {other.wheel.folder}"
+        return
+    yield from function_problems(str(place), other.wheel.functions, first.wheel.functions)
+    if with_requirements(other.metadata, []) != with_requirements(first.metadata, []):
+        yield f"{place}: METADATA differs in more than Requires-Dist"
+    expected, found = (_code(whole.wheel) for whole in (first, other))
+    for file in sorted(expected.keys() | found.keys()):
+        if expected.get(file) != found.get(file):
+            missing = "is missing" if file not in found else "is only here"
+            both = file in found and file in expected
+            yield f"{place}: {file} {'differs' if both else missing}"
+
+
+def _identity(wheel: OpenedWheel) -> str:
+    name, version = wheel.distribution
+    return f"{canonicalize_name(name)} {version} ({wheel.name.version})"
+
+
+def _code(wheel: OpenedWheel) -> dict[str, str]:
+    """Return the digest of every file that all wheels must have in common."""
+    new = {f"{wheel.info}/{name}" for name in _MADE_ANEW}
+    return {f.name: sha256_hex(f.read()) for f in wheel.files() if f.name not in new}

@@ -1,0 +1,189 @@
+"""Opening a wheel to make others of it: checked first, then everything of its index is read."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from functools import cached_property
+from pathlib import Path
+
+from aotbuild.errors import WheelRefused
+from aotbuild.report.sbom import SBOM_NAME
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.function import Function
+from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.parts import PART, SPLIT, home_of
+from aotbuild.spec.record import Record
+from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.verify.api import Options, examine
+from aotbuild.verify.archive.wheel_record import dist_infos
+from aotbuild.verify.signing.check import SignatureOptions
+from aotbuild.wheels.writing import File
+
+_REMEDY = "Build the wheel again; `aotbuild verify --no-run` shows every check."
+# Signatures over RECORD itself, as the wheel format once had them.
+_OLD_SIGNATURES = ("RECORD.jws", "RECORD.p7s")
+
+
+@dataclass(frozen=True)
+class WheelName:
+    """The file name of a wheel: distribution, version with its build number, and tag."""
+
+    distribution: str
+    version: str
+    tag: str
+
+    @classmethod
+    def parse(cls, path: Path) -> WheelName:
+        """Read what `str` writes; WheelRefused for a variant's name, or one that is none."""
+        from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+        try:
+            parse_wheel_filename(path.name)
+        except InvalidWheelFilename as err:
+            remedy = "Give a wheel as a build made it; variants are not taken apart or joined."
+            raise WheelRefused(str(path), "not the name of a wheel", [str(err)], remedy) from err
+        distribution, rest = path.stem.split("-", 1)
+        version, *tag = rest.rsplit("-", 3)
+        return cls(distribution, version, "-".join(tag))
+
+    def __str__(self) -> str:
+        return f"{self.distribution}-{self.version}-{self.tag}.whl"
+
+
+@dataclass(frozen=True)
+class OpenedWheel:
+    """A wheel that passed every check: its members, its METADATA, and all that its index says."""
+
+    path: Path
+    archive: zipfile.ZipFile
+    folder: str
+    data: bytes
+    index: Index
+    functions: tuple[Function, ...]
+    records: tuple[Record, ...]
+
+    @cached_property
+    def name(self) -> WheelName:
+        """The parts of its file name."""
+        return WheelName.parse(self.path)
+
+    @cached_property
+    def info(self) -> str:
+        """The name of its `.dist-info` folder."""
+        return dist_infos(self.archive)[0]
+
+    @cached_property
+    def metadata(self) -> str:
+        """The text of METADATA, with its own line endings."""
+        return self.archive.read(f"{self.info}/METADATA").decode("utf-8")
+
+    @cached_property
+    def distribution(self) -> tuple[str, str]:
+        """The name and the version that METADATA states."""
+        stated = HeaderParser().parsestr(self.metadata)
+        return str(stated["Name"]), str(stated["Version"])
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its index."""
+        return sha256_hex(self.data)
+
+    @property
+    def part(self) -> str | None:
+        """The part that it is, if it is a companion."""
+        part = self.index.header.get(PART)
+        return None if part is None else str(part)
+
+    @property
+    def split(self) -> str | None:
+        """The digest of the index that it was cut from, if it is a part."""
+        split = self.index.header.get(SPLIT)
+        return None if split is None else str(split)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether its index has a signature, which a new index cannot keep."""
+        return f"{self.folder}{SEALS_NAME}" in self.names
+
+    @property
+    def has_sbom(self) -> bool:
+        """Whether the build put a bill of materials into it."""
+        return self.sbom_name in self.names
+
+    @property
+    def sbom_name(self) -> str:
+        """Where the bill of materials is."""
+        return f"{self.info}/sboms/{SBOM_NAME}"
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all members."""
+        return frozenset(self.archive.namelist())
+
+    @cached_property
+    def model(self) -> zipfile.ZipInfo:
+        """The member whose time and attributes new files get."""
+        return self.archive.getinfo(f"{self.folder}{INDEX_NAME}")
+
+    def files(self) -> Iterator[File]:
+        """Yield what is not of aotbuild's making, in its order: code, data, `.dist-info`.
+
+        RECORD is written anew with every wheel, and `_aot` and the bill of materials with it.
+        """
+        left_out = {self.sbom_name, f"{self.info}/RECORD"}
+        left_out |= {f"{self.info}/{name}" for name in _OLD_SIGNATURES}
+        for info in self.archive.infolist():
+            is_ours = info.filename.startswith(self.folder)
+            if not info.is_dir() and not is_ours and info.filename not in left_out:
+                yield self.file(info.filename)
+
+    def file(self, name: str, new_name: str | None = None) -> File:
+        """Return a member as a file of a new wheel."""
+        info = self.archive.getinfo(name)
+        return File(new_name or name, info, lambda: self.archive.read(info))
+
+
+@contextmanager
+def open_wheel(path: Path) -> Iterator[OpenedWheel]:
+    """Open a wheel; WheelRefused if it fails a check of `verify`, PackageNotFound without one."""
+    WheelName.parse(path)
+    # What may be loaded here (AOTBUILD_TRUST) does not decide what may be packed anew.
+    unsigned = SignatureOptions(operator=False)
+    examined = examine(path, Options(signature=unsigned))
+    if examined.failed:
+        failed = [outcome for outcome in examined.outcomes if outcome.status.is_failure]
+        reasons = [f"{o.check}: {reason}" for o in failed for reason in o.reasons]
+        raise WheelRefused(str(path), "its checks fail", reasons, _REMEDY)
+    index = examined.contents.index
+    assert index is not None
+    with zipfile.ZipFile(path) as archive:
+        folder = index.place.removeprefix(f"{path}/").removesuffix(INDEX_NAME)
+        functions = tuple(index.functions())
+        records = examined.contents.records
+        data = examined.contents.data
+        opened = OpenedWheel(path, archive, folder, data, index, functions, records)
+        _check_names(opened)
+        yield opened
+
+
+def _check_names(wheel: OpenedWheel) -> None:
+    """Raise WheelRefused if METADATA is of another wheel, or the index of no package.
+
+    Names of new files are made of these, so they must be what the wheel's own name says.
+    """
+    from packaging.utils import canonicalize_name, canonicalize_version, parse_wheel_filename
+
+    name, version, *_ = parse_wheel_filename(wheel.path.name)
+    stated = wheel.distribution
+    reasons = []
+    found = canonicalize_name(stated[0]), canonicalize_version(stated[1])
+    if found != (name, canonicalize_version(version)):
+        reasons.append(f"METADATA: expected {name} {version}, found {stated[0]} {stated[1]}")
+    if home_of(wheel.index.header) is None:
+        reasons.append("the index names no package")
+    if reasons:
+        raise WheelRefused(str(wheel.path), "its names contradict each other", reasons, _REMEDY)

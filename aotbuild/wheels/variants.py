@@ -1,0 +1,154 @@
+"""Variant wheels: the metadata of PEP 825, a draft; this is its text of 10 August 2026.
+
+https://peps.python.org/pep-0825/ (format 0.1.1, whose numbers below 1 are "reserved for drafts and
+MUST NOT be used in production"). Instead of a base and companions there are whole wheels of one
+distribution: `null`, with what is kept, and one more for each family, with what is kept and its
+own. The label is in the file name, and says as a name what `variant.json` says as data.
+
+The PEP leaves the namespaces to a later one. `nvidia` is what the provider of that name defines
+(https://github.com/wheelnext/nvidia-variant-provider2): `sm_arch` with the suffix `_real` for
+machine code, and `cuda_version_lower_bound`. Nobody defines one for TPUs: `tpu` is ours, so that no
+installer takes such a wheel by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from aotbuild.errors import WheelRefused
+from aotbuild.spec.files import write_whole
+from aotbuild.spec.parts import whole_header
+from aotbuild.spec.record import Record
+from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
+from aotbuild.wheels.opened import OpenedWheel, open_wheel
+from aotbuild.wheels.sbom import note_if_left_out
+from aotbuild.wheels.split import families_of, records_of, signature_notes
+from aotbuild.wheels.stages import absent_stages, split_stages
+from aotbuild.wheels.writing import check_free
+
+SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
+_NULL = "null"
+NAMESPACES = {"cuda": "nvidia", "tpu": "tpu"}
+DRAFT = (
+    "variant wheels follow the draft of PEP 825 of 10 August 2026 (format 0.1.1), which says that "
+    "drafts must not be used in production; pip does not take them"
+)
+# {namespace: {feature: values}}
+Properties = dict[str, dict[str, list[str]]]
+
+
+def split_variants(wheel: Path, out: Path, keep: Collection[str]) -> Written:
+    """Write the variants of a wheel, and the file that an index serves for them, into a folder.
+
+    WheelRefused as `split` does, and where no property says what a family is.
+    """
+    with open_wheel(wheel) as opened:
+        families = families_of(opened, keep)
+        _check(opened, families, keep)
+        sbom, notes = note_if_left_out([opened])
+        notes += [DRAFT, *absent_stages([opened]), *signature_notes([opened])]
+        namespaces = [NAMESPACES[family] for family in families]
+        drafts, variants = [], {}
+        for family in (None, *families):
+            records = records_of(opened, [*keep, *([family] if family else [])])
+            properties = _properties_of(records_of(opened, [family])) if family else {}
+            label = _label_of(properties)
+            if records:
+                variants[label] = properties
+                drafts.append(_draft(opened, label, properties, records, namespaces, sbom))
+        index = out / f"{opened.name.distribution}-{opened.name.version}-variants.json"
+        check_free(index)
+
+        def beside(draft: Draft, path: Path) -> Iterator[Path]:
+            yield from split_stages([opened], draft.artifacts.records, path)
+            if draft is drafts[-1]:
+                write_whole(index, document(variants, namespaces))
+                yield index
+
+        written = write_all(drafts, out, beside)
+    return Written(written.wheels, written.beside, tuple(notes))
+
+
+def document(variants: dict[str, Properties], namespaces: Sequence[str]) -> bytes:
+    """Return a `variant.json`, or with several variants the file of an index."""
+    data: dict[str, Any] = {
+        "$schema": SCHEMA,
+        "default-priorities": {"namespace": list(namespaces)},
+        "variants": variants,
+    }
+    return json.dumps(data, indent=2).encode("ascii") + b"\n"
+
+
+def _properties_of(records: Sequence[Record]) -> Properties:
+    """Return what a system must have to be able to run at least one of these records.
+
+    It is coarser than what the loader compares: an installer takes a wheel that may fit.
+    """
+    return _nvidia(records) if records[0].target.platform == "cuda" else _tpu(records)
+
+
+def _label_of(properties: Properties) -> str:
+    """Return the label of a variant: equal for equal properties, whatever wheel they are of."""
+    parts = [
+        "_".join([namespace, *(value for values in features.values() for value in values)])
+        for namespace, features in properties.items()
+    ]
+    return "_".join(parts) or _NULL
+
+
+def _nvidia(records: Sequence[Record]) -> Properties:
+    capabilities = {record.requires.capability or "" for record in records}
+    # `9.0a` is a way to compile for 9.0: the provider knows architectures without a suffix.
+    numbers = {text.rstrip("af").replace(".", "") for text in capabilities}
+    values = [f"{number}_real" for number in sorted(numbers)]
+    lowest = [record.requires.cuda for record in records]
+    features = {"sm_arch": values}
+    if all(lowest):
+        version = min(Version(text) for text in lowest if text)
+        features["cuda_version_lower_bound"] = [f"{version.major}.{version.minor}"]
+    return {"nvidia": features}
+
+
+def _tpu(records: Sequence[Record]) -> Properties:
+    generations = {record.target.detail.partition(":")[0].lower() for record in records}
+    return {"tpu": {"generation": sorted(generations)}}
+
+
+def _check(opened: OpenedWheel, families: Sequence[str], keep: Collection[str]) -> None:
+    """Raise WheelRefused for a family that no property says anything of."""
+    unknown = [family for family in families if family not in NAMESPACES]
+    if unknown:
+        problem = f"no variant can be of {', '.join(unknown)}"
+        reasons = [f"expected {', '.join(NAMESPACES)}, and the rest in --keep"]
+        reasons.append(f"found --keep {','.join(keep)}")
+        remedy = "Keep cpu and portable: whatever the machine is, the loader takes what fits."
+        raise WheelRefused(str(opened.path), problem, reasons, remedy)
+
+
+def _draft(
+    opened: OpenedWheel,
+    label: str,
+    properties: Properties,
+    records: Sequence[Record],
+    namespaces: Sequence[str],
+    sbom: bool,
+) -> Draft:
+    called = {record.function for record in records}
+    functions = [function for function in opened.functions if function.name in called]
+    header = whole_header(opened.index.header)
+    return Draft(
+        name=opened.name,
+        info=opened.info,
+        distribution=opened.distribution,
+        model=opened.model,
+        files=list(opened.files()),
+        artifacts=Artifacts(opened.folder, header, functions, records, [opened]),
+        changed={"variant.json": document({label: properties}, namespaces)},
+        sbom=sbom,
+        label=label,
+    )

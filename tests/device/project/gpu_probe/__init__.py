@@ -1,0 +1,1 @@
+"""Functions that are compiled without a GPU and called on one."""
