@@ -12,7 +12,7 @@ from fake_index import make_index
 from support import build as build_project
 from support import write_project
 
-from aotbuild.build.environment import Environment, probe
+from aotbuild.build.environment import Environment, Toolchain, probe
 from aotbuild.build.manifest import parse_manifest
 from aotbuild.build.plan import make_plan
 from aotbuild.build.toolchains.pythons import running_python
@@ -87,7 +87,8 @@ def plan_no_package(place: Place) -> str:
 @case
 def plan_level_above(place: Place) -> str:
     here = probe()
-    older = Environment(here.toolchains, "x86_64", "x86-64-v3", here.wheel_platform, here.aotbuild)
+    toolchains = (Toolchain("0.10.2", "0.10.2", "3.11.9"),)
+    older = Environment(toolchains, "x86_64", "x86-64-v3", here.wheel_platform, here.aotbuild)
     manifest = parse_manifest(MANIFEST + "targets: [cpu: {isa: [x86-64-v3, x86-64-v4]}]\n")
     return raised(lambda: make_plan(manifest, older))
 

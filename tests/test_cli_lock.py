@@ -133,13 +133,19 @@ class TestRefused:
         assert locks(project) == {}
 
     @pytest.mark.parametrize(
-        "text", ["", "packages = 1", "lock-version = '1.0'\n[[packages]]\n", "{"]
+        "text", ["", "\x00", "packages = 1", "lock-version = '1.0'\n[[packages]]\n", "{"]
     )
     def test_what_is_no_lock(self, index: Path, project: Path, text: str) -> None:
         (project / FIRST).write_text(text)
         result = run("plan", project / "aot.yaml", code=4)
         assert f"{project / FIRST}: not a lock of a toolchain" in result.stderr
         assert "run aotbuild lock" in result.stderr
+
+    @pytest.mark.parametrize("data", [b"", b"\xff", b"packages = 1", b"{"])
+    def test_what_is_no_lock_is_written_anew(self, index: Path, project: Path, data: bytes) -> None:
+        (project / FIRST).write_bytes(data)
+        run("lock", project / "aot.yaml")
+        run("plan", project / "aot.yaml")
 
     def test_a_lock_of_another_machine(self, index: Path, project: Path) -> None:
         run("lock", project / "aot.yaml")

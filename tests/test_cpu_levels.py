@@ -189,7 +189,8 @@ class TestPlan:
 
 class TestPlatform:
     def test_below_a_cap_an_arm_executable_requires_all_of_the_machine(self) -> None:
-        found = CpuPlatform().requirements(Target("cpu", "aarch64"), Hardware(), b"kLoop")
+        target = Target("cpu", "aarch64")
+        found = CpuPlatform().requirements(target, Hardware(), b"kLoop", "")
         assert found == {"isa": "aarch64", "features": [] if CROSS else sorted(HOST)}
 
     def test_what_of_the_machine_is_in_the_bytes(self) -> None:

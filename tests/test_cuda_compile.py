@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import write_project
-from toolchain_support import cross_environment
+from toolchain_support import build_with, cross_environment
 
 from aotbuild.build.environment import Environment
-from aotbuild.build.manifest import load_manifest
 from aotbuild.build.manifest.preset_files import preset_files
-from aotbuild.build.pack import Package, build_package
-from aotbuild.build.plan import make_plan
-from aotbuild.build.sources import find_sources
+from aotbuild.build.pack import Package
 from aotbuild.build.worker.platforms.cuda_bytes import readable
 from aotbuild.errors import BuildError
 from aotbuild.spec.record import CustomCall, Record
@@ -58,12 +54,7 @@ def environment() -> Environment:
 
 
 def build(folder: Path, environment: Environment, targets: str, *functions: str) -> Package:
-    listing = "".join(f"  {function}\n" for function in functions)
-    text = f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n{listing}"
-    root = write_project(folder, text, model=MODEL, kernels=KERNELS)
-    manifest = load_manifest(root / "aot.yaml")
-    plan = make_plan(manifest, environment)
-    return build_package(plan, find_sources(root, "proj"), folder / "out" / "_aot")
+    return build_with(environment, folder, targets, *functions, model=MODEL, kernels=KERNELS)
 
 
 def data(package: Package, record: Record) -> bytes:

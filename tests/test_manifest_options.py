@@ -115,8 +115,10 @@ class TestMaps:
             ),
             (
                 "env: {LIBTPU_INIT_ARGS: a}",
-                "env: LIBTPU_INIT_ARGS is set by aotbuild; give XLA's options under "
-                "compiler_options:",
+                (
+                    "env: LIBTPU_INIT_ARGS is set by aotbuild; give XLA's options under "
+                    "compiler_options:"
+                ),
             ),
             (
                 "env: {CUDA_ROOT: a}",

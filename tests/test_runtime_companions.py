@@ -160,6 +160,29 @@ class TestRefused:
             aotbuild.load("demo")
         assert caught.value.found == found
 
+    @pytest.mark.parametrize(
+        ("file", "data", "found"),
+        [
+            (
+                "entry_points.txt",
+                b"[aotbuild.companions]\ngarbage\n",
+                "entry_points.txt, damaged: ",
+            ),
+            ("entry_points.txt", b"\xff", "entry_points.txt, damaged: 'utf-8'"),
+            ("METADATA", b"\xff", "'utf-8'"),
+            ("METADATA", b"Name: demo-aot-tpu\n", "none"),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_damaged_metadata(
+        self, site: Path, parts: dict[str, Path], file: str, data: bytes, found: str
+    ) -> None:
+        install(site, parts, ["base", "tpu"])
+        (site / "demo_aot_tpu-1.0.dist-info" / file).write_bytes(data)
+        with pytest.raises(CompanionMismatch) as caught:
+            aotbuild.load("demo")
+        assert caught.value.found.startswith(found)
+
     def test_a_damaged_index(self, site: Path, parts: dict[str, Path]) -> None:
         install(site, parts, ["base", "tpu"])
         index = site / "demo_aot_tpu" / "_aot" / "index"

@@ -66,7 +66,14 @@ def test_aval_needs_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["cpu:x86-64-v4:1", "cpu:aarch64:8", "portable:cpu,cuda,tpu:2", "cuda:h100:1"]
+    "text",
+    [
+        "cpu:x86-64-v4:1",
+        "cpu:aarch64:8",
+        "portable:cpu,cuda,tpu:2",
+        "cuda:h100:1",
+        "tpu:v5e:4x4:16@4",
+    ],
 )
 def test_target_round_trip(text: str) -> None:
     assert str(Target.parse(text)) == text
@@ -79,6 +86,10 @@ def test_target_round_trip(text: str) -> None:
         "cpu",
         "cpu:native:1",
         "cpu:x86-64-v4:0",
+        "cuda:\n:1",
+        "cuda:h100:3@2",
+        "cuda:h100:2@1",
+        "cuda:h100:2@",
         "cpu:x86-64-v4:1:1",
         "portable:tpu,cpu:1",
         "portable::1",

@@ -7,15 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from support import write_project
-from toolchain_support import cross_environment
+from toolchain_support import build_with, cross_environment
 
 from aotbuild.build.environment import Environment
-from aotbuild.build.manifest import load_manifest
 from aotbuild.build.manifest.tpu_slices import GENERATIONS
-from aotbuild.build.pack import Package, build_package
-from aotbuild.build.plan import make_plan
-from aotbuild.build.sources import find_sources
+from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 from aotbuild.spec.record import CustomCall
 
@@ -74,11 +70,8 @@ def environment() -> Environment:
 
 
 def build(folder: Path, environment: Environment, targets: str, *functions: str) -> Package:
-    listing = "".join(f"  {function}\n" for function in functions)
-    text = f"version: 1\npackage: proj\ntargets: [{targets}]\nfunctions:\n{listing}"
-    root = write_project(folder, text, model=MODEL, kernels=KERNELS)
-    plan = make_plan(load_manifest(root / "aot.yaml"), environment)
-    return build_package(plan, find_sources(root, "proj"), folder / "out" / "_aot")
+    targets = f"[{targets}]"
+    return build_with(environment, folder, targets, *functions, model=MODEL, kernels=KERNELS)
 
 
 def test_generations(tmp_path: Path, environment: Environment) -> None:

@@ -287,6 +287,24 @@ class TestRefused:
         (reason,) = refused(given, tmp_path / "out").reasons
         assert reason.startswith("no tag of a wheel says just cp311-none-linux_x86_64, ")
 
+    @pytest.mark.parametrize(
+        ("requires", "header", "reason"),
+        [
+            ("numpy", {"jax": "new"}, "the index says jax 'new', which is no version"),
+            ("jax==0.0.1", {}, "jax==0.0.1, jax==0.0.2: the indexes do not say their jax"),
+        ],
+    )
+    def test_what_nobody_can_read(
+        self, native: Built, tmp_path: Path, requires: str, header: dict[str, str], reason: str
+    ) -> None:
+        given = [*wheels.REQUIRES, "jax==0.0.2"]
+        others = [*wheels.REQUIRES, requires]
+        one = put(tmp_path / X86, [native], requires=given)
+        built = [for_target(native, "cpu:aarch64:1")]
+        other = put_wheel(tmp_path / ARM, built, requires=others, header=header or None)
+        error = refused([one, other], tmp_path / "out")
+        assert error.reasons == (reason,)
+
     def test_one_wheel(self, x86: Path, tmp_path: Path) -> None:
         assert refused([x86, x86], tmp_path / "out").problem == "nothing to merge"
 

@@ -18,9 +18,15 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata
+from pathlib import Path
+
+from support import write_project
 
 from aotbuild.build.environment import Environment
-from aotbuild.build.manifest import parse_manifest
+from aotbuild.build.manifest import load_manifest, parse_manifest
+from aotbuild.build.pack import Package, build_package
+from aotbuild.build.plan import make_plan
+from aotbuild.build.sources import find_sources
 from aotbuild.build.toolchains.choose import find_environment
 from aotbuild.build.toolchains.make import make_ready
 
@@ -42,3 +48,14 @@ def cross_environment(*platforms: str, packages: tuple[str, ...] = ()) -> Enviro
     environment = find_environment(parse_manifest(text))
     make_ready(environment.toolchains)
     return environment
+
+
+def build_with(
+    environment: Environment, folder: Path, targets: str, *functions: str, **sources: str
+) -> Package:
+    """Build functions of a project `proj` for targets, all written as in a manifest."""
+    listing = "".join(f"  {function}\n" for function in functions)
+    text = f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n{listing}"
+    root = write_project(folder, text, **sources)
+    plan = make_plan(load_manifest(root / "aot.yaml"), environment)
+    return build_package(plan, find_sources(root, "proj"), folder / "out" / "_aot")

@@ -83,7 +83,7 @@ def _open_all(
         if distribution is None:
             yield Companion(part, name)
             continue
-        found = Companion(part, name, distribution.version)
+        found = Companion(part, name, _version(distribution, package, name))
         source = DirectorySource(_folder(distribution, package, found))
         index = open_trusted(source, trust, part_package(package, part))
         _check_build(base, index, package, found)
@@ -99,10 +99,25 @@ def _installed(name: str) -> metadata.Distribution | None:
         return None
 
 
+def _version(distribution: metadata.Distribution, package: str, name: str) -> str:
+    wanted = "a METADATA with its version"
+    try:
+        # None where the file says nothing, whatever its type promises.
+        found: str | None = distribution.version
+    except ValueError as err:
+        raise CompanionMismatch(package, name, wanted, str(err)) from err
+    if not found:
+        raise CompanionMismatch(package, name, wanted, "none")
+    return found
+
+
 def _folder(distribution: metadata.Distribution, package: str, companion: Companion) -> Path:
     """Return the `_aot` folder that a companion's entry point leads to."""
-    points = distribution.entry_points.select(group=ENTRY_POINTS, name=package)
-    values = [point.value for point in points]
+    try:
+        points = distribution.entry_points.select(group=ENTRY_POINTS, name=package)
+        values = [point.value for point in points]
+    except (TypeError, ValueError) as err:  # so importlib.metadata says that it cannot read them
+        values = [f"entry_points.txt, damaged: {err}"]
     expected = part_package(package, companion.part)
     if values != [expected]:
         wanted = f"the entry point {package} = {expected} in the group {ENTRY_POINTS}"

@@ -9,6 +9,7 @@ from aotbuild.spec.isa import level_of
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 _COUNT = re.compile("[1-9][0-9]{0,5}", re.ASCII)
+_DETAIL = re.compile("[!-~]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Target:
         detail, _, counts = rest.rpartition(":")
         devices, at, processes = counts.partition("@")
         numbers = [devices, processes] if at else [devices]
-        if not detail or not all(_COUNT.fullmatch(number) for number in numbers):
+        if not _DETAIL.fullmatch(detail) or not all(_COUNT.fullmatch(number) for number in numbers):
             msg = f"{text!r} is not a target; expected platform:detail:devices"
             raise ValueError(msg)
         target = cls(platform, detail, *map(int, numbers))

@@ -57,6 +57,7 @@ def _check_target(record: Record) -> str | None:
     pairs = [
         ("platforms", target.platforms, requires.platforms),
         ("devices", target.devices, requires.devices),
+        ("processes", target.processes, requires.processes),
         ("isa", target.detail if target.platform == "cpu" else None, requires.isa),
     ]
     wrong = [f"{what} {found}" for what, expected, found in pairs if found != expected]

@@ -58,6 +58,21 @@ class Draft:
     sbom: bool = False
     label: str | None = None
 
+    @classmethod
+    def like(
+        cls,
+        wheel: OpenedWheel,
+        artifacts: Artifacts,
+        changed: dict[str, bytes],
+        *,
+        sbom: bool,
+        label: str | None = None,
+    ) -> Draft:
+        """Return one with the name and the files of a wheel, but for those that are changed."""
+        files = list(wheel.files())
+        identity = wheel.name, wheel.info, wheel.distribution, wheel.model
+        return cls(*identity, files, artifacts, changed, sbom, label)
+
     @property
     def file_name(self) -> str:
         """Its file name, with the label of a variant at the end."""

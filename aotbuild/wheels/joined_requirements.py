@@ -34,7 +34,9 @@ def joined_requirements(
     for line in added:
         by_name.setdefault(name_of(line), []).append(line)
     for name, lines in by_name.items():
-        if len(lines) > 1 and name in _PINNED:
+        if len(lines) > 1 and name in _PINNED and name not in versions:
+            problems.append(f"{', '.join(sorted(lines))}: the indexes do not say their {name}")
+        elif len(lines) > 1 and name in _PINNED:
             by_name[name] = [f"{name}{_any_of(versions[name].split(', '), native)}"]
     return [*own, *(line for lines in by_name.values() for line in lines)], problems
 

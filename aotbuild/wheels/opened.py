@@ -173,7 +173,8 @@ def open_wheel(path: Path) -> Iterator[OpenedWheel]:
 def _check_names(wheel: OpenedWheel) -> None:
     """Raise WheelRefused if METADATA is of another wheel, or the index of no package.
 
-    Names of new files are made of these, so they must be what the wheel's own name says.
+    Names of new files are made of these, so they must be what the wheel's own name says, and their
+    requirements of the versions of jax.
     """
     from packaging.utils import canonicalize_name, canonicalize_version, parse_wheel_filename
 
@@ -185,5 +186,19 @@ def _check_names(wheel: OpenedWheel) -> None:
         reasons.append(f"METADATA: expected {name} {version}, found {stated[0]} {stated[1]}")
     if home_of(wheel.index.header) is None:
         reasons.append("the index names no package")
+    stated_jax = str(wheel.index.header.get("jax", "0"))
+    if not all(map(_is_version, stated_jax.split(", "))):
+        reasons.append(f"the index says jax {stated_jax!r}, which is no version")
     if reasons:
-        raise WheelRefused(str(wheel.path), "its names contradict each other", reasons, _REMEDY)
+        problem = "it does not say what it is, or says it in two ways"
+        raise WheelRefused(str(wheel.path), problem, reasons, _REMEDY)
+
+
+def _is_version(text: str) -> bool:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
+from aotbuild.spec.function import Function
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.parts import (
     COMPANIONS,
@@ -75,6 +76,12 @@ def records_of(opened: OpenedWheel, families: Collection[str]) -> list[Record]:
     return [record for record in opened.records if record.target.platform in families]
 
 
+def functions_of(opened: OpenedWheel, records: Sequence[Record]) -> list[Function]:
+    """Return the functions that have a record among these."""
+    called = {record.function for record in records}
+    return [function for function in opened.functions if function.name in called]
+
+
 def signature_notes(wheels: Sequence[OpenedWheel]) -> list[str]:
     """Return a note for each wheel that was signed."""
     return [SIGN_AGAIN.format(wheel.path.name) for wheel in wheels if wheel.is_signed]
@@ -86,16 +93,8 @@ def _base(opened: OpenedWheel, families: list[str], keep: Collection[str], sbom:
     header = {**whole_header(opened.index.header), SPLIT: opened.digest, COMPANIONS: companions}
     metadata = with_companions(opened.metadata, companions, version)
     records = records_of(opened, keep)
-    return Draft(
-        name=opened.name,
-        info=opened.info,
-        distribution=opened.distribution,
-        model=opened.model,
-        files=list(opened.files()),
-        artifacts=Artifacts(opened.folder, header, opened.functions, records, [opened]),
-        changed={"METADATA": metadata.encode()},
-        sbom=sbom,
-    )
+    artifacts = Artifacts(opened.folder, header, opened.functions, records, [opened])
+    return Draft.like(opened, artifacts, {"METADATA": metadata.encode()}, sbom=sbom)
 
 
 def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
@@ -103,8 +102,7 @@ def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
     home = part_package(package, part)
     name = part_distribution(opened.distribution[0], part)
     records = records_of(opened, [part])
-    called = {record.function for record in records}
-    functions = [function for function in opened.functions if function.name in called]
+    functions = functions_of(opened, records)
     header = {**whole_header(opened.index.header), SPLIT: opened.digest, PART: part}
     code = f'"""Executables of {package} for {part}, found by aotbuild.load({package!r})."""\n'
     wheel = WheelName(_escaped(name), opened.name.version, opened.name.tag)

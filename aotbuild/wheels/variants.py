@@ -27,7 +27,7 @@ from aotbuild.spec.record import Record
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
 from aotbuild.wheels.opened import OpenedWheel, open_wheel
 from aotbuild.wheels.sbom import note_if_left_out
-from aotbuild.wheels.split import families_of, records_of, signature_notes
+from aotbuild.wheels.split import families_of, functions_of, records_of, signature_notes
 from aotbuild.wheels.stages import absent_stages, split_stages
 from aotbuild.wheels.writing import check_free
 
@@ -138,17 +138,8 @@ def _draft(
     namespaces: Sequence[str],
     sbom: bool,
 ) -> Draft:
-    called = {record.function for record in records}
-    functions = [function for function in opened.functions if function.name in called]
+    functions = functions_of(opened, records)
     header = whole_header(opened.index.header)
-    return Draft(
-        name=opened.name,
-        info=opened.info,
-        distribution=opened.distribution,
-        model=opened.model,
-        files=list(opened.files()),
-        artifacts=Artifacts(opened.folder, header, functions, records, [opened]),
-        changed={"variant.json": document({label: properties}, namespaces)},
-        sbom=sbom,
-        label=label,
-    )
+    artifacts = Artifacts(opened.folder, header, functions, records, [opened])
+    changed = {"variant.json": document({label: properties}, namespaces)}
+    return Draft.like(opened, artifacts, changed, sbom=sbom, label=label)

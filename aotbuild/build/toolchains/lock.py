@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
 from aotbuild.build.environment import PLUGINS
 from aotbuild.errors import PlanError
@@ -19,7 +20,10 @@ from aotbuild.errors import PlanError
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock's text, and its distributions with their exact versions, by normalized name."""
+    """A lock's text, and its distributions with their exact versions, by normalized name.
+
+    A distribution that is a folder of this machine has the version "": locks do not say it.
+    """
 
     text: str
     versions: tuple[tuple[str, str], ...]
@@ -41,10 +45,12 @@ def read_lock(text: str, place: str, python: str) -> Lock:
     """Read the text of a lock for a Python (`3.11`); PlanError says what is wrong with it."""
     try:
         packages = [p for p in tomllib.loads(text)["packages"] if _applies(p, python)]
-        versions = {str(canonicalize_name(p["name"])): str(p["version"]) for p in packages}
+        versions = {str(canonicalize_name(p["name"])): str(p.get("version", "")) for p in packages}
+        for name in ("jax", "jaxlib"):
+            Version(versions[name])
         jaxlib = next(p for p in packages if p["name"] == "jaxlib")
         platforms = tuple(sorted(set(_platforms(jaxlib, python))))
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError, StopIteration) as err:
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as err:
         msg = f"{place}: not a lock of a toolchain ({type(err).__name__}: {err}); run aotbuild lock"
         raise PlanError(msg) from err
     if not platforms:
@@ -52,6 +58,14 @@ def read_lock(text: str, place: str, python: str) -> Lock:
         msg = f"{place}: has no wheel of jaxlib for {machine}; run aotbuild lock here"
         raise PlanError(msg)
     return Lock(text, tuple(sorted(versions.items())), platforms)
+
+
+def is_lock(text: str) -> bool:
+    """Return whether a text is a lock at all, so that uv can go on from it."""
+    try:
+        return "lock-version" in tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
 
 
 def unmet(lock: Lock, requirements: Iterable[str], python: str) -> Iterator[str]:
@@ -62,7 +76,8 @@ def unmet(lock: Lock, requirements: Iterable[str], python: str) -> Iterator[str]
         if marker is not None and not marker.evaluate(_markers(python)):
             continue
         found = versions.get(str(canonicalize_name(requirement.name)))
-        if found is None or not requirement.specifier.contains(found, prereleases=True):
+        fits = found == "" or requirement.specifier.contains(found or "", prereleases=True)
+        if found is None or not fits:
             yield f"expected {requirement}, found {found or 'nothing of that name'}"
 
 

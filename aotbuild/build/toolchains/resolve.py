@@ -81,7 +81,7 @@ def _compile(given: Path, made: Path, python: str, *more: str) -> list[str | Pat
 
 def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:
     """Read a committed lock; PlanError says what of the requirements it does not meet."""
-    lock = read_lock(path.read_text(encoding="utf-8"), str(path), python)
+    lock = read_lock(path.read_text(encoding="utf-8", errors="replace"), str(path), python)
     problems = list(unmet(lock, wanted.requirements, python))
     if problems:
         listing = "".join(f"\n  {problem}" for problem in problems)

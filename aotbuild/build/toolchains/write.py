@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aotbuild.build.manifest import Manifest
 from aotbuild.build.toolchains.choose import folder_of
-from aotbuild.build.toolchains.lock import Lock, local_files, read_lock
+from aotbuild.build.toolchains.lock import Lock, is_lock, local_files, read_lock
 from aotbuild.build.toolchains.pythons import running_python
 from aotbuild.build.toolchains.resolve import checked_lock, committed_lock, compile_lock
 from aotbuild.build.toolchains.wanted import Wanted, wanted_toolchains
@@ -36,13 +36,15 @@ def write_locks(
 ) -> Iterator[WrittenLock]:
     """Resolve every toolchain, write its lock beside the manifest, and yield it.
 
-    Versions of an earlier lock stay where they can, but with `upgrade`. PlanError with uv's reason.
+    Versions of an earlier lock stay where they can, but with `upgrade`, or where it is none any
+    more. PlanError with uv's reason.
     """
     folder = folder_of(manifest)
     for wanted, python in _named(manifest, project):
         file = folder / wanted.lock_name
-        before = file.read_text(encoding="utf-8") if file.exists() else None
-        text = _HEADER + compile_lock(wanted, python, folder, None if upgrade else before)
+        before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+        kept = before if is_lock(before) and not upgrade else None
+        text = _HEADER + compile_lock(wanted, python, folder, kept)
         lock = read_lock(text, str(file), python)
         if text != before:
             write_whole(file, text.encode())

@@ -29,8 +29,8 @@ def summary(compiled: Any, lowered: Any, devices: int, *, with_calls: bool) -> d
 
 
 def _stated(value: float | None) -> float | None:
-    """Return None for the negative numbers by which XLA says that it does not know."""
-    return None if value is None or value < 0 else value
+    """Return None for the negative and infinite numbers of a compiler that does not know."""
+    return value if value is not None and 0 <= value < math.inf else None
 
 
 def full_cost(compiled: Any) -> dict[str, Any]:

@@ -39,7 +39,8 @@ def decisive_inputs(
     target: Target, hardware: Hardware, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return all that decides the bytes of an executable, as the store's key wants it."""
-    decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options")
+    # Some settings of jax, as jax_optimization_level, tell XLA more than the module does.
+    decisive = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options", "config")
     return {
         "target": str(target),
         "hardware": hardware.to_json(),

@@ -21,12 +21,9 @@ from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.compile_once import compile_once, decisive_inputs
 from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
-from aotbuild.build.worker.gpu_trace import asks_for_gpu, trace_on_gpu
+from aotbuild.build.worker.device_trace import asks_for_device, trace_on
 from aotbuild.build.worker.jitted import in_mesh
-from aotbuild.build.worker.platforms.cpu import cpu_count
-from aotbuild.build.worker.platforms.cuda import cuda_libraries, cuda_provenance
 from aotbuild.build.worker.platforms.registry import platform
-from aotbuild.build.worker.platforms.tpu import libtpu_version
 from aotbuild.build.worker.shardings import (
     Spec,
     in_specs,
@@ -90,13 +87,7 @@ class NativeCompiler:
             traced = trace(replace(traced.job, purity="skip"), devices=devices)
         traced, lowered = _lower_there(traced, target, devices)
         module = sha256_hex(jax_private.module_bytes(lowered))
-        provenance = {**provenance, "stablehlo": module}
-        if target.platform == "cpu":
-            provenance["cpus"] = cpu_count()
-        if target.platform == "cuda":
-            provenance.update(cuda_provenance(hardware))
-        if target.platform == "tpu":
-            provenance["compilers"] = libtpu_version()
+        provenance = {**provenance, "stablehlo": module, **there.provenance(hardware)}
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(traced, lowered))
 
@@ -128,12 +119,8 @@ class NativeCompiler:
         hlo = compiled.as_text() or ""
         calls = self.calls.of(hlo, target.platform)
         data = jax_private.serialize_executable(compiled)
-        libraries = cuda_libraries(hardware, hlo) if target.platform == "cuda" else {}
         facts = {
-            "requires": {
-                **platform(target.platform).requirements(target, hardware, data),
-                **libraries,
-            },
+            "requires": platform(target.platform).requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],
             "analysis": summary(compiled, lowered, target.devices, with_calls=bool(calls)),
             "out_specs": specs_to_json(_out_specs(traced, compiled)),
@@ -155,14 +142,14 @@ class NativeCompiler:
 
 
 def _lower_there(traced: Traced, target: Target, devices: Sequence[Any]) -> tuple[Traced, Any]:
-    """Return the trace and what it is lowered to; traced again where a kernel asks for its GPU."""
+    """Return the trace and what it is lowered to; traced anew where a kernel needs its device."""
     try:
         return traced, _lower(traced, target, devices[0])
     except TraceRefused as err:
-        if not asks_for_gpu(traced.job, err):
+        if not asks_for_device(traced.job, err):
             raise
     # That tracing is without side effects is known by now.
-    traced = trace_on_gpu(replace(traced.job, purity="skip"), devices)
+    traced = trace_on(replace(traced.job, purity="skip"), devices)
     return traced, _lower(traced, target, devices[0])
 
 

@@ -17,8 +17,8 @@ from aotbuild.build.store import Store
 from aotbuild.build.targets.hardware import Hardware
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.build.worker.custom_calls import CustomCalls
+from aotbuild.build.worker.device_trace import trace_job
 from aotbuild.build.worker.golden.make import GoldenMaker
-from aotbuild.build.worker.gpu_trace import trace_job
 from aotbuild.build.worker.native import NativeCompiler
 from aotbuild.build.worker.platforms.cpu import level_notes
 from aotbuild.build.worker.platforms.hints import hint

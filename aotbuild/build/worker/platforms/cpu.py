@@ -40,10 +40,18 @@ class CpuPlatform:
         """Return none: XLA:CPU ignores them where they cap the instruction set."""
         return {}
 
-    def requirements(self, target: Target, _: Hardware, data: bytes) -> dict[str, Any]:
+    def requirements(self, target: Target, _: Hardware, data: bytes, __: str) -> dict[str, Any]:
         """Return the level, and the features beyond it that the code uses."""
         level = level_of(target.detail)
         return {"isa": level.name, "features": list(_features(level, data))}
+
+    def provenance(self, _: Hardware) -> dict[str, Any]:
+        """Return the number of CPUs that loops were split for."""
+        return {"cpus": cpu_count()}
+
+    def asks_for_device(self, _: Exception) -> bool:
+        """Return False: these devices are those that tracing has."""
+        return False
 
 
 def level_notes(record: Record) -> list[str]:

@@ -6,15 +6,13 @@ import contextlib
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from jax.experimental import topologies
-from jax.sharding import AxisType, Mesh
 
 from aotbuild.build.targets.cuda import TARGET_CONFIG, target_config_text, tuning_to
 from aotbuild.build.targets.hardware import Hardware
@@ -66,28 +64,34 @@ class CudaPlatform:
             "xla_gpu_require_complete_aot_autotune_results": True,
         }
 
-    def requirements(self, target: Target, hardware: Hardware, data: bytes) -> dict[str, Any]:
-        """Return the compute capability and the plugin."""
+    def requirements(
+        self, target: Target, hardware: Hardware, data: bytes, hlo: str
+    ) -> dict[str, Any]:
+        """Return the compute capability, the plugin, and the lowest versions of its libraries."""
         _check_architecture(target, hardware, _records(target, data))
         return {
             "device_kinds": [hardware.kind],
             "capability": hardware.capability,
             "plugin": [PLUGIN, compiler_versions()[PLUGIN]],
+            **_libraries(hardware, hlo),
         }
 
+    def provenance(self, hardware: Hardware) -> dict[str, Any]:
+        """Return the versions of the tools, and what their choices were tuned with."""
+        text = hardware.autotune
+        tuned = "none" if text is None else sha256_hex(text.encode())
+        return {"compilers": compiler_versions(), "autotune": tuned}
 
-def cuda_libraries(hardware: Hardware, hlo: str) -> dict[str, str]:
+    def asks_for_device(self, error: Exception) -> bool:
+        """Return whether tracing or lowering failed for want of knowing the GPU."""
+        return any(sign in str(error) for sign in _NEEDS_GPU)
+
+
+def _libraries(hardware: Hardware, hlo: str) -> dict[str, str]:
     """Return the lowest versions of CUDA, and where it is called cuDNN, from the optimized HLO."""
     versions = _versions(hardware)
     called = ("cuda", *(["cudnn"] if any(name in hlo for name in _CUDNN) else []))
     return {name: versions[name] for name in called}
-
-
-def cuda_provenance(hardware: Hardware) -> dict[str, Any]:
-    """Return what compiled an executable, and what its choices were tuned with, for its record."""
-    text = hardware.autotune
-    tuned = "none" if text is None else sha256_hex(text.encode())
-    return {"compilers": compiler_versions(), "autotune": tuned}
 
 
 def _versions(hardware: Hardware) -> dict[str, str]:
@@ -98,19 +102,6 @@ def _versions(hardware: Hardware) -> dict[str, str]:
     versions = dict(runtime_versions())
     tuned_with = _TUNED_WITH.search(hardware.autotune or "")
     return {**versions, "cudnn": tuned_with[1]} if tuned_with else versions
-
-
-def needs_gpu(error: Exception) -> bool:
-    """Return whether tracing or lowering failed for want of knowing the GPU."""
-    return any(sign in str(error) for sign in _NEEDS_GPU)
-
-
-@contextlib.contextmanager
-def on_gpu(device: Any) -> Iterator[None]:
-    """Trace for a GPU: kernels of Pallas may ask which one it is."""
-    mesh = Mesh(np.array([device]), ("_gpu",), axis_types=(AxisType.Auto,))
-    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        yield
 
 
 def _own_devices(target: Target) -> Sequence[Any]:

@@ -23,9 +23,19 @@ class Platform(Protocol):
         """Return options for XLA beside the manifest's."""
         ...
 
-    def requirements(self, target: Target, hardware: Hardware, data: bytes) -> dict[str, Any]:
-        """Return the fields of `Requirements` that this platform fills, from the bytes made.
+    def requirements(
+        self, target: Target, hardware: Hardware, data: bytes, hlo: str
+    ) -> dict[str, Any]:
+        """Return the fields of `Requirements` that this platform fills, from what was made.
 
         TraceRefused if the bytes are not what was asked for. The result can be JSON.
         """
+        ...
+
+    def provenance(self, hardware: Hardware) -> dict[str, Any]:
+        """Return what a record says of the compilers; the store's key has `compilers` of it."""
+        ...
+
+    def asks_for_device(self, error: Exception) -> bool:
+        """Return whether a kernel could not be traced or lowered, as it asks for its device."""
         ...

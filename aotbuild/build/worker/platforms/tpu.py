@@ -32,7 +32,7 @@ class TpuPlatform:
         """Return none."""
         return {}
 
-    def requirements(self, target: Target, hardware: Hardware, _: bytes) -> dict[str, Any]:
+    def requirements(self, target: Target, hardware: Hardware, _: bytes, __: str) -> dict[str, Any]:
         """Return the device kind, libtpu's version and, if it is spanned, the size of the slice."""
         wiring = target.detail.partition(":")[2] if target.devices > 1 else None
         return {
@@ -41,15 +41,13 @@ class TpuPlatform:
             "plugin": [LIBTPU, metadata.version(LIBTPU)],
         }
 
+    def provenance(self, _: Hardware) -> dict[str, Any]:
+        """Return libtpu's version."""
+        return {"compilers": {LIBTPU: metadata.version(LIBTPU)}}
 
-def libtpu_version() -> dict[str, str]:
-    """Return what compiled an executable, for its record and for the store's key."""
-    return {LIBTPU: metadata.version(LIBTPU)}
-
-
-def needs_tpu(error: Exception) -> bool:
-    """Return whether a trace failed for want of knowing the TPU."""
-    return _NEEDS_TPU in str(error)
+    def asks_for_device(self, error: Exception) -> bool:
+        """Return whether a trace failed for want of knowing the TPU."""
+        return _NEEDS_TPU in str(error)
 
 
 @cache

@@ -1,0 +1,40 @@
+"""Locks of toolchains, read from texts as uv and people write them."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from aotbuild.build.toolchains.lock import read_lock, unmet
+from aotbuild.errors import PlanError
+
+WHEEL = f"https://an.index/jaxlib-1.2.3-cp311-cp311-manylinux_2_27_{platform.machine()}.whl"
+JAXLIB = f"[[packages]]\nname = 'jaxlib'\nversion = '1.2.3'\nwheels = [{{ url = '{WHEEL}' }}]\n"
+JAX = "[[packages]]\nname = 'jax'\nversion = '1.2.3'\n"
+FOLDER = "[[packages]]\nname = 'mine'\ndirectory = { path = '/home/me/mine' }\n"
+
+
+def test_a_project_in_a_folder_has_no_version() -> None:
+    lock = read_lock(JAXLIB + JAX + FOLDER, "a lock", "3.11")
+    assert dict(lock.versions) == {"jax": "1.2.3", "jaxlib": "1.2.3", "mine": ""}
+    wanted = ["jax==1.2.3", "mine @ file:///home/me/mine", "mine>=2", "other"]
+    assert list(unmet(lock, wanted, "3.11")) == ["expected other, found nothing of that name"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JAX,
+        JAXLIB,
+        JAXLIB + JAX.replace("1.2.3", "new"),
+        JAXLIB + JAX + FOLDER + "marker = 'python ??'\n",
+        JAXLIB.replace("https://", "https://[") + JAX,
+    ],
+    ids=["no jaxlib", "no jax", "no version", "no marker", "no address"],
+)
+def test_nonsense_is_refused_in_words(text: str) -> None:
+    with pytest.raises(
+        PlanError, match=r"(?s)^a lock: not a lock of a toolchain .*run aotbuild lock$"
+    ):
+        read_lock(text, "a lock", "3.11")
