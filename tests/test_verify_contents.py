@@ -34,6 +34,8 @@ def record(built: Built, **changes: Any) -> Built:
         (lambda b: [b[0].replace(platforms=("tpu",))], "but requires platforms ('tpu',)"),
         (lambda b: [b[0].replace(isa=None)], "but requires isa None"),
         (lambda b: [b[0].replace(processes=2)], "but requires processes 2"),
+        (lambda b: [b[0].replace(cuda="abc")], "requires cuda 'abc', which is none"),
+        (lambda b: [b[0].replace(capability="9")], "requires capability '9', which is none"),
         (lambda b: [b[0].replace(jaxlib="0.0.1")], "needs jaxlib 0.0.1, the index says"),
         (lambda b: [b[0], record(b[0], analysis={"x": 1})], "has the same signature and target"),
         (lambda b: [record(b[0], target=Target("portable", "cpu", 1))], "expected stablehlo"),

@@ -5,11 +5,15 @@ What contradicts itself inside one record is refused when it is read (`spec.reco
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from aotbuild.spec.function import Function
 from aotbuild.spec.parts import COMPANIONS, companions_of
 from aotbuild.spec.record import Record
+
+_VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}", re.ASCII)
+_CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9][af]?", re.ASCII)
 
 
 def record_problems(
@@ -64,4 +68,19 @@ def _check_target(record: Record) -> str | None:
     return f"is for {target}, but requires {', '.join(wrong)}" if wrong else None
 
 
-_CHECKS: tuple[Callable[[Record], str | None], ...] = (_check_kind, _check_target)
+def _check_versions(record: Record) -> str | None:
+    requires = record.requires
+    pairs = [
+        ("capability", _CAPABILITY, requires.capability),
+        ("cuda", _VERSION, requires.cuda),
+        ("cudnn", _VERSION, requires.cudnn),
+    ]
+    wrong = (
+        f"requires {what} {found!r}, which is none"
+        for what, form, found in pairs
+        if found is not None and not form.fullmatch(found)
+    )
+    return next(wrong, None)
+
+
+_CHECKS: tuple[Callable[[Record], str | None], ...] = (_check_kind, _check_target, _check_versions)
