@@ -60,7 +60,9 @@ def hostile(tmp_path: Path) -> str:
         EVIL, label=f"{EVIL}(batch={EVIL})", constants=True, calls=(EVIL,), jaxlib=EVIL,
         provenance={EVIL: EVIL, "config": {EVIL: [EVIL]}, "symbolic_leaves": [EVIL]},
     )  # fmt: skip
-    gpu = make_record(EVIL, target=f"cuda:{EVIL.replace(':', '')}:1")
+    # A target has printable ASCII alone: anything else is refused when it is read.
+    printable = "".join(char for char in EVIL if "!" <= char <= "~")
+    gpu = make_record(EVIL, target=f"cuda:{printable}:1")
     header = {**HEADER, "package": EVIL, "jax": EVIL, "fallback": {EVIL: EVIL}}
     return page_html(facts_of(tmp_path, [function], [record, gpu], header))
 
