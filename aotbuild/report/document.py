@@ -21,6 +21,7 @@ from aotbuild.report.facts import (
 from aotbuild.report.words import plain, plural
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Blob, Constant, Golden, Record, Requirements
+from aotbuild.spec.record_json import requirements_to_json
 from aotbuild.spec.stages import HEADER_KEY, STAGES
 
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
@@ -119,19 +120,8 @@ def requirements_document(requires: Requirements) -> dict[str, Any]:
     """Return every requirement as data."""
     plugin = requires.plugin
     return {
-        "platforms": list(requires.platforms),
-        "isa": requires.isa,
-        "features": list(requires.features),
-        "device_kinds": list(requires.device_kinds),
-        "capability": requires.capability,
-        "topology": requires.topology,
-        "jaxlib": requires.jaxlib,
+        **requirements_to_json(requires),
         "plugin": None if plugin is None else {"name": plugin[0], "version": plugin[1]},
-        "cuda": requires.cuda,
-        "cudnn": requires.cudnn,
-        "devices": requires.devices,
-        "processes": requires.processes,
-        "x64": requires.x64,
         "custom_calls": [vars(call) for call in requires.custom_calls],
     }
 

@@ -30,7 +30,7 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "signature": record.signature.to_json(),
         "target": str(record.target),
         "blob": blob_to_json(record.blob),
-        "requires": _requirements_to_json(record.requires),
+        "requires": requirements_to_json(record.requires),
         "calling": _calling_to_json(record.calling),
         "analysis": record.analysis,
         "provenance": record.provenance,
@@ -87,7 +87,8 @@ def blob_from_json(data: Any) -> Blob:
     return Blob(kind, digest, size)
 
 
-def _requirements_to_json(requires: Requirements) -> dict[str, Any]:
+def requirements_to_json(requires: Requirements) -> dict[str, Any]:
+    """Return the JSON form of requirements."""
     calls = [[call.target, call.provider] for call in requires.custom_calls]
     return {
         "platforms": list(requires.platforms),
