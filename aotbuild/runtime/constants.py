@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError, DamagedBlob
-from aotbuild.runtime import jax_private
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.spec.record import Constant
 
 TENSOR = "constant"
 
 
-def load_constant(source: Source, constant: Constant, sharding: Any) -> Any:
-    """Return a constant as a jax array with a sharding; DamagedBlob if it is not its own aval's."""
+def read_constant(source: Source, constant: Constant, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a constant as a numpy array of its physical shape and dtype.
+
+    DamagedBlob if what is stored is not of that size.
+    """
     data = read_blob(source, constant.blob)
-    shape, dtype = jax_private.physical_shape(constant.aval)
     place = f"{source.place}/{constant.blob.path}"
     expected = f"one tensor {TENSOR!r} of {constant.aval}"
     try:
@@ -28,8 +29,7 @@ def load_constant(source: Source, constant: Constant, sharding: Any) -> Any:
     if list(tensors) != [TENSOR] or tensors[TENSOR].nbytes != math.prod(shape) * dtype.itemsize:
         found = ", ".join(f"{name}: {array.dtype}{array.shape}" for name, array in tensors.items())
         raise DamagedBlob(place, expected, found)
-    array = np.ascontiguousarray(tensors[TENSOR]).reshape(-1).view(dtype).reshape(shape)
-    return jax_private.put(array, constant.aval, sharding)
+    return np.ascontiguousarray(tensors[TENSOR]).reshape(-1).view(dtype).reshape(shape)
 
 
 def _parse(data: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Executables: from a record to something that runs, each loaded once and shared."""
+"""The last step of the jax door: bytes become jax's own executables, constants jax arrays."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from typing import Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime import jax_private
-from aotbuild.runtime.constants import load_constant
-from aotbuild.runtime.once import Once
-from aotbuild.runtime.order import misplaced
 from aotbuild.runtime.placement import (
     Placement,
     constant_shardings,
     leaf_shardings,
     output_shardings,
 )
-from aotbuild.runtime.select import Verdict
-from aotbuild.runtime.source import Source, read_blob
-from aotbuild.runtime.stats import Stats
-from aotbuild.spec.record import Constant, Record
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.record import Record
 
 
 @dataclass(frozen=True)
@@ -46,86 +41,46 @@ class Executable:
         )
 
 
-class Loader:
-    """Loads the executables and constants of one package, each once for each tuple of devices."""
+class JaxEngine:
+    """What the loader does with jax. See `runtime.loader.Engine`."""
 
-    def __init__(self, source: Source, stats: Stats) -> None:
-        self._source = source
-        self._stats = stats
-        self._loaded: Once[Any] = Once()
-        self._constants: Once[Any] = Once()
-        self._executables: Once[Executable] = Once()
+    def initialize_lapack(self) -> None:
+        """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
+        jax_private.initialize_lapack()
 
-    def load(self, verdict: Verdict, placement: Placement) -> Executable:
-        """Return the executable of a record that fits, on the devices of a placement."""
-        if not verdict.fits:
-            msg = f"refused: {verdict}"
-            raise AotbuildError(msg)
-        record = verdict.record
-        key = (record.function, record.signature.key(), record.blob.sha256, placement)
-        return self._executables.get(key, lambda: self._make(record, placement))
+    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
+        """Return PJRT bytes, loaded onto devices in that order."""
+        return jax_private.deserialize(data, devices)
 
-    def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
-        """Load the bytes and constants of a record onto devices; return whether that was new."""
-        is_new = (record.blob.sha256, devices) not in self._loaded
-        self._load_constants(record, self._xla_executable(record, devices), devices)
-        return is_new
+    def constant_places(
+        self, record: Record, loaded: Any, devices: tuple[Any, ...]
+    ) -> Sequence[Any]:
+        """Return the sharding of each constant of a record."""
+        return constant_shardings(record.calling, loaded, devices)
 
-    def clear(self) -> None:
-        """Forget everything that was loaded."""
-        for cache in (self._loaded, self._constants, self._executables):
-            cache.clear()
+    def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
+        """Return (shape, numpy dtype) of the array that an aval is stored as."""
+        return jax_private.physical_shape(aval)
 
-    def _make(self, record: Record, placement: Placement) -> Executable:
+    def put(self, array: Any, aval: Aval, place: Any) -> Any:
+        """Return a numpy array as a jax array with a sharding."""
+        return jax_private.put(array, aval, place)
+
+    def executable(
+        self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Placement
+    ) -> Executable:
+        """Return what runs a record, made of what was loaded for it."""
         calling, devices = record.calling, placement.devices
-        xla_executable = self._xla_executable(record, devices)
         leaves = leaf_shardings(record, devices)
-        shardings = [*constant_shardings(calling, xla_executable, devices), *leaves]
+        shardings = [*constant_shardings(calling, loaded, devices), *leaves]
         avals = [*(constant.aval for constant in calling.constants), *record.signature.leaves]
         pairs = list(zip(avals, shardings, strict=True))
         inputs = [pairs[index] for index in sorted(calling.kept)]
         outputs = list(zip(calling.outputs, output_shardings(calling, devices), strict=True))
-        if calling.mesh and not jax_private.has_shardings(xla_executable, inputs, outputs):
+        if calling.mesh and not jax_private.has_shardings(loaded, inputs, outputs):
             msg = f"{record}: the executable is not sharded as its record says; rebuild the wheel"
             raise AotbuildError(msg)
         mesh_executable = jax_private.mesh_executable(
-            xla_executable, calling.name, devices, inputs, outputs, calling.kept,
-            placement.committed,
-        )  # fmt: skip
-        constants = self._load_constants(record, xla_executable, devices)
+            loaded, calling.name, devices, inputs, outputs, calling.kept, placement.committed
+        )
         return Executable(record, mesh_executable, constants, tuple(leaves))
-
-    def _xla_executable(self, record: Record, devices: tuple[Any, ...]) -> Any:
-        key = (record.blob.sha256, devices)
-        return self._loaded.get(key, lambda: self._deserialize(record, devices))
-
-    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
-        """Devices and digest first, then what the custom calls need, then native code."""
-        problem = misplaced(record.requires, devices)
-        if problem:
-            msg = f"{record}: {problem}\n{problem.remedy}"
-            raise AotbuildError(msg)
-        with self._stats.loading():
-            data = read_blob(self._source, record.blob)
-            if any(call.provider == "lapack" for call in record.requires.custom_calls):
-                jax_private.initialize_lapack()
-            try:
-                return jax_private.deserialize(data, devices)
-            except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
-                msg = (
-                    f"{record}: jaxlib could not load the executable\n"
-                    f"  found    {type(err).__name__}: {err}\n"
-                    "Rebuild the wheel with the jaxlib that is installed."
-                )
-                raise AotbuildError(msg) from err
-
-    def _load_constants(
-        self, record: Record, xla_executable: Any, devices: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        shardings = constant_shardings(record.calling, xla_executable, devices)
-        pairs = zip(record.calling.constants, shardings, strict=True)
-        return tuple(self._constant(constant, sharding) for constant, sharding in pairs)
-
-    def _constant(self, constant: Constant, sharding: Any) -> Any:
-        key = (constant.blob.sha256, constant.aval, sharding)
-        return self._constants.get(key, lambda: load_constant(self._source, constant, sharding))

@@ -15,8 +15,8 @@ from aotbuild.errors import InvalidArgument, NoExecutable, NotTransformable, Sig
 from aotbuild.runtime import arguments, fallback, jax_private, placement
 from aotbuild.runtime.arguments import Bound, Call
 from aotbuild.runtime.devices import Scope
-from aotbuild.runtime.executable import Loader
 from aotbuild.runtime.host import Host
+from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.mismatch import signature_mismatch
 from aotbuild.runtime.policy import policy_of
 from aotbuild.runtime.refusals import refusal_trace

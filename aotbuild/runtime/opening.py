@@ -71,14 +71,15 @@ class Opening:
         return open_parts(self.source, self.trust, self.asked)
 
     def _make_package(self) -> Package:
-        from aotbuild.runtime.executable import Loader
+        from aotbuild.runtime.executable import JaxEngine
         from aotbuild.runtime.fallback import Portable
         from aotbuild.runtime.kernel import Package
+        from aotbuild.runtime.loader import Loader
 
         return Package(
             name=self.name,
             index=self.index,
-            loader=Loader(self.parts.source, self.stats),
+            loader=Loader(self.parts.source, self.stats, JaxEngine()),
             portable=Portable(self.parts.source, self.stats),
             stats=self.stats,
             probe=self.probe,

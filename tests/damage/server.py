@@ -27,6 +27,7 @@ from aotbuild.errors import AotbuildError
 EARLY = (
     "aotbuild.runtime.kernel",
     "aotbuild.runtime.executable",
+    "aotbuild.runtime.loader",
     "aotbuild.runtime.fallback",
     "safetensors.numpy",
     "scipy.linalg.cython_lapack",

@@ -54,14 +54,16 @@ def check_golden(
 
 def _leaves(source: Source, record: Record, shardings: Sequence[Any]) -> list[Any]:
     from aotbuild.runtime import jax_private
-    from aotbuild.runtime.constants import load_constant
+    from aotbuild.runtime.constants import read_constant
 
     assert record.golden is not None
     given = dict(record.golden.inputs)
     leaves = []
     for index, (aval, sharding) in enumerate(zip(record.signature.leaves, shardings, strict=True)):
         if index in given:
-            leaves.append(load_constant(source, Constant(aval, given[index]), sharding))
+            constant = Constant(aval, given[index])
+            array = read_constant(source, constant, *jax_private.physical_shape(aval))
+            leaves.append(jax_private.put(array, aval, sharding))
         else:
             leaves.append(jax_private.put(seeded(index, aval), aval, sharding))
     return leaves

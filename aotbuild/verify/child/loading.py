@@ -34,13 +34,14 @@ class Loaded:
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's own checks, then compare the shapes that it states."""
     from aotbuild.runtime.devices import devices_for, scope_of
-    from aotbuild.runtime.executable import Loader
+    from aotbuild.runtime.executable import JaxEngine
+    from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.placement import Placement
     from aotbuild.runtime.stats import Stats
 
     record = verdict.record
     devices = devices_for(record.requires, scope_of(record.target.platform))
-    loader = Loader(source, Stats())
+    loader = Loader(source, Stats(), JaxEngine())
     loaded = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
     executable = loaded.mesh_executable.xla_executable
     stated = stated_shapes(executable.hlo_modules()[0].to_string())

@@ -1,0 +1,136 @@
+"""The loader: from a record to something that runs, each loaded once and shared.
+
+What both doors do alike is here: verdict, devices, digest, initialization. What a door makes of
+the bytes, and of constants, is its `Engine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime.constants import read_constant
+from aotbuild.runtime.once import Once
+from aotbuild.runtime.order import misplaced
+from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.stats import Stats
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.record import Constant, Record
+
+
+class Placement(Protocol):
+    """Where an executable runs, as its door sees it; equal ones are the same place."""
+
+    @property
+    def devices(self) -> tuple[Any, ...]: ...
+
+
+class Engine(Protocol):
+    """The last step of a door. Bytes and constants that it is given are whole, and fit."""
+
+    def initialize_lapack(self) -> None:
+        """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
+        ...
+
+    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
+        """Return PJRT bytes, loaded onto devices in that order."""
+        ...
+
+    def constant_places(
+        self, record: Record, loaded: Any, devices: tuple[Any, ...]
+    ) -> Sequence[Hashable]:
+        """Return where each constant of a record has to be."""
+        ...
+
+    def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
+        """Return (shape, numpy dtype) of the array that an aval is stored as."""
+        ...
+
+    def put(self, array: Any, aval: Aval, place: Any) -> Any:
+        """Return a numpy array as a constant of that aval, in its place."""
+        ...
+
+    def executable(
+        self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Any
+    ) -> Any:
+        """Return what runs a record, made of what was loaded for it."""
+        ...
+
+
+class Loader:
+    """Loads the executables and constants of one package, each once for each tuple of devices."""
+
+    def __init__(self, source: Source, stats: Stats, engine: Engine) -> None:
+        self._source = source
+        self._stats = stats
+        self._engine = engine
+        self._loaded: Once[Any] = Once()
+        self._constants: Once[Any] = Once()
+        self._executables: Once[Any] = Once()
+
+    def load(self, verdict: Verdict, placement: Placement) -> Any:
+        """Return the executable of a record that fits, as the engine makes it, in a placement."""
+        if not verdict.fits:
+            msg = f"refused: {verdict}"
+            raise AotbuildError(msg)
+        record = verdict.record
+        key = (record.function, record.signature.key(), record.blob.sha256, placement)
+        return self._executables.get(key, lambda: self._make(record, placement))
+
+    def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
+        """Load the bytes and constants of a record onto devices; return whether that was new."""
+        is_new = (record.blob.sha256, devices) not in self._loaded
+        self._load_constants(record, self._load_executable(record, devices), devices)
+        return is_new
+
+    def clear(self) -> None:
+        """Forget everything that was loaded."""
+        for cache in (self._loaded, self._constants, self._executables):
+            cache.clear()
+
+    def _make(self, record: Record, placement: Placement) -> Any:
+        loaded = self._load_executable(record, placement.devices)
+        constants = self._load_constants(record, loaded, placement.devices)
+        return self._engine.executable(record, loaded, constants, placement)
+
+    def _load_executable(self, record: Record, devices: tuple[Any, ...]) -> Any:
+        key = (record.blob.sha256, devices)
+        return self._loaded.get(key, lambda: self._deserialize(record, devices))
+
+    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
+        """Devices and digest first, then what the custom calls need, then native code."""
+        problem = misplaced(record.requires, devices)
+        if problem:
+            msg = f"{record}: {problem}\n{problem.remedy}"
+            raise AotbuildError(msg)
+        with self._stats.loading():
+            data = read_blob(self._source, record.blob)
+            if any(call.provider == "lapack" for call in record.requires.custom_calls):
+                self._engine.initialize_lapack()
+            try:
+                return self._engine.deserialize(data, devices)
+            except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
+                msg = (
+                    f"{record}: jaxlib could not load the executable\n"
+                    f"  found    {type(err).__name__}: {err}\n"
+                    "Rebuild the wheel with the jaxlib that is installed."
+                )
+                raise AotbuildError(msg) from err
+
+    def _load_constants(
+        self, record: Record, loaded: Any, devices: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        places = self._engine.constant_places(record, loaded, devices)
+        pairs = zip(record.calling.constants, places, strict=True)
+        return tuple(self._constant(constant, place) for constant, place in pairs)
+
+    def _constant(self, constant: Constant, place: Hashable) -> Any:
+        key = (constant.blob.sha256, constant.aval, place)
+        return self._constants.get(key, lambda: self._put(constant, place))
+
+    def _put(self, constant: Constant, place: Hashable) -> Any:
+        shape, dtype = self._engine.physical(constant.aval)
+        array = read_constant(self._source, constant, shape, dtype)
+        return self._engine.put(array, constant.aval, place)
