@@ -9,7 +9,7 @@ JOBS ?= auto
 help:
 	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
-	@echo "make bench   time a warm call against jax.jit"
+	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
 	@echo "make lint    ruff and mypy"
 	@echo "make format  let ruff rewrite the sources"
 
@@ -29,7 +29,7 @@ demo:
 	$(PYTHON) tools/demo.py
 
 bench: $(VENV)/.installed
-	$(BIN)/python benchmarks/dispatch.py
+	$(BIN)/python -m benchmarks $(BENCH)
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
@@ -44,4 +44,4 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo dist
+	rm -rf $(VENV) .bench .demo dist

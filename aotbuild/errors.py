@@ -7,7 +7,8 @@ attributes carry the same facts as data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from aotbuild.frozen import dataclass
 
 
 class AotbuildError(Exception):
@@ -143,7 +144,8 @@ class MissingJax(AotbuildError, ImportError):
             f"{package}: jax is not installed\n"
             f"  expected jax {' or '.join(several)}, which built the executables\n"
             "  found    no jax in this environment (runtime: jaxlib leaves it out)\n"
-            f"Install it: {' or '.join(f'pip install jax=={each}' for each in several)}"
+            f"Install it: {' or '.join(f'pip install jax=={each}' for each in several)}\n"
+            'Or call with arrays of numpy, which takes no jax: aotbuild.load(…, arrays="numpy")'
         )
 
 

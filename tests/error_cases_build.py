@@ -158,6 +158,10 @@ def total(x):
     return x.sum()
 
 
+def shares(x):
+    return x // x.shape[0]
+
+
 def repeats(x):
     return jnp.broadcast_to(x, (1 << 20, 1 << 20, 1 << 14, 4)) + 1
 """
@@ -167,6 +171,7 @@ INPUTS = """import numpy as np
 def misshapen():
     return {"x": np.zeros((2, 2), np.float32)}
 """
+_PADDED = "args: [{x: 'i32[batch,4]'}], dims: {batch: 8}, pad: {batch: 0}"
 # Name in the manifest: its `call`, and its options.
 BROKEN = {
     "build_function_not_found": ("proj.model:brnch", ""),
@@ -182,7 +187,10 @@ BROKEN = {
     "build_keeps_a_tracer": ("proj.model:keeps", ""),
     "build_raised": ("proj.model:raises", ""),
     "build_opaque_result": ("proj.model:returns_state", ""),
-    "build_path_leaks": ("proj.model:leaks", ""),
+    # Of executables for one CPU, names go with the program; of those for several they stay.
+    "build_path_leaks": ("proj.model:leaks", "args: [{x: 'f32[4]'}], mesh: {d: 2}"),
+    "build_padding_shows": ("proj.model:shares", _PADDED),
+    "build_padding_stays": ("proj.model:total", _PADDED),
     "build_golden_inputs": (
         "proj.model:total",
         "args: [{x: 'f32[4]'}], verify: {inputs: 'proj.inputs:misshapen'}",

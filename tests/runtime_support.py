@@ -17,6 +17,7 @@ import jaxlib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from aotbuild.runtime.buffers import zeros
 from aotbuild.runtime.jax_private import aval_of
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.aval import Aval
@@ -220,6 +221,20 @@ def write(
     header = {"package": package, "fallback": fallback}
     (folder / "index").write_bytes(write_index(header, functions, [item.record for item in built]))
     return folder
+
+
+def with_out_tree(built: Built, tree: Any) -> Built:
+    """Return it with another description of its outputs."""
+    calling = dataclasses.replace(built.record.calling, out_tree=tree)
+    record = dataclasses.replace(built.record, calling=calling)
+    return dataclasses.replace(built, record=record)
+
+
+def aligned(array: Any) -> Any:
+    """Return a copy of a numpy array that XLA takes without copying it."""
+    copy = zeros(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _struct(aval: Aval) -> Any:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from report_support import WEIGHTS, make_function, make_record, write_package
 
 from aotbuild.cli.app import app
+from aotbuild.spec.padding import PaddedDim, Padding
 
 DATA = b"executable"
 TARGETS = ("cpu:x86-64-v3:1", "portable:cpu:1")
@@ -53,6 +54,41 @@ def test_text(folder: Path) -> None:
         "batch=1", "cpu:x86-64-v3:1", "pjrt", "10 B", "1 M", "4.1 kB", "1.13 kB",
         "isa x86-64-v3, jaxlib 0.10.2",
     ]  # fmt: skip
+
+
+def test_what_was_measured_is_a_table(tmp_path: Path) -> None:
+    figures = [
+        {"set": "steady", "load_ms": 37.1, "first_ms": 92.0, "steady_ms": 22.44},
+        {"set": "fast", "load_ms": 27, "first_ms": 55.5, "steady_ms": 24.3},
+        {"set": "products", "dropped": True},
+        "no figures",
+    ]
+    startup = {"mode": "tuned", "set": "fast", "options": {"o": ""}, "measured": figures}
+    records = [make_record(provenance={"startup": startup}), make_record(batch=2)]
+    folder = write_package(tmp_path / "pack", [make_function()], records)
+    lines = run("inspect", folder).stdout.splitlines()
+    table = lines[lines.index("startup: tuned") + 2 :][:3]
+    name = "f(batch=1)  cpu:x86-64-v3:1  "
+    assert [re.sub("  +", "  ", line) for line in table] == [
+        f"{name}steady  37.1  92  22.4",
+        f"{name}fast  27  55.5  24.3  kept",
+        f"{name}products  -  -  -  dropped",
+    ]
+    assert not any("startup.measured" in line for line in lines)
+
+
+def test_padding_is_told(tmp_path: Path) -> None:
+    pad = Padding((PaddedDim("n", 0.0, safe=True),), ((1,), (8,)), (((0, 0),),), (((0, 0),),))
+    folder = write_package(tmp_path / "pack", [make_function(pad=pad)], [make_record()])
+    assert "  donates x  pads n with 0.0 (safe) to 1, 8\n" in run("inspect", folder).stdout
+    document = json.loads(run("inspect", folder, "--json").stdout)
+    assert document["functions"][0]["pad"] == {
+        "dims": [{"name": "n", "value": 0.0, "safe": True}],
+        "buckets": [[1], [8]],
+    }
+    plain = write_package(tmp_path / "plain", [make_function()], [make_record()])
+    changed = "~ function f: pad (empty) → n with 0.0 (safe) to 1, 8\n"
+    assert changed in run("diff", plain, folder).stdout
 
 
 def test_the_document(folder: Path) -> None:

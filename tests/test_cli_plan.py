@@ -67,6 +67,7 @@ def test_the_document(project: Path) -> None:
         "host",
         "units",
         "known_size",
+        "notes",
     ]
     assert (document["version"], document["error"], document["package"]) == (1, None, "proj")
     assert document["toolchains"][0]["jax"] == environment.toolchains[0].jax
@@ -75,10 +76,21 @@ def test_the_document(project: Path) -> None:
         "function": "scale",
         "dims": {"batch": 1},
         "statics": {"k": True},
+        "pad": {},
         "target": f"cpu:{environment.isa}:1",
         "devices": 1,
         "jaxlib": environment.toolchains[0].jaxlib,
     }
+
+
+def test_what_is_padded(project: Path) -> None:
+    padded = MANIFEST.replace(
+        "    static:", "    pad: {batch: {value: 0, safe: true}}\n    static:"
+    )
+    (project / "aot.yaml").write_text(padded)
+    assert "\npad:       scale: batch with 0 (safe)\n" in plan(project).stdout
+    units = json.loads(plan(project, "--json").stdout)["units"]
+    assert [unit["pad"] for unit in units[7:]] == [{"batch": 0}, {}, {}]
 
 
 def test_the_document_is_stable(project: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
-from aotbuild.runtime.arguments import bind, flatten, rebind
+from aotbuild.runtime import arguments
+from aotbuild.runtime.arguments import Bound, Call, bind, rebind
+from aotbuild.runtime.source import DirectorySource
+from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.withjax.door import JaxDoor
 from aotbuild.spec.function import Function, Static
 
 # def f(a, k, b, unused=None, *, c, d, mode="fast")
@@ -20,6 +25,10 @@ FUNCTION = Function(
     keywords=("c", "d"),
     statics=(Static("k"), Static("mode", "fast")),
 )
+
+
+def flatten(bound: Bound) -> Call:
+    return arguments.flatten(bound, JaxDoor(DirectorySource(Path("nowhere")), Stats()))
 
 
 def test_canonical_order_and_defaults() -> None:

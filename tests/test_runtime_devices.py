@@ -12,10 +12,10 @@ import pytest
 from runtime_support import fresh
 
 from aotbuild.runtime import jax_private
-from aotbuild.runtime.devices import Scope, capability_of, devices_for, scope_around
+from aotbuild.runtime.cuda_versions import CudaVersions
 from aotbuild.runtime.host import probe
-from aotbuild.runtime.jax_private import CudaVersions
 from aotbuild.runtime.order import bounds, in_wiring_order, misplaced
+from aotbuild.runtime.scope import Scope, capability_of, devices_for, scope_around
 from aotbuild.spec.record import Requirements
 
 

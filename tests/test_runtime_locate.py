@@ -10,7 +10,8 @@ import pytest
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.source import WheelSource, open_index
+from aotbuild.runtime.source import open_index
+from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.index import write_index
 
 

@@ -160,7 +160,8 @@ def test_constants_lie_as_the_executable_wants_them(folder: str) -> None:
     code = """
 for _ in range(2):
     np.testing.assert_array_equal(library.shift(x), x + x)
-(constant,) = [entry.value for entry in library._package.loader._constants._entries.values()]
+placed = library._package.loader._constants._placed
+(constant,) = [entry.value for entry in placed._entries.values()]
 show([str(constant.sharding.spec), [s.data.shape for s in constant.addressable_shards]])
 """
     assert run(folder, code)[1] == [[4, 4], [4, 4]]
@@ -188,13 +189,24 @@ show(True)
 
 def test_preload_takes_the_default_devices(folder: str) -> None:
     code = """
-count = library.preload()
+count = library.preload("one", "four", "shift", "donor", "keys")
 library.one(w, x), library.four(w, x), library.shift(x), library.donor(x)
 library.keys(jax.random.split(jax.random.key(0), 4))
 show([count, library.stats()["loaded"]])
 """
-    # The two that lie share their bytes.
-    assert run(folder, code) == [6, 6]
+    assert run(folder, code) == [5, 5]
+
+
+def test_preload_finds_what_lies_about_shardings(folder: str) -> None:
+    code = """
+try:
+    library.preload()
+except aotbuild.errors.AotbuildError as err:
+    show([str(err), library.stats()["loaded"]])
+"""
+    text, loaded = run(folder, code)
+    assert text.startswith("2 executables could not be preloaded")
+    assert loaded == 6  # the two that lie share their bytes
 
 
 def test_donation_of_a_sharded_array(folder: str) -> None:

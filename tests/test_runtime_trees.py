@@ -10,10 +10,15 @@ import jax
 import pytest
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.trees import restore
+from aotbuild.runtime import trees
+from aotbuild.runtime.withjax.door import JaxTrees
 from aotbuild.spec.tree import describe, describe_output
 
 Point = namedtuple("Point", "x y")
+
+
+def restore(tree: Any, inputs: Any) -> Any:
+    return trees.restore(tree, inputs, JaxTrees())
 
 
 @jax.tree_util.register_dataclass

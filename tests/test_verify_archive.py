@@ -228,7 +228,7 @@ def test_dist_info(files: Files, wheel: Path) -> None:
         ((f"{wheels.REQUIRES[1]}; python_version > '3'",), "found none"),
         ((f"{wheels.REQUIRES[1]}; extra == 'x'",), "found none"),
         (("jaxlib==",), "Requires-Dist: 'jaxlib=='"),
-        (wheels.REQUIRES[:2], "expected Requires-Dist: safetensors, found none"),
+        (wheels.REQUIRES[:2], "expected Requires-Dist: flatbuffers, found none"),
     ],
 )
 def test_requirements(files: Files, wheel: Path, requires: tuple[str, ...], expected: str) -> None:

@@ -29,7 +29,8 @@ from wheels_support import (
 import aotbuild
 from aotbuild.build.allowed import exactly
 from aotbuild.errors import WheelRefused
-from aotbuild.runtime.source import WheelSource, open_index
+from aotbuild.runtime.source import open_index
+from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.record import Record
 from aotbuild.spec.stages import stages_path
 from aotbuild.verify.api import Options, verify
@@ -155,7 +156,7 @@ class TestToolchains:
             ),
             with_provenance(_with_blob(exported, b"an older artifact"), jax="0.9.0"),
         ]
-        lines = ("aotbuild>=0.1,<0.2", "jaxlib==0.9.0", "jax==0.9.0", "safetensors", "flatbuffers")
+        lines = ("aotbuild>=0.1,<0.2", "jaxlib==0.9.0", "jax==0.9.0", "flatbuffers")
         header = {"jaxlib": "0.9.0", "jax": "0.9.0"}
         return put(tmp_path / "older" / X86, old, requires=lines, header=header)
 
@@ -172,7 +173,6 @@ class TestToolchains:
             "aotbuild>=0.1,<0.2",
             f"jaxlib{exactly(['0.9.0', jaxlib.__version__])}",
             f"jax{exactly(['0.9.0', jax.__version__])}",
-            "safetensors",
             "flatbuffers",
         }
         header = open_index(WheelSource(merged)).header

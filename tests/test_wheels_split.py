@@ -22,7 +22,8 @@ from wheels_support import contents, everywhere, for_target, put_wheel, text
 
 from aotbuild.errors import WheelRefused
 from aotbuild.report.sbom import SBOM_NAME
-from aotbuild.runtime.source import WheelSource, open_index
+from aotbuild.runtime.source import open_index
+from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.record import Golden
 from aotbuild.spec.record_json import record_to_json
 from aotbuild.spec.stages import stages_path

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src import core, source_info_util
 from jax._src.interpreters import mlir
-from jax._src.lib import _jax, xla_client
+from jax._src.lib import _jax, lapack, xla_client
 from jax._src.random import prng
 from jaxlib.mlir.dialects import stablehlo
 
@@ -38,6 +39,46 @@ def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
     """
     executable: Any = compiled.runtime_executable()
     return bytes(executable.serialize())
+
+
+def load_executable(data: bytes, device: Any) -> Any:
+    """Return the loaded executable of raw PJRT bytes, on one CPU device.
+
+    Private: `Client.deserialize_executable`, `CompileOptions`, `DeviceAssignment`, `DeviceList`.
+    """
+    options: Any = xla_client.CompileOptions()
+    options.num_replicas = options.num_partitions = 1
+    options.executable_build_options.use_spmd_partitioning = True
+    options.device_assignment = xla_client.DeviceAssignment.create(np.array([[device.id]]))
+    return device.client.deserialize_executable(
+        data, executable_devices=xla_client.DeviceList((device,)), compile_options=options
+    )
+
+
+def operations(executable: Any) -> float:
+    """Return how many floating-point operations XLA counts in what `load_executable` returned.
+
+    0 where it knows of none. Private: `LoadedExecutable.cost_analysis`.
+    """
+    return float(executable.cost_analysis().get("flops", 0))
+
+
+def run_executable(executable: Any, arrays: list[Any]) -> list[Any]:
+    """Return the outputs of what `load_executable` returned, as numpy arrays.
+
+    Private: `LoadedExecutable.execute_sharded`.
+    """
+    results = executable.execute_sharded(arrays).disassemble_into_single_device_arrays()
+    return [np.asarray(shards[0]) for shards in results]
+
+
+def prepare_custom_calls(data: bytes) -> None:
+    """Bind LAPACK, where an executable may call it: without that it ends the process.
+
+    Private: `lapack._lapack.initialize`.
+    """
+    if b"lapack_" in data:
+        lapack._lapack.initialize()
 
 
 def absent_cpu_devices(describe: Callable[[bytes], bytes]) -> list[Any]:

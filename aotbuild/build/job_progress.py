@@ -13,7 +13,7 @@ from aotbuild.errors import UnitFailure
 from aotbuild.spec.function import Function
 from aotbuild.spec.record_json import record_from_json
 
-GOLDEN, START = "golden", "start"
+GOLDEN, START, PAD = "golden", "start", "pad"
 Message = dict[str, Any]
 
 
@@ -48,6 +48,10 @@ class Progress:
         if "start" in message:
             self.stage, self.at_work = "compile", (message["start"],)
             self.listener(UnitStarted(self.waiting[message["start"]]))
+        elif "pad_start" in message:
+            self.stage, self.at_work = PAD, ()
+        elif "pad_error" in message:
+            self._fail_held(message["pad_error"], PAD)
         elif "golden_start" in message:
             self.stage, self.at_work = GOLDEN, ()
         elif "golden" in message:
@@ -71,7 +75,9 @@ class Progress:
             self._finish(UnitDone(unit, failure=UnitFailure(str(unit), self.stage, death)))
         if self.at_work:
             return
-        if self.golden_mode == "always":
+        if self.stage == PAD:
+            self._fail_held(f"calling the function with padded arguments: {death}", PAD)
+        elif self.golden_mode == "always":
             self._fail_held(f"calling the function with golden inputs: {death}\n{DIED_ADVICE}")
         else:
             note = f"no golden outputs: calling the function: {reason}\n{DIED_ADVICE}"
@@ -91,9 +97,9 @@ class Progress:
             self._finish(_with_golden(unit, message, golden))
         self.held.clear()
 
-    def _fail_held(self, text: str) -> None:
+    def _fail_held(self, text: str, stage: str = GOLDEN) -> None:
         for unit, _ in self.held:
-            self._finish(UnitDone(unit, failure=UnitFailure(str(unit), GOLDEN, text)))
+            self._finish(UnitDone(unit, failure=UnitFailure(str(unit), stage, text)))
         self.held.clear()
 
     def _finish(self, result: UnitDone) -> None:

@@ -21,6 +21,7 @@ from aotbuild.build.manifest import (
     spec_from_json,
     spec_to_json,
 )
+from aotbuild.build.padding import JobPadding
 from aotbuild.build.plan import BuildUnit, mesh_size
 from aotbuild.build.targets.cpu import cap
 from aotbuild.build.targets.hardware import Hardware
@@ -58,6 +59,8 @@ class Job:
     purity: str
     sample: tuple[tuple[str, ArgSpec], ...] = ()
     dims: tuple[tuple[str, int], ...] = ()
+    pad: JobPadding | None = None
+    startup: str = "steady"
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -73,6 +76,7 @@ class Job:
             "targets": [str(target) for target in self.targets],
             "hardware": [hardware.to_json() for hardware in self.hardware],
             "sample": [[name, spec_to_json(spec)] for name, spec in self.sample],
+            "pad": self.pad.to_json() if self.pad else None,
         }
 
     def only(self, targets: Collection[str]) -> Job:
@@ -102,10 +106,11 @@ class Job:
             targets=tuple(map(Target.parse, data["targets"])),
             hardware=tuple(map(Hardware.from_json, data["hardware"])),
             sample=tuple((name, spec_from_json(spec)) for name, spec in data["sample"]),
+            pad=JobPadding.from_json(data["pad"]),
         )
 
 
-_SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "purity")
+_SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "purity", "startup")
 _PLAIN = (*_SCALARS, "donate", "mesh", "dims", "compiler_options", "config")
 
 
@@ -182,6 +187,8 @@ def _job(units: list[BuildUnit]) -> Job:
         purity=function.purity,
         sample=_sample(unit),
         dims=_sizes(unit),
+        pad=JobPadding.of(function),
+        startup=function.startup,
     )
 
 

@@ -91,7 +91,8 @@ def _notes(done: list[UnitDone]) -> tuple[str, ...]:
 
 
 def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
-    """Yield a failure for two units that a call could not tell apart."""
+    """Yield a failure for two units that a call could not tell apart, or would pad differently."""
+    yield from _pad_conflicts(done)
     seen: dict[tuple[str, str, str, str | None], UnitDone] = {}
     for result in done:
         if result.record is None:
@@ -103,6 +104,23 @@ def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
             message = f"has the same signature as {seen[key].unit}; remove one of them"
             yield UnitFailure(str(result.unit), "pack", message)
         seen.setdefault(key, result)
+
+
+def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
+    """Yield a failure for units whose arrays have their dims elsewhere than those of the first."""
+    first: dict[str, UnitDone] = {}
+    for result in done:
+        if result.function is None or result.function.pad is None:
+            continue
+        known = first.setdefault(result.function.name, result).function
+        # As JSON: NaN to pad with does not equal itself.
+        if known is None or known.to_json()["pad"] != result.function.to_json()["pad"]:
+            other = first[result.function.name].unit
+            message = (
+                f"pad: the trees differ from those of {other}: another number of arrays, or axes "
+                "that are another dim\nMake two functions of it, or leave pad out."
+            )
+            yield UnitFailure(str(result.unit), "pack", message)
 
 
 def _drop_unused_blobs(folder: Path, records: tuple[Record, ...], header: dict[str, str]) -> None:

@@ -47,8 +47,6 @@ def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
     needed.append(f"jaxlib{allowed([toolchain.jaxlib for toolchain in toolchains])}")
     if plan.manifest.runtime == "jax":
         needed.append(f"jax{allowed([toolchain.jax for toolchain in toolchains])}")
-    if any(record.calling.constants for record in records):
-        needed.append("safetensors>=0.5")
     if any(record.target.is_portable for record in records):
         needed.append("flatbuffers>=24.3")
     return needed

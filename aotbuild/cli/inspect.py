@@ -97,7 +97,7 @@ def place_of(text: str) -> str | Path:
 
 
 def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
-    from aotbuild.report import text
+    from aotbuild.report import startup, text
 
     for line in text.title_lines(facts):
         output.text(line)
@@ -108,6 +108,9 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     hoisted = text.constant_rows(facts)
     if hoisted:
         _print_section(output, "constants", ("aval", "size", "used by", "sha256"), hoisted)
+    measured = startup.measured_rows(facts)
+    if measured:
+        _print_section(output, "startup: tuned", startup.MEASURED_HEADERS, measured)
     _print_section(output, "toolchain", ("setting", "value"), text.setting_rows(facts))
     output.text()
     for line in text.total_lines(facts):

@@ -51,14 +51,37 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
     )
     output.text()
     output.text(summary(project))
+    for line in pad_lines(project):
+        output.text(f"pad:       {line}")
     size = known_size(project)
     output.document["known_size"] = size.to_json() if size else None
     output.text(f"size:      {size or 'not known before it is compiled'}")
     if size and size.note:
         output.text(f"warning:   {size.note}")
+    output.document["notes"] = notes = startup_notes(project)
+    for note in notes:
+        output.text(f"note:      {note}")
     if explain and not explain_project(output, project):
         output.finish(None)
         raise click.exceptions.Exit(BUILD)
+
+
+def pad_lines(project: Project) -> list[str]:
+    """Return what calls of each function are padded with, as `score: batch with 0.0`."""
+    lines = []
+    for function in {unit.function.name: unit.function for unit in project.plan.units}.values():
+        dims = (f"{d.name} with {d.value}{' (safe)' if d.safe else ''}" for d in function.pad)
+        if function.pad:
+            lines.append(f"{function.name}: {', '.join(dims)}")
+    return lines
+
+
+def startup_notes(project: Project) -> list[str]:
+    """Return where `startup:` changes nothing, each case once."""
+    from aotbuild.build.startup import untouched
+
+    found = (untouched(u.function.startup, u.target.platform) for u in project.plan.units)
+    return list(dict.fromkeys(note for note in found if note))
 
 
 def _toolchains(project: Project) -> str:

@@ -92,6 +92,7 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
         "function": unit.function.name,
         "dims": dict(unit.row),
         "statics": {str(name): encode(value) for name, value in unit.statics},
+        "pad": {dim.name: encode(dim.value) for dim in unit.function.pad},
         "target": str(unit.target),
         "devices": unit.devices,
         "jaxlib": unit.toolchain.jaxlib,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.report.costs import bytes_accessed, flops, memory_of_device, peak_memory
-from aotbuild.report.document import HEADER_NAMES, parameters, requirements_document
+from aotbuild.report.document import HEADER_NAMES, pad_text, parameters, requirements_document
 from aotbuild.report.facts import FunctionFacts, PackageFacts, SignatureFacts, targets, total_size
 from aotbuild.report.provenance import provenance_items
 from aotbuild.report.words import plain
@@ -128,7 +128,11 @@ def _package(facts: PackageFacts) -> dict[str, Any]:
 
 def _function(facts: FunctionFacts) -> _Described:
     function = facts.function
-    described = {"call": function.call, "parameters": parameters(function)}
+    described = {
+        "call": function.call,
+        "parameters": parameters(function),
+        "pad": pad_text(function),
+    }
     return Unit(facts.name, "", ""), described
 
 

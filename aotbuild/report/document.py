@@ -20,6 +20,7 @@ from aotbuild.report.facts import (
 )
 from aotbuild.report.words import plain, plural
 from aotbuild.spec.function import Function
+from aotbuild.spec.padding import Padding
 from aotbuild.spec.record import Blob, Constant, Golden, Record, Requirements
 from aotbuild.spec.record_json import requirements_to_json
 from aotbuild.spec.stages import HEADER_KEY, STAGES
@@ -96,6 +97,16 @@ def call_text(function: Function) -> str:
     return f"{function.call}({', '.join(words)})"
 
 
+def pad_text(function: Function) -> str:
+    """Return what calls are padded with, as `batch with 0.0 to 1, 8`; empty where none are."""
+    if function.pad is None:
+        return ""
+    pad = function.pad
+    dims = (f"{dim.name} with {dim.value}{' (safe)' if dim.safe else ''}" for dim in pad.dims)
+    sizes = ("x".join(map(str, bucket)) for bucket in pad.buckets)
+    return f"{', '.join(dims)} to {', '.join(sizes)}"
+
+
 def requirement_words(requires: Requirements) -> list[str]:
     """Return what a host needs beyond the platform, as `jaxlib 0.10.2`, `isa x86-64-v3`."""
     level = " + ".join(filter(None, (requires.isa, *requires.features)))
@@ -131,8 +142,16 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
         "name": facts.name,
         "call": facts.function.call,
         "parameters": parameters(facts.function),
+        "pad": _pad(facts.function.pad),
         "signatures": [_signature(signature) for signature in facts.signatures],
     }
+
+
+def _pad(pad: Padding | None) -> dict[str, Any] | None:
+    if pad is None:
+        return None
+    dims = [{"name": d.name, "value": plain(d.value), "safe": d.safe} for d in pad.dims]
+    return {"dims": dims, "buckets": [list(bucket) for bucket in pad.buckets]}
 
 
 def _signature(signature: SignatureFacts) -> dict[str, Any]:

@@ -15,7 +15,12 @@ from aotbuild.report.charts import charts, coverage
 from aotbuild.report.costs import peak_memory
 from aotbuild.report.facts import PackageFacts, columns, stored_twice, total_size
 from aotbuild.report.markup import Markup, join, tag, trusted
-from aotbuild.report.sections import constants_card, function_card, settings_card
+from aotbuild.report.sections import (
+    constants_card,
+    function_card,
+    measured_card,
+    settings_card,
+)
 from aotbuild.report.stage_cards import stage_cards
 from aotbuild.report.svg import color
 from aotbuild.report.text import covers, stages_text
@@ -56,6 +61,7 @@ def _sections(facts: PackageFacts, texts: Mapping[Blob, str]) -> list[Markup]:
     source = "Read from the index and the kept stages" if texts else "Read from the index alone"
     is_open = len(facts.functions) <= _OPEN_FUNCTIONS
     hoisted, names = constants_card(facts), columns(facts)
+    measured = measured_card(facts)
     return [
         _header(facts),
         _tiles(facts),
@@ -68,6 +74,7 @@ def _sections(facts: PackageFacts, texts: Mapping[Blob, str]) -> list[Markup]:
         *(function_card(function, names, is_open) for function in facts.functions),
         *stage_cards(facts, texts),
         *((tag("h2", "Hoisted constants"), hoisted) if hoisted else ()),
+        *((tag("h2", "Measured for startup: tuned"), measured) if measured else ()),
         tag("h2", "Toolchain and settings"),
         settings_card(facts),
         tag(

@@ -8,8 +8,9 @@ from typing import Any
 from aotbuild.report.words import shown
 from aotbuild.spec.record import Record
 
-# Of the provenance, what differs from executable to executable by its nature.
-_OF_ONE_UNIT = frozenset({"stablehlo", "floats", "golden"})
+# Of the provenance, what differs from executable to executable by its nature. What `startup: tuned`
+# measured has a table of its own.
+_OF_ONE_UNIT = frozenset({"stablehlo", "floats", "golden", "startup.measured"})
 
 
 def distinct(values: Iterable[Any]) -> Sequence[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aotbuild.report.costs import bytes_accessed, flops, peak_memory, peak_text
-from aotbuild.report.document import call_text, requirement_words
+from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -16,6 +16,7 @@ from aotbuild.report.facts import (
     short_label,
 )
 from aotbuild.report.markup import Markup, escape, join, tag
+from aotbuild.report.startup import MEASURED_HEADERS, measured_rows
 from aotbuild.report.svg import color
 from aotbuild.report.text import avals_text, setting_rows
 from aotbuild.report.words import bytes_text, count_text, plural
@@ -28,12 +29,13 @@ _MOST_AVALS = 500
 
 def function_card(facts: FunctionFacts, names: Sequence[str], is_open: bool) -> Markup:
     """Return a card with every executable of a function, and the avals of its signatures."""
-    donate = facts.function.donate
+    donate, pad = facts.function.donate, pad_text(facts.function)
     title = join(
         (
             tag("h3", facts.name, class_="mono"),
             tag("p", call_text(facts.function), class_="soft mono"),
             tag("p", f"donates {', '.join(donate)}", class_="note") if donate else "",
+            tag("p", f"pads {pad}", class_="note") if pad else "",
         )
     )
     table = _executables(facts, names)
@@ -56,6 +58,15 @@ def constants_card(facts: PackageFacts) -> Markup | None:
         for constant, users in constants(facts)
     ]
     heads = (_head("aval"), _head("size", True), _head("used by", True), _head("SHA-256"))
+    return tag("div", _table(heads, rows), class_="card") if rows else None
+
+
+def measured_card(facts: PackageFacts) -> Markup | None:
+    """Return a card with what `startup: tuned` measured; None where it measured nothing."""
+    rows = [
+        tag("tr", *(tag("td", cell, class_="mono") for cell in row)) for row in measured_rows(facts)
+    ]
+    heads = tuple(tag("th", word) for word in MEASURED_HEADERS)
     return tag("div", _table(heads, rows), class_="card") if rows else None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aotbuild.report.costs import bytes_accessed, flops, peak_text
 from aotbuild.report.digests import Checked, damages
-from aotbuild.report.document import call_text, requirement_words
+from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -77,8 +77,9 @@ def stages_text(facts: PackageFacts) -> str:
 
 def function_line(facts: FunctionFacts) -> str:
     """Return a function's name and how it is called."""
-    donate = facts.function.donate
+    donate, pad = facts.function.donate, pad_text(facts.function)
     tail = f"  donates {', '.join(donate)}" if donate else ""
+    tail += f"  pads {pad}" if pad else ""
     return shown(f"{facts.name} = {call_text(facts.function)}{tail}")
 
 

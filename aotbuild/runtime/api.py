@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from aotbuild.runtime.trust import Key
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ARRAYS = ("jax",)
+_ARRAYS = ("jax", "numpy")
 _BUILDING = "AOTBUILD_BUILDING"
 # What a jitted function has beside the call; the decorated one offers the same.
 _JIT_METHODS = ("lower", "trace", "eval_shape", "clear_cache")
@@ -37,7 +36,8 @@ def load(
     if arrays not in _ARRAYS:
         msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"
         raise AotbuildError(msg)
-    library = Library(locate(package), trust=trust, package=package_name(package))
+    name = package_name(package)
+    library = Library(locate(package), trust=trust, package=name, arrays=arrays)
     library.open()
     return library
 
@@ -93,7 +93,9 @@ def _resolve(
     except (NoArtifacts, PackageNotFound) as err:
         if policy_of(fallback) != "jit":
             raise
-        logging.getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, err)
+        from logging import getLogger
+
+        getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, err)
         return source
     library = Library(place, fallback=fallback, trust=trust, package=package_name(package))
     return library.kernel(name, source).__call__

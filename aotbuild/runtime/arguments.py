@@ -5,15 +5,13 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-import jax
-
 from aotbuild.errors import InvalidArgument, SignatureMismatch
-from aotbuild.runtime import jax_private
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.door import Door, NotAnArray
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.function import Function
 from aotbuild.spec.signature import Signature
@@ -52,24 +50,26 @@ class Call:
     leaves: list[Any]
     treedef: Any
     signature: Signature
+    door: Door
 
     @cached_property
     def paths(self) -> list[str]:
         """The path of each leaf, as `params['w'][0]`."""
-        pairs, _ = jax.tree_util.tree_flatten_with_path((self.bound.args, self.bound.kwargs))
-        return [path_of(self.bound.function, path) for path, _ in pairs]
+        return _paths(self.bound, self.door)
 
 
-def has_tracers(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def has_tracers(
+    function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], door: Door
+) -> bool:
     """Return whether an array argument is, or holds, a tracer of a JAX transformation."""
     statics = {static.name for static in function.statics}
     named = dict(_zip_positional(function, args)) | kwargs
     dynamic = [value for name, value in named.items() if name not in statics]
     try:
-        leaves = jax.tree_util.tree_leaves(dynamic)
+        leaves, _ = door.trees.flatten(dynamic)
     except ValueError:
         return False
-    return any(isinstance(leaf, jax_private.Tracer) for leaf in leaves)
+    return any(map(door.is_tracer, leaves))
 
 
 def bind(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
@@ -95,33 +95,33 @@ def rebind(function: Function, statics_key: str, args: tuple[Any, ...], kwargs: 
     return Bound(function, statics, args, dict(kwargs), direct=True)
 
 
-def flatten(bound: Bound) -> Call:
+def flatten(bound: Bound, door: Door) -> Call:
     """Flatten a bound call and find its signature; InvalidArgument for what is no array."""
     function = bound.function
     try:
-        leaves, treedef = jax.tree_util.tree_flatten((bound.args, bound.kwargs))
+        leaves, treedef = door.trees.flatten((bound.args, bound.kwargs))
     except ValueError as err:
         expected, remedy = "pytrees", "Use dict keys of one type that can be sorted."
         raise InvalidArgument(function.name, "(all)", expected, str(err), remedy) from err
     avals = []
     for index, leaf in enumerate(leaves):
         try:
-            avals.append(jax_private.aval_of(leaf))
-        except jax_private.NotAnArray as err:
-            raise _not_an_array(bound, index, str(err)) from err
+            avals.append(door.aval_of(leaf))
+        except NotAnArray as err:
+            raise _not_an_array(bound, door, index, str(err)) from err
     try:
         tree = describe(treedef)
     except TreeRefused as err:
         summary = "an argument's tree cannot be compared with the compiled ones"
         raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
-    return Call(bound, leaves, treedef, Signature(tree, tuple(avals), bound.statics))
+    return Call(bound, leaves, treedef, Signature(tree, tuple(avals), bound.statics), door)
 
 
 def path_of(function: Function, path: tuple[Any, ...]) -> str:
     """Return a key path below (args, kwargs) with the name of the parameter it begins with."""
     group, entry, *rest = path
     name = function.dynamic[entry.idx] if group.idx == 0 else entry.key
-    return f"{name}{jax.tree_util.keystr(tuple(rest))}"
+    return f"{name}{''.join(map(str, rest))}"
 
 
 REMEDY = (
@@ -130,14 +130,17 @@ REMEDY = (
 )
 
 
-def _not_an_array(bound: Bound, index: int, found: str) -> InvalidArgument:
-    pairs, _ = jax.tree_util.tree_flatten_with_path((bound.args, bound.kwargs))
+def _paths(bound: Bound, door: Door) -> list[str]:
+    return [path_of(bound.function, path) for path in door.trees.paths((bound.args, bound.kwargs))]
+
+
+def _not_an_array(bound: Bound, door: Door, index: int, found: str) -> InvalidArgument:
     return InvalidArgument(
         bound.function.name,
-        path_of(bound.function, pairs[index][0]),
+        _paths(bound, door)[index],
         "an array, a number or a bool",
         found,
-        "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest.",
+        f"Convert it with {door.convert}, or declare the parameter static in the manifest.",
     )
 
 

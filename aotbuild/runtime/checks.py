@@ -12,8 +12,9 @@ from aotbuild.runtime.host import Host
 from aotbuild.spec.isa import LEVELS, missing_features
 from aotbuild.spec.record import CustomCall, Record
 
-_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}", re.ASCII)
-_TOPOLOGY = re.compile(r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){0,2}", re.ASCII)
+_VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}"
+# Patterns are compiled when they are needed: that of a CPU is never.
+_TOPOLOGY = r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){0,2}"
 
 
 def check_portable(record: Record, _: Host) -> str | None:
@@ -54,6 +55,18 @@ def check_devices(record: Record, host: Host) -> str | None:
     elif host.platform == "cpu":
         hint = f" (XLA_FLAGS=--xla_force_host_platform_device_count={needed} makes more)"
     return f"devices: expected {needed}, found {host.device_count}{hint}"
+
+
+def check_arrays(record: Record, host: Host) -> str | None:
+    """Without jax no array is on several devices, and none is a typed PRNG key."""
+    if host.arrays == "jax":
+        return None
+    needs = 'needs load(…, arrays="jax")'
+    if record.requires.devices > 1:
+        return f"arrays: a function over {record.requires.devices} devices {needs}"
+    avals = (*record.signature.leaves, *record.calling.outputs)
+    is_keyed = any(aval.dtype.startswith("key<") for aval in avals)
+    return f"arrays: a typed PRNG key {needs}, or jax.random.key_data" if is_keyed else None
 
 
 def check_isa(record: Record, host: Host) -> str | None:
@@ -199,14 +212,14 @@ def _too_old(what: str, needed: str | None, found: str | None) -> str | None:
 
 def _version(text: str) -> tuple[int, ...] | None:
     """Return a version without its trailing zeros: 13, 13.0 and 13.0.0 are one."""
-    if not _VERSION.fullmatch(text):
+    if not re.fullmatch(_VERSION, text):
         return None
     return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", text).split("."))
 
 
 def _sizes(topology: str) -> tuple[int, ...] | None:
     """Return the three sizes of a slice: `2x4` is `2x4x1`."""
-    if not _TOPOLOGY.fullmatch(topology):
+    if not re.fullmatch(_TOPOLOGY, topology):
         return None
     sizes = tuple(map(int, topology.split("x")))
     return (*sizes, *[1] * (3 - len(sizes)))

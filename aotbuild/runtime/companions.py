@@ -7,11 +7,11 @@ packages pay nothing, and what is installed beside them is never read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import CompanionMismatch, InvalidIndex
+from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
 from aotbuild.runtime.trust import Key, open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from aotbuild.frozen import dataclass
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.isa import best_level
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.devices import Scope
+    from aotbuild.runtime.scope import Scope
 
 # The distributions that a platform's PJRT plugin may come from; no two at once work.
 _PLUGINS = {"cuda": ("jax-cuda13-pjrt", "jax-cuda12-pjrt"), "tpu": ("libtpu",)}
@@ -22,6 +22,7 @@ class Host:
 
     `device_count` counts the devices of this process, `devices_everywhere` those of all processes
     (None: there is only this one); `named` says that a caller named them with `on`.
+    `arrays` is the door: numpy's arrays are on one device, and none is a typed PRNG key.
     `custom_calls` are the targets registered for the platform; `lapack` says whether jaxlib can
     initialize its LAPACK kernels.
 
@@ -49,6 +50,7 @@ class Host:
     driver: str | None = None
     cudnn: str | None = None
     named: bool = False
+    arrays: str = "jax"
 
     @property
     def isa(self) -> str | None:
@@ -62,35 +64,47 @@ def probe(where: str | Scope | None = None) -> Host:
     Only what the platform has is looked for: a CPU costs no more for there being others.
     """
     import jax
-    from jaxlib.version import __version__ as jaxlib_version
 
     from aotbuild.runtime import jax_private
-    from aotbuild.runtime.devices import Scope, capability_of, scope_of
-    from aotbuild.runtime.order import bounds
+    from aotbuild.runtime.scope import Scope
+    from aotbuild.runtime.withjax.devices import scope_of
 
     scope = where if isinstance(where, Scope) else scope_of(where)
     name, is_cuda = scope.platform, scope.platform == "cuda"
-    cuda = jax_private.cuda_versions() if is_cuda and scope.here else jax_private.CudaVersions()
-    return Host(
-        platform=name,
-        device_count=len(scope.here),
-        device_kinds=tuple(sorted({device.device_kind for device in scope.here})),
+    cuda = jax_private.cuda_versions() if is_cuda and scope.here else None
+    return host_of(
+        scope,
         process_count=jax.process_count(),
-        architecture=cpuinfo.architecture(),
-        features=cpuinfo.features(),
-        jaxlib=jaxlib_version,
         x64=bool(jax.config.jax_enable_x64),
         custom_calls=jax_private.custom_call_targets(name),
         lapack=jax_private.has_lapack(),
+        cuda=cuda.runtime if cuda else None,
+        driver=cuda.driver if cuda else None,
+        cudnn=cuda.cudnn if cuda else None,
+    )
+
+
+def host_of(scope: Scope, **facts: Any) -> Host:
+    """Return the facts of some devices; `facts` are what the door knows. Imports no jax."""
+    from jaxlib.version import __version__ as jaxlib_version
+
+    from aotbuild.runtime.order import bounds
+    from aotbuild.runtime.scope import capability_of
+
+    return Host(
+        platform=scope.platform,
+        device_count=len(scope.here),
+        device_kinds=tuple(sorted({device.device_kind for device in scope.here})),
+        architecture=cpuinfo.architecture(),
+        features=cpuinfo.features(),
+        jaxlib=jaxlib_version,
         devices_everywhere=len(scope.everywhere),
         capability=capability_of(scope.first) if scope.here else None,
         # Of the whole slice: some devices of it are wired no otherwise.
         topology=bounds(scope.first.client.devices()) if scope.here else None,
-        plugins=_plugins(name),
-        cuda=cuda.runtime,
-        driver=cuda.driver,
-        cudnn=cuda.cudnn,
+        plugins=_plugins(scope.platform),
         named=scope.named,
+        **facts,
     )
 
 

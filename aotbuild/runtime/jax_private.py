@@ -7,19 +7,20 @@ otherwise. Nothing else in `aotbuild.runtime` may import from `jax._src` or `jax
 from __future__ import annotations
 
 import importlib.util
-import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
-from jax._src import compiler, core, dtypes, op_shardings, sharding_impls, tree_util
+from jax._src import api, compiler, core, dtypes, op_shardings, sharding_impls, tree_util
 from jax._src.interpreters import pxla
 from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
+from aotbuild.runtime import buffers
+from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
+from aotbuild.runtime.door import NotAnArray
 from aotbuild.spec.aval import Aval
 
 Tracer = core.Tracer
@@ -27,14 +28,6 @@ Tracer = core.Tracer
 # Entries of one function's C++ cache; jit's own caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
 _PLATFORM_OF_TARGETS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
-
-
-class NotAnArray(TypeError):
-    """A value has no aval that an executable could take; the message says what it is."""
-
-    def __init__(self, value: Any, reason: object = "") -> None:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        super().__init__(f"a {kind}: {reason}" if reason else f"a {kind}")
 
 
 # --- dispatch -----------------------------------------------------------------------------------
@@ -231,40 +224,12 @@ def custom_call_targets(platform: str) -> frozenset[str]:
     return frozenset(xc.custom_call_targets(_PLATFORM_OF_TARGETS.get(platform, platform)))
 
 
-@dataclass(frozen=True)
-class CudaVersions:
-    """Versions as `13.5`: the CUDA runtime, the newest that the driver serves, and cuDNN."""
-
-    runtime: str | None = None
-    driver: str | None = None
-    cudnn: str | None = None
-
-
 @cache
 def cuda_versions() -> CudaVersions:
-    """Return what jax's CUDA plugin finds of CUDA; None for what it does not find.
-
-    Of the plugin's module `_versions`; tried on 0.10.2 and 0.12.0.1 without a GPU, where the
-    runtime is found, the driver is 0, and cuDNN raises RuntimeError.
-    """
+    """Return what jax's CUDA plugin finds of CUDA."""
     from jax._src import lib
 
-    module = getattr(lib, "cuda_versions", None)
-
-    def version(name: str, *steps: int) -> str | None:
-        try:
-            number = int(getattr(module, name)())
-        except (AttributeError, RuntimeError):
-            return None
-        parts = [number // steps[0], *(number % a // b for a, b in itertools.pairwise(steps))]
-        return ".".join(map(str, parts)) if number else None
-
-    return CudaVersions(
-        runtime=version("cuda_runtime_get_version", 1000, 10),
-        driver=version("cuda_driver_get_version", 1000, 10),
-        # From cuDNN 9 on: MAJOR * 10000 + MINOR * 100 + PATCH (cudnn_version.h).
-        cudnn=version("cudnn_get_version", 10000, 100, 1),
-    )
+    return versions_of(getattr(lib, "cuda_versions", None))
 
 
 # --- arrays -------------------------------------------------------------------------------------
@@ -312,11 +277,81 @@ def put(array: Any, aval: Aval, sharding: Any) -> Any:
     return pxla.cc_shard_arg(array, sharding, None)
 
 
+def zeros(aval: Aval) -> Any:
+    """Return numpy zeros as an aval is stored; on Linux they take no memory until written to."""
+    return buffers.zeros(*physical_shape(aval))
+
+
+def numpy_example(aval: Aval) -> Any:
+    """Return zeros as callers give them without jax: a number if weakly typed, or a numpy array.
+
+    Of a typed PRNG key there are none without jax.
+    """
+    if aval.dtype.startswith("key<") or (aval.weak_type and aval.shape):
+        return array_example(aval, None)
+    array = zeros(aval)
+    return array.item() if aval.weak_type else array
+
+
+def array_example(aval: Aval, sharding: Any) -> Any:
+    """Return zeros as a jax array, committed to a sharding, or to none where it is None.
+
+    ValueError for an array that is weakly typed: only jax's own operations make one.
+    """
+    if aval.weak_type and aval.shape:
+        msg = f"no {aval} is made without running something"
+        raise ValueError(msg)
+    array = zeros(aval)
+    if aval.weak_type:
+        return array.item()
+    if not aval.dtype.startswith("key<"):
+        return api.device_put(array, sharding)
+    physical = sharding and sharding_impls.physical_sharding(shaped_array(aval), sharding)
+    return prng.PRNGKeyArray(_prng_impl(aval.dtype), api.device_put(array, physical))
+
+
+def wait(arrays: list[Any]) -> list[Any]:
+    """Return arrays when they are there."""
+    ready: list[Any] = api.block_until_ready(arrays)
+    return ready
+
+
 def physical_shape(aval: Aval) -> tuple[tuple[int, ...], Any]:
     """Return (shape, numpy dtype) of the array that an aval is stored as."""
     if aval.dtype.startswith("key<"):
         return (*aval.shape, *_prng_impl(aval.dtype).key_shape), np.dtype(np.uint32)
     return aval.shape, np.dtype(dtype_of(aval))
+
+
+def host_view(array: Any) -> Any:
+    """Return a jax array as numpy's; on a CPU without a copy, and the array keeps no view.
+
+    Whoever holds the view keeps the array from being donated. All of it must be in this process.
+    """
+    if array.sharding.num_devices == 1:
+        return array._single_device_array_to_np_array_did_copy()[0]
+    whole = np.empty(array.shape, array.dtype)
+    for shard in array.addressable_shards:
+        whole[shard.index] = host_view(shard.data)
+    return whole
+
+
+def put_like(array: Any, like: Any) -> Any:
+    """Return a numpy array where `like`, a jax array, is: as committed and as weakly typed.
+
+    Sharded as it is where the devices can share the other shape, else whole on each of them.
+    """
+    sharding = like.sharding
+    aval = core.ShapedArray(array.shape, like.dtype, weak_type=like.weak_type)
+    if sharding.num_devices == 1:
+        devices = list(sharding.device_set)
+        return xc.batched_device_put(aval, sharding, [array], devices, like.committed)
+    try:
+        sharding.shard_shape(array.shape)
+    except ValueError:
+        sharding = sharding_impls.NamedSharding(sharding.mesh, sharding_impls.PartitionSpec())
+    placed = pxla.cc_shard_arg(array, sharding, None)
+    return xc.ArrayImpl(aval, sharding, placed._arrays, like.committed, _skip_checks=True)
 
 
 def has_default_layout(array: Any) -> bool:
@@ -342,7 +377,7 @@ def _prng_impl(dtype: str) -> Any:
 # --- trees --------------------------------------------------------------------------------------
 
 
-def make_treedef(node_data: tuple[type, Any], children: Sequence[Any]) -> Any:
-    """Return the treedef of a node; ValueError if its type is not registered as a pytree."""
+def make_treedef(node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
+    """Return the treedef of a node, or of a leaf; ValueError if its type is not registered."""
     registry = tree_util.default_registry
     return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
-
-from aotbuild.errors import InvalidArgument, NoExecutable, NotTransformable, SignatureMismatch
-from aotbuild.runtime import arguments, fallback, jax_private, placement
+from aotbuild.errors import (
+    AotbuildError,
+    InvalidArgument,
+    NoExecutable,
+    SignatureMismatch,
+)
+from aotbuild.frozen import dataclass
+from aotbuild.runtime import arguments
 from aotbuild.runtime.arguments import Bound, Call
-from aotbuild.runtime.devices import Scope
+from aotbuild.runtime.door import Door
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.loader import Loader
+from aotbuild.runtime.loader import Loader, Placement
 from aotbuild.runtime.mismatch import signature_mismatch
 from aotbuild.runtime.policy import policy_of
+from aotbuild.runtime.priming import READY, Ready, example_calls, tell
 from aotbuild.runtime.refusals import refusal_trace
+from aotbuild.runtime.scope import Scope
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trees import restore_outputs
+from aotbuild.runtime.trees import restore, restore_outputs
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
-_LOG = logging.getLogger("aotbuild")
+if TYPE_CHECKING:
+    from aotbuild.runtime.padding import Step
+
 _MISMATCHES_KEPT = 1024
 _REFUSED_REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
@@ -41,10 +45,10 @@ class Package:
 
     name: str
     index: Index
+    door: Door
     loader: Loader
-    portable: fallback.Portable
     stats: Stats
-    probe: Callable[[Scope], Host]
+    probe: Callable[[Any], Host]
     fallback: str | None
     absent: tuple[str, ...] = ()
 
@@ -83,8 +87,17 @@ class Kernel:
 
     def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, tuple[Verdict, ...]]:
         """Return a call and the verdicts on the records of its signature; runs nothing."""
-        call = arguments.flatten(arguments.bind(self.function, args, kwargs))
-        return call, self._dispatch.judge(call)
+        bound = arguments.bind(self.function, args, kwargs)
+        call = arguments.flatten(bound, self._dispatch.package.door)
+        return call, self._dispatch.judge(call, self._dispatch.step(call))
+
+    def padding(self, call: Call) -> str:
+        """Return how a call is padded, as `batch 3 → 8`; empty if it is not."""
+        return str(self._dispatch.step(call) or "")
+
+    def prime(self, record: Record, executable: Any, outputs: list[Any]) -> None:
+        """Tell the C++ cache the usual calls of a record; `outputs` are what zeros gave."""
+        self._dispatch.prime(record, executable, outputs)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
         """Return the record that would run a call; NoExecutable or InvalidArgument if none may."""
@@ -104,48 +117,80 @@ class Dispatch:
     ) -> None:
         self.package = package
         self.function = function
-        self._source = source
         self._chosen = scope
-        self._logged: set[str] = set()
+        self._told: dict[int, Any] = {}
         self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
         statics = [static.name for static in function.statics]
         positions = [i for i, name in enumerate(function.positional) if name in statics]
-        name = function.name
-        make = jax_private.make_dispatch
-        self.plain = make(name, self._call_source, self._miss, positions, statics)
-        self._canonical = make(name, self._call_source, self._canonical_miss, [0], [])
+        name, door = function.name, package.door
+        self._instead = instead = door.fallback(package, function, source, scope)
+        self.plain = door.dispatch(name, instead.call_source, self._miss, positions, statics)
+        miss = self._canonical_miss
+        self._canonical = door.dispatch(name, instead.call_source, miss, [0], [])
+        self._padded = None
+        if function.pad:
+            from aotbuild.runtime.padded_calls import PaddedCalls
+
+            self._padded = PaddedCalls(package.index, function, door)
 
     def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Serve a call: return (outputs, data for the C++ cache or None, False)."""
-        if arguments.has_tracers(self.function, args, kwargs):
+        if arguments.has_tracers(self.function, args, kwargs, self.package.door):
             self.package.stats.count("transformed")
-            return self._call_source(*args, **kwargs), None, False
+            return self._instead.call_source(*args, **kwargs), None, False
         try:
             bound = arguments.bind(self.function, args, kwargs)
+            step = self._padded.step(bound) if self._padded else None
+            if self._padded and step:
+                self.package.stats.count("padded")
+                return self._padded.run(step, bound, self._canonical), None, False
             if bound.direct:
                 return self._run(bound)
             outputs = self._canonical(bound.statics_key, *bound.args, **bound.kwargs)
             return outputs, None, False
         except NoExecutable as error:
-            return self._fall_back(error, args, kwargs), None, False
+            return self._instead.fall_back(error, args, kwargs), None, False
 
     def _canonical_miss(self, key: str, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         return self._run(arguments.rebind(self.function, key, args, kwargs))
 
     def _run(self, bound: Bound) -> tuple[Any, Any, bool]:
-        self.package.stats.count("misses")
-        call = arguments.flatten(bound)
+        ready = READY.get()
+        if ready is None:
+            self.package.stats.count("misses")
+        door = self.package.door
+        call = arguments.flatten(bound, door)
         executable = self.package.loader.load(*self.choose(call, self.judge(call)))
-        out_tree = restore_outputs(executable.record, call.treedef)
-        outputs = executable.run(call.leaves)
+        out_tree = restore_outputs(executable.record, call.treedef, door.trees)
+        outputs = ready.outputs(executable) if ready else executable.run(call.leaves)
         data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
-        return jax.tree_util.tree_unflatten(out_tree, outputs), data, False
+        return out_tree.unflatten(outputs), data, False
 
-    def judge(self, call: Call) -> tuple[Verdict, ...]:
+    def prime(self, record: Record, executable: Any, outputs: list[Any]) -> None:
+        """Make the usual calls of a record once, without running it again."""
+        if id(executable) in self._told:
+            return
+        self._told[id(executable)] = executable
+        ready, examples = Ready(executable, outputs), executable.examples()
+        try:
+            treedef = restore(record.signature.tree, None, self.package.door.trees)
+            calls = example_calls(self.function, record, treedef, examples)
+            tell(self.plain, calls, ready)
+        except (AotbuildError, ValueError) as err:
+            from logging import getLogger
+
+            told = "%s: ran on zeros, but its first call takes the slow way: %s"
+            getLogger("aotbuild").debug(told, record, err)
+
+    def step(self, call: Call) -> Step | None:
+        """Return how a call is padded, None if it is not."""
+        return self._padded.of(call) if self._padded else None
+
+    def judge(self, call: Call, step: Step | None = None) -> tuple[Verdict, ...]:
         """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
         index, name = self.package.index, self.function.name
         host = self.package.probe(self._scope(call))
-        records = index.records(name, call.signature.key())
+        records = index.records(name, step.key if step else call.signature.key())
         if not records:
             raise self._mismatch(call, host)
         return select(records, host)
@@ -156,15 +201,13 @@ class Dispatch:
         if key not in self._mismatches:
             if len(self._mismatches) >= _MISMATCHES_KEPT:
                 self._mismatches.clear()
-            records = self.package.index.records(self.function.name)
-            self._mismatches[key] = signature_mismatch(call, records, host)
+            self._mismatches[key] = signature_mismatch(call, self.package.index, host)
         known = self._mismatches[key]
-        trace = [*known.trace, *self.package.absent]
+        padding = self._padded.why_not(call) if self._padded else []
+        trace = [*known.trace, *padding, *self.package.absent]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
-    def choose(
-        self, call: Call, verdicts: tuple[Verdict, ...]
-    ) -> tuple[Verdict, placement.Placement]:
+    def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:
         """Return the best verdict that fits, and where its executable runs this call."""
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
@@ -174,9 +217,10 @@ class Dispatch:
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
         return fitting[0], self._place(call, fitting[0])
 
-    def _place(self, call: Call, verdict: Verdict) -> placement.Placement:
+    def _place(self, call: Call, verdict: Verdict) -> Placement:
         try:
-            return placement.place(call, verdict.record, self._scope(call))
+            placement: Placement = self.package.door.place(call, verdict.record, self._scope(call))
+            return placement
         except InvalidArgument as err:
             if policy_of(self.package.fallback) == "none":
                 raise
@@ -185,51 +229,4 @@ class Dispatch:
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
 
     def _scope(self, call: Call) -> Scope:
-        return self._chosen or placement.scope_of_call(call)
-
-    # --- without an executable ------------------------------------------------------------------
-
-    def _fall_back(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
-        policy = policy_of(self.package.fallback)
-        if policy == "none":
-            raise error
-        with jax.default_device(self._chosen.first) if self._chosen else nullcontext():
-            if policy == "portable":
-                return self._run_portable(error, args, kwargs)
-            source = self._source_instead(error)
-            self.package.stats.count("fallback.jit")
-            return source(*args, **kwargs)
-
-    def _source_instead(self, error: NoExecutable) -> Callable[..., Any]:
-        try:
-            source = self._jitted_source
-        except NotTransformable as err:
-            trace = [*error.trace, f"fallback jit: {err.call} is not importable: {err.reason}"]
-            raise type(error)(error.function, error.summary, trace, error.remedy) from err
-        level = logging.DEBUG if str(error) in self._logged else logging.WARNING
-        self._logged.add(str(error))
-        _LOG.log(level, "no executable fits, calling the source with jit: %s", error)
-        return source
-
-    def _run_portable(self, error: NoExecutable, args: Any, kwargs: Any) -> Any:
-        call = arguments.flatten(arguments.bind(self.function, args, kwargs))
-        scope = self._scope(call)
-        host, records = self.package.probe(scope), self._portable_records
-        record, outputs = self.package.portable.run(call, records, scope, host, error)
-        self.package.stats.count("fallback.portable")
-        out_tree = restore_outputs(record, call.treedef)
-        return jax.tree_util.tree_unflatten(out_tree, outputs)
-
-    @cached_property
-    def _portable_records(self) -> list[Record]:
-        records = self.package.index.records(self.function.name)
-        return [record for record in records if record.target.is_portable]
-
-    def _call_source(self, *args: Any, **kwargs: Any) -> Any:
-        return self._jitted_source(*args, **kwargs)
-
-    @cached_property
-    def _jitted_source(self) -> Callable[..., Any]:
-        if self._source is None:
-            return fallback.import_source(self.function)
-        return fallback.jitted(self.function, self._source)
+        return self._chosen or self.package.door.scope_of_call(call)

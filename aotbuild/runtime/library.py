@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +14,8 @@ from aotbuild.errors import (
     NoExecutable,
     UnknownFunction,
 )
-from aotbuild.runtime.host import Host, probe
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.host import Host
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.opening import Opening
 from aotbuild.runtime.select import Verdict, select
@@ -28,8 +25,9 @@ from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.devices import Scope
     from aotbuild.runtime.kernel import Kernel, Package
+    from aotbuild.runtime.preload import Job, Told
+    from aotbuild.runtime.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,20 @@ class Explanation:
     """What a call would do, and why.
 
     `chosen` is the record that would run; without one, `error` is what the call would raise if its
-    fallback is none.
+    fallback is none. `padded` says how the call is padded for it, as `batch 3 → 8`, or is empty.
     """
 
     function: str
     verdicts: tuple[Verdict, ...]
     chosen: Record | None
     error: AotbuildError | None = None
+    padded: str = ""
 
     def __str__(self) -> str:
         verdicts = [f"  {verdict}" for verdict in self.verdicts]
         if self.error is None:
-            return "\n".join([f"{self.function}: runs {self.chosen}", *verdicts])
+            padded = f", padded {self.padded}" if self.padded else ""
+            return "\n".join([f"{self.function}: runs {self.chosen}{padded}", *verdicts])
         text = str(self.error)
         hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
         # The error says once what is refused for one reason; here is each of them.
@@ -59,7 +59,8 @@ class Library:
     """The functions of a package as attributes.
 
     `trust` is as in `aotbuild.load`, and `package` the name that was asked for, if one was.
-    `host` probes the devices that a call may use (a `Scope`); tests give a fake one.
+    `arrays` is the door. `host` probes the devices that a call may use (a `Scope`) instead of it;
+    tests give a fake one.
     """
 
     _scope: Scope | None = None
@@ -71,15 +72,16 @@ class Library:
         fallback: str | None = None,
         trust: Sequence[Key] | None = None,
         package: str | None = None,
-        host: Callable[[Any], Host] = probe,
+        host: Callable[[Any], Host] | None = None,
+        arrays: str = "jax",
     ) -> None:
-        self._opening = Opening(source, fallback, trust, package, host)
+        self._opening = Opening(source, fallback, trust, package, host, arrays)
         self._kernels: Once[Kernel] = Once()
 
     def open(self) -> None:
         """Open the index now rather than at the first use; raises what is wrong with it."""
         header = self._opening.index.header
-        if importlib.util.find_spec("jax") is None:
+        if self._opening.arrays == "jax" and not _is_installed("jax"):
             raise MissingJax(self._opening.name, str(header.get("jax", "")))
 
     def on(self, where: Any) -> Library:
@@ -94,9 +96,7 @@ class Library:
         with suppress(KeyError, TypeError):  # a list cannot be looked up
             known: Library = asked[where]
             return known
-        from aotbuild.runtime.devices import scope_on
-
-        scope = scope_on(where)
+        scope = self._opening.door.scope_on(where)
         view: Library = self._opening.views.get(scope, lambda: View(self._opening, scope))
         with suppress(TypeError):
             asked[where] = view
@@ -124,27 +124,33 @@ class Library:
         """The names of all functions, sorted."""
         return tuple(sorted(function.name for function in self._opening.index.functions()))
 
-    def preload(self, *names: str, threads: int | None = None) -> int:
+    def preload(self, *names: str, threads: int | None = None, prime: bool = False) -> int:
         """Load every executable that fits this host; return how many were new.
 
-        They are loaded onto the devices that a call without committed arguments takes.
+        They are loaded onto the devices that a call without committed arguments takes. With `prime`
+        each is run once on zeros, so that a first call costs what the later ones do.
         """
-        fitting = [job for name in names or self.functions for job in self._fitting(name)]
-        jobs = {(record.blob, devices): (record, devices) for record, devices in fitting}.values()
-        load = self._package.loader.load_bytes
-        with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(load, record, devices) for record, devices in jobs]
-            return sum(future.result() for future in futures)
+        from aotbuild.runtime.preload import preload
+
+        chosen = names or self.functions
+        jobs = [job for name in chosen for job in self._fitting(name)]
+        told = self._told(chosen) if prime else None
+        return preload(self._package.loader, jobs, self._opening.stats, threads, told)
+
+    def _told(self, names: Sequence[str]) -> Told:
+        """Return what tells the kernels of functions, which it makes, what was run."""
+        kernels = {name: self.kernel(name) for name in names}
+        return lambda record, *ran: kernels[record.function].prime(record, *ran)
 
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what a call of a function would do; loads and runs nothing."""
         kernel, verdicts = self.kernel(name), tuple[Verdict, ...]()
         try:
             call, verdicts = kernel.judge(*args, **kwargs)
-            chosen = kernel.choose(call, verdicts)
+            padded, chosen = kernel.padding(call), kernel.choose(call, verdicts)
         except (NoExecutable, InvalidArgument) as err:
             return Explanation(name, verdicts, None, err)
-        return Explanation(name, verdicts, chosen)
+        return Explanation(name, verdicts, chosen, padded=padded)
 
     def stats(self) -> dict[str, Any]:
         """Return counters and times (in seconds) since the library was opened, as plain data."""
@@ -172,26 +178,34 @@ class Library:
     def _function(self, name: str) -> Function:
         function = self._opening.index.function(name)
         if function is None:
+            from difflib import get_close_matches
+
             close = get_close_matches(name, self.functions, 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise UnknownFunction(self._opening.name, name, self.functions, hint)
         return function
 
-    def _fitting(self, name: str) -> list[tuple[Record, tuple[Any, ...]]]:
-        """Return the best record of each signature that fits, and the devices it is loaded onto."""
-        from aotbuild.runtime.devices import devices_for, scope_of
+    def _fitting(self, name: str) -> list[Job]:
+        """Return the best executable of each signature that fits, and where it is loaded."""
+        from aotbuild.runtime.preload import Job
 
-        scope = self._scope or scope_of()
-        host = self._opening.probe(scope)
-        verdicts = select(self._opening.index.records(self._function(name).name), host)
-        best: dict[str, Record] = {}
+        door, package = self._opening.door, self._package
+        scope = self._scope or door.scope()
+        verdicts = select(package.index.records(self._function(name).name), package.probe(scope))
+        best: dict[str, Verdict] = {}
         for verdict in verdicts:
             if verdict.fits:
-                best.setdefault(verdict.record.signature.key(), verdict.record)
-        return [(record, devices_for(record.requires, scope)) for record in best.values()]
+                best.setdefault(verdict.record.signature.key(), verdict)
+        return [Job(found, door.place_alone(found.record, scope)) for found in best.values()]
 
     def _kernels_by_name(self) -> list[str]:
         return [name for name in self.__dict__ if not name.startswith("_") and name != "functions"]
+
+
+def _is_installed(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
 
 
 class View(Library):

@@ -10,14 +10,14 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.constants import read_constant
+from aotbuild.runtime.constants import Constants
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.order import misplaced
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Constant, Record
+from aotbuild.spec.record import Record
 
 
 class Placement(Protocol):
@@ -60,14 +60,17 @@ class Engine(Protocol):
 
 
 class Loader:
-    """Loads the executables and constants of one package, each once for each tuple of devices."""
+    """Loads the executables and constants of one package, each once for each tuple of devices.
 
-    def __init__(self, source: Source, stats: Stats, engine: Engine) -> None:
+    With `maps`, constants may be mappings of their files, which have to stay as they are.
+    """
+
+    def __init__(self, source: Source, stats: Stats, engine: Engine, *, maps: bool = True) -> None:
         self._source = source
         self._stats = stats
         self._engine = engine
         self._loaded: Once[Any] = Once()
-        self._constants: Once[Any] = Once()
+        self._constants = Constants(source, engine.physical, engine.put, maps=maps)
         self._executables: Once[Any] = Once()
 
     def load(self, verdict: Verdict, placement: Placement) -> Any:
@@ -82,7 +85,7 @@ class Loader:
     def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
         """Load the bytes and constants of a record onto devices; return whether that was new."""
         is_new = (record.blob.sha256, devices) not in self._loaded
-        self._load_constants(record, self._load_executable(record, devices), devices)
+        self._load_all(record, devices)
         return is_new
 
     def clear(self) -> None:
@@ -91,13 +94,16 @@ class Loader:
             cache.clear()
 
     def _make(self, record: Record, placement: Placement) -> Any:
-        loaded = self._load_executable(record, placement.devices)
-        constants = self._load_constants(record, loaded, placement.devices)
+        loaded, constants = self._load_all(record, placement.devices)
         return self._engine.executable(record, loaded, constants, placement)
 
-    def _load_executable(self, record: Record, devices: tuple[Any, ...]) -> Any:
-        key = (record.blob.sha256, devices)
-        return self._loaded.get(key, lambda: self._deserialize(record, devices))
+    def _load_all(self, record: Record, devices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """Return the bytes of a record, loaded, and its constants; both at once where it pays."""
+        key, constants = (record.blob.sha256, devices), record.calling.constants
+        with self._constants.ahead(constants):
+            loaded = self._loaded.get(key, lambda: self._deserialize(record, devices))
+            places = self._engine.constant_places(record, loaded, devices)
+            return loaded, self._constants.put(constants, places)
 
     def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
         """Devices and digest first, then what the custom calls need, then native code."""
@@ -118,19 +124,3 @@ class Loader:
                     "Rebuild the wheel with the jaxlib that is installed."
                 )
                 raise AotbuildError(msg) from err
-
-    def _load_constants(
-        self, record: Record, loaded: Any, devices: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        places = self._engine.constant_places(record, loaded, devices)
-        pairs = zip(record.calling.constants, places, strict=True)
-        return tuple(self._constant(constant, place) for constant, place in pairs)
-
-    def _constant(self, constant: Constant, place: Hashable) -> Any:
-        key = (constant.blob.sha256, constant.aval, place)
-        return self._constants.get(key, lambda: self._put(constant, place))
-
-    def _put(self, constant: Constant, place: Hashable) -> Any:
-        shape, dtype = self._engine.physical(constant.aval)
-        array = read_constant(self._source, constant, shape, dtype)
-        return self._engine.put(array, constant.aval, place)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
-from aotbuild.runtime.source import DirectorySource, Source, WheelSource
+from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
 
@@ -35,6 +35,8 @@ def _looks_like_path(text: str) -> bool:
 
 def _at_path(path: Path) -> Source:
     if path.suffix == ".whl":
+        from aotbuild.runtime.wheel_source import WheelSource
+
         return WheelSource(path)
     if not path.is_dir():
         raise PackageNotFound(str(path), [str(path)])

@@ -3,135 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from aotbuild.errors import SignatureMismatch
 from aotbuild.runtime.arguments import REMEDY, Call
+from aotbuild.runtime.differences import differences
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.select import select
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.function import Function
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import LEAF, Tree, children_of
-from aotbuild.spec.values import shown
+from aotbuild.runtime.nearest import find_nearest
+from aotbuild.runtime.select import Verdict, select
+from aotbuild.spec.index import Index
 
 _SHOWN_SIGNATURES = 3
 _SHOWN_DIFFERENCES = 5
-_TREE_WEIGHT = 1000
+# Signatures whose records are read: equally near ones are shown in the order of their names.
+_READ = 16
 
 
-def signature_mismatch(call: Call, records: Sequence[Record], host: Host) -> SignatureMismatch:
-    """Return the error for a call that fits no signature of these records."""
-    function = call.bound.function
+def signature_mismatch(call: Call, index: Index, host: Host) -> SignatureMismatch:
+    """Return the error for a call that fits no signature of its function.
+
+    All signatures are compared by their outlines; only records of the nearest are read.
+    """
+    name = call.bound.function.name
+    found = find_nearest(call, index.outlines(name), _READ)
+    keys = [key for *_, key in found.distances]
     # Of each signature the record that fits best here.
-    nearest = _nearest(call, [verdict.record for verdict in select(records, host)])
-    lines: list[str] = []
-    for number, (record, differences) in enumerate(nearest[:_SHOWN_SIGNATURES], 1):
-        lines.append(f"{number}. {record}")
-        lines += [f"   {line}" for line in _shorten(differences)]
-        lines += [f"   {reason}" for v in select([record], host) for reason in v.reasons]
-    if len(nearest) > _SHOWN_SIGNATURES:
-        more = len(nearest) - _SHOWN_SIGNATURES
+    best = {key: select(index.records(name, key), host)[0] for key in (*keys, found.room) if key}
+    order = sorted(found.distances, key=lambda item: (*item[:2], str(best[item[2]].record)))
+    nearest = [best[key] for *_, key in order]
+    lines = list(_told(call, nearest[:_SHOWN_SIGNATURES]))
+    if found.count > _SHOWN_SIGNATURES:
+        more = found.count - _SHOWN_SIGNATURES
         lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
-    summary = f"no signature of {len(nearest)} fits this call; the nearest:"
-    if not nearest:
+    if found.room and call.bound.function.pad is None:
+        lines += _padding(call, nearest, best[found.room])
+    summary = f"no signature of {found.count} fits this call; the nearest:"
+    if not found.count:
         summary = "no signature was compiled"
-    return SignatureMismatch(function.name, summary, lines, REMEDY)
+    return SignatureMismatch(name, summary, lines, REMEDY)
 
 
-def differences(call: Call, expected: Signature) -> list[str]:
-    """Return every way in which a call differs from a signature, each as one line."""
-    found = call.signature
-    lines = list(_static_differences(found.statics, expected.statics))
-    function = call.bound.function
-    if found.tree != expected.tree:
-        lines += _tree_differences(function, found.tree, expected.tree)
-        return lines
-    pairs = zip(call.paths, found.leaves, expected.leaves, strict=True)
-    lines += [_leaf_difference(path, have, want) for path, have, want in pairs if have != want]
-    return lines
+def _told(call: Call, nearest: Sequence[Verdict]) -> Iterator[str]:
+    for number, verdict in enumerate(nearest, 1):
+        yield f"{number}. {verdict.record}"
+        for line in (*_shorten(differences(call, verdict.record.signature)), *verdict.reasons):
+            yield f"   {line}"
 
 
-def _nearest(call: Call, records: Sequence[Record]) -> list[tuple[Record, list[str]]]:
-    by_signature = {record.signature.key(): record for record in reversed(records)}
-    pairs = [(record, differences(call, record.signature)) for record in by_signature.values()]
-    return sorted(pairs, key=lambda pair: _distance(call, *pair))
+def _padding(call: Call, nearest: Sequence[Verdict], room: Verdict) -> Iterator[str]:
+    """Yield that a larger signature could serve a padded call, if sizes vary where it is larger.
 
-
-def _distance(call: Call, record: Record, lines: list[str]) -> tuple[int, int, str]:
-    tree = 0 if record.signature.tree == call.signature.tree else _TREE_WEIGHT
-    pairs = zip(call.signature.leaves, record.signature.leaves, strict=False)
-    size = sum(_size_distance(have, want) for have, want in pairs)
-    return tree + len(lines), size, str(record)
-
-
-def _size_distance(have: Aval, want: Aval) -> int:
-    return sum(abs(a - b) for a, b in zip(have.shape, want.shape, strict=False))
-
-
-def _leaf_difference(path: str, have: Aval, want: Aval) -> str:
-    line = f"{path}: expected {want}, found {have}"
-    if (have.shape, have.dtype) == (want.shape, want.dtype):
-        weak = "a Python number (weak type)" if want.weak_type else "an array, not a Python number"
-        return f"{line}: expected {weak}"
-    return line
-
-
-def _static_differences(
-    found: tuple[tuple[str, Any], ...], expected: tuple[tuple[str, Any], ...]
-) -> Iterator[str]:
-    values = dict(found)
-    for name, want in expected:
-        # Compared as text: in Python True == 1 == 1.0.
-        if repr(values.get(name)) != repr(want):
-            yield f"static {name}: expected {shown(want)}, found {shown(values.get(name))}"
-
-
-def _tree_differences(function: Function, found: Tree, expected: Tree) -> list[str]:
-    lines: list[str] = []
-    for group in (1, 2):
-        have, want = found[group], expected[group]
-        names = list(function.dynamic) if group == 1 else sorted(function.keywords)
-        pairs = zip(names, children_of(have), children_of(want), strict=False)
-        for name, child, wanted in pairs:
-            lines += _walk(name, child, wanted)
-    return lines or ["the trees of the arguments differ"]
-
-
-def _walk(path: str, found: Tree, expected: Tree) -> Iterator[str]:
-    if found == expected:
-        return
-    have, want = children_of(found), children_of(expected)
-    if _head(found) != _head(expected) or len(have) != len(want):
-        yield f"{path}: expected {_node(expected)}, found {_node(found)}"
-        return
-    for step, child, wanted in zip(_steps(found), have, want, strict=True):
-        yield from _walk(path + step, child, wanted)
-
-
-def _head(tree: Tree) -> Any:
-    return tree if tree == LEAF else tree[: len(tree) - len(children_of(tree))]
-
-
-def _steps(tree: Tree) -> list[str]:
-    if tree[0] == "dict":
-        return [f"[{shown(key)}]" for key in tree[1]]
-    return [f"[{index}]" for index in range(len(children_of(tree)))]
-
-
-def _node(tree: Tree) -> str:
-    if tree == LEAF:
-        return "an array"
-    kind, count = tree[0], len(children_of(tree))
-    if kind == "none":
-        return "None"
-    if kind == "dict":
-        return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
-    if kind in ("tuple", "list"):
-        return f"a {kind} of {count}"
-    name = f"a {tree[1].replace(':', '.')}"
-    return f"{name} with {count} children" + (f", data {tree[2]}" if kind == "node" else "")
+    An array that has one size in all signatures, as weights have, is wrong and not too small.
+    """
+    wanted = room.record.signature.leaves
+    pairs = enumerate(zip(call.signature.leaves, wanted, strict=False))
+    larger = [number for number, (has, aval) in pairs if has != aval]
+    others = [verdict.record.signature.leaves for verdict in nearest]
+    if room.fits and all(any(o[n : n + 1] != (wanted[n],) for o in others) for n in larger):
+        yield f"with `pad:` in the manifest this call could be padded to {room.record}"
 
 
 def _shorten(lines: list[str]) -> list[str]:

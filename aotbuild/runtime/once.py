@@ -39,6 +39,10 @@ class Once(Generic[V]):
         entry = self._entries.get(key)
         return entry is not None and entry.value is not _NOT_MADE
 
+    def forget(self, key: Hashable) -> None:
+        """Forget the value of `key`, if there is one."""
+        self._entries.pop(key, None)
+
     def clear(self) -> None:
         """Forget every value."""
         self._entries.clear()

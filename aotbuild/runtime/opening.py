@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.companions import Parts, open_parts
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trust import Key
+from aotbuild.runtime.trust import Key, is_demanded
 from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
+    from aotbuild.runtime.door import Door
     from aotbuild.runtime.kernel import Package
 
 
@@ -30,7 +31,8 @@ class Opening:
     fallback: str | None
     trust: Sequence[Key] | None
     asked: str | None
-    probe: Callable[[Any], Host]
+    probe: Callable[[Any], Host] | None
+    arrays: str
     stats: Stats = field(default_factory=Stats)
     views: Once[Any] = field(default_factory=Once)
     asked_views: dict[Any, Any] = field(default_factory=dict)
@@ -53,8 +55,14 @@ class Opening:
         return str(self.index.header.get("package", self.source.place))
 
     @property
+    def door(self) -> Door:
+        """What calls executables. Imports jax, or numpy and jaxlib."""
+        door: Door = self._made.get("door", self._make_door)
+        return door
+
+    @property
     def package(self) -> Package:
-        """What all kernels share. Imports jax."""
+        """What all kernels share. Imports what the door does."""
         package: Package = self._made.get("package", self._make_package)
         return package
 
@@ -70,19 +78,32 @@ class Opening:
     def _open_parts(self) -> Parts:
         return open_parts(self.source, self.trust, self.asked)
 
+    def _make_door(self) -> Door:
+        if self.arrays == "jax":
+            from aotbuild.runtime.withjax.door import JaxDoor
+
+            return JaxDoor(self.parts.source, self.stats)
+        from aotbuild.runtime.jaxfree.door import NumpyDoor
+
+        return NumpyDoor()
+
     def _make_package(self) -> Package:
-        from aotbuild.runtime.executable import JaxEngine
-        from aotbuild.runtime.fallback import Portable
         from aotbuild.runtime.kernel import Package
         from aotbuild.runtime.loader import Loader
 
         return Package(
             name=self.name,
             index=self.index,
-            loader=Loader(self.parts.source, self.stats, JaxEngine()),
-            portable=Portable(self.parts.source, self.stats),
+            door=self.door,
+            loader=Loader(
+                self.parts.source,
+                self.stats,
+                self.door.engine,
+                # A signature is over what was read, and a mapped file can change afterwards.
+                maps=not is_demanded(self.trust),
+            ),
             stats=self.stats,
-            probe=self.probe,
+            probe=self.probe or self.door.probe,
             fallback=self.fallback or self.index.header.get("fallback"),
             absent=self.parts.absent,
         )

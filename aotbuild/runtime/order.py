@@ -8,9 +8,9 @@ slice, so there each device has its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.frozen import dataclass
 from aotbuild.spec.record import Requirements
 
 _SHOWN = 16

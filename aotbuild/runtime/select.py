@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from aotbuild.frozen import dataclass
 from aotbuild.runtime import checks
 from aotbuild.runtime.host import Host
 from aotbuild.spec.isa import LEVELS, rank
@@ -74,6 +74,7 @@ _Check = Callable[[Record, Host], str | None]
 _CHECKS: tuple[_Check, ...] = (checks.check_portable, checks.check_platform)
 # Only of what is for this platform: elsewhere they would say nothing.
 _HERE: tuple[_Check, ...] = (
+    checks.check_arrays,
     checks.check_devices,
     checks.check_processes,
     checks.check_isa,

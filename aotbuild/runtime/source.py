@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import zipfile
-import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
-from aotbuild.errors import AotbuildError, DamagedBlob, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.errors import DamagedBlob, InvalidIndex
+from aotbuild.runtime.index_file import file_bytes
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
+from aotbuild.spec.index import INDEX_NAME, Bytes, Index
 from aotbuild.spec.record import Blob
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.buffers import Mapper
 
 # The first line of every pointer file: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 _LFS_POINTER = b"version https://git-lfs"
@@ -21,6 +25,10 @@ _LFS_REMEDY = (
     "The file is a placeholder of Git LFS. Run `git lfs pull` where the package comes from, or "
     "install its wheel."
 )
+
+
+T = TypeVar("T")
+B = TypeVar("B", bytes, memoryview)
 
 
 class Source(Protocol):
@@ -31,6 +39,10 @@ class Source(Protocol):
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        ...
+
+    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
+        """Return a file of that size from a multiple of 64 on; a byte more of a longer one."""
         ...
 
     def close(self) -> None: ...
@@ -48,39 +60,13 @@ class DirectorySource:
         with open_regular(self._root / name) as file:
             return file.read(limit)
 
+    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
+        """Return a file of that size, mapped or from a multiple of 64 on."""
+        with open_regular(self._root / name) as file:
+            return mapper.view(file, size)
+
     def close(self) -> None:
         """Do nothing: no file stays open."""
-
-
-class WheelSource:
-    """The one `_aot` folder inside a wheel."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = _open_wheel(path)
-        folders = [
-            name.removesuffix(INDEX_NAME)
-            for name in self._file.namelist()
-            if name.endswith(f"{FOLDER_NAME}/{INDEX_NAME}")
-        ]
-        if len(folders) != 1:
-            self._file.close()
-            if not folders:
-                raise NoArtifacts(str(path), [str(path)])
-            raise InvalidIndex(str(path), "one _aot folder", f"{len(folders)}: {folders}")
-        self._folder = folders[0]
-        self.wheel = path
-        self.place = f"{path}/{self._folder.rstrip('/')}"
-
-    def read(self, name: str, limit: int = -1) -> bytes:
-        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
-        if self._file.fp is None:
-            msg = f"{self.place}: the library was closed, and with it the wheel; load it again"
-            raise AotbuildError(msg)
-        return read_member(self._file, self._folder + name, limit)
-
-    def close(self) -> None:
-        """Close the wheel."""
-        self._file.close()
 
 
 class JoinedSource:
@@ -93,18 +79,29 @@ class JoinedSource:
         self._sources = (base, *others)
         self.place = base.place
 
+    def read(self, name: str, limit: int = -1) -> bytes:
+        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
+        return self._first(lambda source: source.read(name, limit))
+
+    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
+        """Return a file of that size, as the source that has it does."""
+        return self._first(lambda source: source.view(name, size, mapper))
+
     def holding(self, name: str) -> Source:
         """Return the first source that has a file; the base if none has."""
         return next((source for source in self._sources if _has(source, name)), self._sources[0])
-
-    def read(self, name: str, limit: int = -1) -> bytes:
-        """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
-        return self.holding(name).read(name, limit)
 
     def close(self) -> None:
         """Close all of them."""
         for source in self._sources:
             source.close()
+
+    def _first(self, read: Callable[[Source], T]) -> T:
+        """Return what the first source that has the file gives; ask no other one."""
+        for source in self._sources[:-1]:
+            with suppress(FileNotFoundError):
+                return read(source)
+        return read(self._sources[-1])
 
 
 def _has(source: Source, name: str) -> bool:
@@ -115,17 +112,6 @@ def _has(source: Source, name: str) -> bool:
     except OSError:
         return True
     return True
-
-
-def read_member(archive: zipfile.ZipFile, name: str, limit: int = -1) -> bytes:
-    """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
-    try:
-        with archive.open(name) as file:
-            return file.read(limit)
-    except KeyError:
-        raise FileNotFoundError(name) from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:
-        raise OSError(str(err)) from err
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
@@ -143,7 +129,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 def open_index(source: Source) -> Index:
     """Open the index of a source; InvalidIndex or UnsupportedFormat if it is not one."""
-    return Index.open(read_index(source), index_place(source))
+    return Index.open(_index_bytes(source), index_place(source))
 
 
 def index_place(source: Source) -> str:
@@ -153,44 +139,56 @@ def index_place(source: Source) -> str:
 
 def read_index(source: Source) -> bytes:
     """Return the bytes of the index of a source; InvalidIndex if there is none to read."""
+    return bytes(_index_bytes(source)[:])
+
+
+def _index_bytes(source: Source) -> Bytes:
+    """Return the bytes of an index; those of a folder may be read only when asked for."""
     place = index_place(source)
     try:
-        data = source.read(INDEX_NAME)
+        if isinstance(source, DirectorySource):
+            with open_regular(place) as file:
+                data = file_bytes(file, place)
+        else:
+            data = source.read(INDEX_NAME)
     except OSError as err:
         raise InvalidIndex(place, "a readable file", _reason(err)) from err
-    if data.startswith(_LFS_POINTER):
+    if data[: len(_LFS_POINTER)] == _LFS_POINTER:
         raise DamagedBlob(place, "an index", "a Git LFS pointer", _LFS_REMEDY)
     return data
 
 
 def read_blob(source: Source, blob: Blob) -> bytes:
     """Return the bytes of a blob; DamagedBlob unless they are exactly the ones that were built."""
-    if isinstance(source, JoinedSource):
-        source = source.holding(blob.path)  # the one that an error has to name
-    place = f"{source.place}/{blob.path}"
+    return _checked(source, blob, lambda: source.read(blob.path, blob.size + 1))
+
+
+def view_blob(source: Source, blob: Blob, mapper: Mapper) -> memoryview:
+    """Return a blob in memory at a multiple of 64, read-only if mapped; DamagedBlob as above."""
+    return _checked(source, blob, lambda: source.view(blob.path, blob.size, mapper))
+
+
+def _checked(source: Source, blob: Blob, read: Callable[[], B]) -> B:
     expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
     try:
-        data = source.read(blob.path, blob.size + 1)
+        data = read()
     except OSError as err:
-        raise DamagedBlob(place, expected, _reason(err)) from err
-    if data.startswith(_LFS_POINTER):
-        raise DamagedBlob(place, expected, "a Git LFS pointer", _LFS_REMEDY)
+        raise DamagedBlob(_place(source, blob), expected, _reason(err)) from err
+    if data[: len(_LFS_POINTER)] == _LFS_POINTER:
+        raise DamagedBlob(_place(source, blob), expected, "a Git LFS pointer", _LFS_REMEDY)
     if len(data) != blob.size:
         found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
-        raise DamagedBlob(place, expected, found)
+        raise DamagedBlob(_place(source, blob), expected, found)
     digest = sha256_hex(data)
     if digest != blob.sha256:
-        raise DamagedBlob(place, expected, f"{len(data)} bytes with SHA-256 {digest}")
+        found = f"{len(data)} bytes with SHA-256 {digest}"
+        raise DamagedBlob(_place(source, blob), expected, found)
     return data
 
 
-def _open_wheel(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except FileNotFoundError:
-        raise PackageNotFound(str(path), [str(path)]) from None
-    except (OSError, zipfile.BadZipFile) as err:
-        raise InvalidIndex(str(path), "a wheel (a zip file)", _reason(err)) from err
+def _place(source: Source, blob: Blob) -> str:
+    holder = source.holding(blob.path) if isinstance(source, JoinedSource) else source
+    return f"{holder.place}/{blob.path}"
 
 
 def _reason(err: Exception) -> str:

@@ -10,12 +10,16 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import DamagedBlob, StagesNotFound
-from aotbuild.runtime.source import Source, WheelSource, read_blob, read_member
+from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.wheel_source import WheelSource, read_member, view_member
 from aotbuild.spec.record import Blob
 from aotbuild.spec.stages import BESIDE, HEADER_KEY, stages_path
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.buffers import Mapper
 
 REMEDY = "Take the file that was built together with this package; one of another build differs."
 
@@ -33,6 +37,10 @@ class StagesFile:
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
         return read_member(self._file, name, limit)
+
+    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
+        """Return a member of that size in memory, from a multiple of 64 on."""
+        return view_member(self._file, name, size, mapper)
 
     def names(self) -> list[str]:
         """Return the names of all members."""

@@ -16,6 +16,7 @@ class Stats:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
+        self._prime_seconds = 0.0
 
     def count(self, name: str) -> None:
         """Add one to a counter."""
@@ -31,15 +32,25 @@ class Stats:
             self._counts["loaded"] += 1
             self._seconds += perf_counter() - start
 
+    def primed(self, seconds: float) -> None:
+        """Count one executable as run on zeros, and the time that it took."""
+        with self._lock:
+            self._counts["primed"] += 1
+            self._prime_seconds += seconds
+
     def to_dict(self) -> dict[str, int | float | dict[str, int]]:
         """Return all of it as plain data."""
         with self._lock:
             counts, seconds = self._counts.copy(), self._seconds
+            prime_seconds = self._prime_seconds
         return {
             "loaded": counts["loaded"],
             "load_seconds": seconds,
+            "primed": counts["primed"],
+            "prime_seconds": prime_seconds,
             "misses": counts["misses"],
             "fallbacks": {kind: counts[f"fallback.{kind}"] for kind in ("portable", "jit")},
             "portable_compiled": counts["portable_compiled"],
             "transformed": counts["transformed"],
+            "padded": counts["padded"],
         }

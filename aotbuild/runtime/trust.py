@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aotbuild.errors import UntrustedPackage
-from aotbuild.runtime.source import Source, index_place, open_regular, read_index
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.source import Source, open_index, open_regular
 from aotbuild.spec.index import Index
 from aotbuild.spec.parts import home_of
 from aotbuild.spec.signing import (
@@ -52,6 +52,8 @@ class Demand:
     def check(self, place: str, index: bytes, seals: Sequence[Seal]) -> tuple[str, ...]:
         """Return the keys of this demand that signed `index`; UntrustedPackage if none did.
 
+        Of the index the first two lines are enough.
+
         A signature that names a key of the demand and does not fit is refused, whatever others say.
         """
         from cryptography.exceptions import InvalidSignature
@@ -76,15 +78,14 @@ def open_trusted(source: Source, trust: Iterable[Key] | None, package: str | Non
 
     `package` is the name that was asked for, if one was. UntrustedPackage, or what opening raises.
     """
-    data = read_index(source)
-    index = Index.open(data, index_place(source))
+    index = open_index(source)
     demands = read_demands(source.place, trust, "trust=")
     if demands:
         check_package(source.place, index, package)
         place = f"{source.place}/{SEALS_NAME}"
         seals = read_seals(read_seals_file(source), place)
         for demand in demands:
-            demand.check(place, data, seals)
+            demand.check(place, index.start, seals)
     return index
 
 
@@ -106,6 +107,11 @@ def read_seals_file(source: Source) -> bytes:
         found = err.strerror or str(err)
     place = f"{source.place}/{SEALS_NAME}"
     raise UntrustedPackage(place, "a signature file", found, _GET_SIGNED)
+
+
+def is_demanded(trust: Iterable[Key] | None) -> bool:
+    """Return whether anybody demands a signature."""
+    return trust is not None or VARIABLE in os.environ
 
 
 def read_demands(

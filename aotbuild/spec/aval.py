@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
+
+from aotbuild.frozen import dataclass
 
 # Short names as in jax.core.ShapedArray.str_short; long names as numpy and ml_dtypes print them.
 # Source: jax._src.dtypes.short_dtype_name, read in jax 0.10.2 and 0.12.0.1.
@@ -33,8 +35,9 @@ SHORT_DTYPES = {
 }
 _LONG_TO_SHORT = {long: short for short, long in SHORT_DTYPES.items()}
 _X64_DTYPES = frozenset({"int64", "uint64", "float64", "complex128"})
-_PATTERN = re.compile(r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z")
-_DIM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PATTERN = r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z"
+_DIM = r"[A-Za-z_][A-Za-z0-9_]*\Z"
+_LONGEST_SIZE = 18
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,9 @@ class Aval:
     @classmethod
     def parse(cls, text: str) -> Aval:
         """Read what `str` writes, as `bf16[8,128]` or `~f32[]`; ValueError says what is wrong."""
+        quick = _parse_plain(text)
+        if quick is not None:
+            return quick
         shape, dtype, weak = parse_spec(text)
         sizes = tuple(dim for dim in shape if isinstance(dim, int))
         if len(sizes) != len(shape):
@@ -63,6 +69,19 @@ class Aval:
     def needs_x64(self) -> bool:
         """Whether JAX represents this dtype only with `jax_enable_x64`."""
         return self.dtype in _X64_DTYPES
+
+
+@lru_cache(1024)
+def _parse_plain(text: str) -> Aval | None:
+    """Read an aval as `str` writes it, without a pattern; None for everything else."""
+    weak = text.startswith("~")
+    name, _, rest = text[weak:].partition("[")
+    dims = rest[:-1].split(",") if rest != "]" else []
+    dtype = SHORT_DTYPES.get(name, "key<>")
+    is_plain = all(d.isascii() and d.isdigit() and len(d) <= _LONGEST_SIZE for d in dims)
+    if not rest.endswith("]") or not is_plain or dtype.startswith(("key<", "bool")):
+        return None
+    return Aval(tuple(map(int, dims)), dtype, weak)
 
 
 def long_dtype(name: str) -> str:
@@ -80,7 +99,7 @@ def parse_spec(text: str) -> tuple[tuple[int | str, ...], str, bool]:
 
     Dims are sizes (int, at least 0) or names (str). ValueError says what is wrong.
     """
-    match = _PATTERN.match(text.strip())
+    match = re.match(_PATTERN, text.strip())
     if match is None:
         msg = f"{text!r} is not an aval; expected dtype[dims], for example f32[8,128] or i32[batch]"
         raise ValueError(msg)
@@ -97,9 +116,9 @@ def _split_dims(text: str) -> list[str]:
 
 
 def _parse_dim(dim: str, text: str) -> int | str:
-    if dim.isascii() and dim.isdigit() and len(dim) <= 18:
+    if dim.isascii() and dim.isdigit() and len(dim) <= _LONGEST_SIZE:
         return int(dim)
-    if _DIM.match(dim):
+    if re.match(_DIM, dim):
         return dim
     msg = f"{text!r}: {dim!r} is neither a size nor the name of a dim"
     raise ValueError(msg)

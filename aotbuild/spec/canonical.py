@@ -8,14 +8,14 @@ from typing import Any
 
 DEEPEST = 256
 _TOO_DEEP = f"JSON deeper than {DEEPEST} levels"
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def canonical_json(value: Any) -> bytes:
     """Return the one JSON encoding of `value`: sorted keys, no spaces, UTF-8, no NaN."""
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode("utf-8")
+    return _ENCODER.encode(value).encode("utf-8")
 
 
 def read_canonical(data: bytes) -> Any:

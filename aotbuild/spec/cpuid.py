@@ -11,8 +11,9 @@ import ctypes
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from aotbuild.frozen import dataclass
 
 # glibc's index of a leaf and the register, 0 to 3 for EAX to EDX: bit number and name, as
 # /proc/cpuinfo writes it. Bits: Intel SDM volume 2A, CPUID, and AMD APM volume 3, appendix E.

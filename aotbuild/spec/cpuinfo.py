@@ -43,13 +43,15 @@ def usable_features(asked: cpuid.Cpuid | None, listed: frozenset[str]) -> frozen
 
 def parse_cpuinfo(text: str) -> frozenset[str]:
     """Return the features that every processor in a /proc/cpuinfo text has."""
-    rows = [line.partition(":") for line in text.splitlines()]
+    # Of 64 processors 64 lines are one.
+    lines = {line for line in text.splitlines() if line.startswith(("flags", "Features"))}
+    rows = [line.partition(":") for line in lines]
     sets = [set(value.split()) for key, _, value in rows if key.strip() in ("flags", "Features")]
     return frozenset(set.intersection(*sets)) if sets else frozenset()
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii", errors="replace")
+        return path.read_bytes().decode("ascii", "replace")
     except OSError:
         return ""

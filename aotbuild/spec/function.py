@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aotbuild.spec.fields import text
+from aotbuild.frozen import dataclass
+from aotbuild.spec.fields import optional, text
+
+if TYPE_CHECKING:
+    from aotbuild.spec.padding import Padding
 
 _MISSING: Any = object()
 
@@ -29,7 +32,8 @@ class Function:
 
     `positional` names the parameters a call may give by position, in the order of the user's
     function, static ones included; `dynamic` those of them that are arrays, in signature order;
-    `keywords` the arrays given by name. `call` is `module:qualname` of the source.
+    `keywords` the arrays given by name. `call` is `module:qualname` of the source. `pad` says which
+    calls between the compiled sizes are padded; None for none.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Function:
     keywords: tuple[str, ...]
     statics: tuple[Static, ...]
     donate: tuple[str, ...] = ()
+    pad: Padding | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -50,6 +55,7 @@ class Function:
             "keywords": list(self.keywords),
             "statics": [[s.name, s.default] if s.has_default else [s.name] for s in self.statics],
             "donate": list(self.donate),
+            **({"pad": self.pad.to_json()} if self.pad else {}),
         }
 
     @classmethod
@@ -64,10 +70,18 @@ class Function:
                 keywords=_names(data["keywords"]),
                 statics=tuple(Static(text(name), *rest) for name, *rest in data["statics"]),
                 donate=_names(data["donate"]),
+                pad=optional(_padding, data.get("pad")),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"
             raise ValueError(msg) from err
+
+
+def _padding(data: Any) -> Padding:
+    # Here, not above: most functions have none, and a cold start pays for each import.
+    from aotbuild.spec.padding import Padding
+
+    return Padding.from_json(data)
 
 
 def _names(data: Any) -> tuple[str, ...]:

@@ -8,6 +8,9 @@
     <key> <offset> <length> <SHA-256>        n rows of the same width, sorted by key
     {…}                                      the objects, one JSON a line
 
+Of a file only the header and the rows are read when it is opened, and held: a lookup goes by what
+was checked then, and an object is read from the file when it is asked for.
+
 A key is 16 digits for the function and 32 for the signature (zeros for the function itself), so
 the rows of a function are neighbours and a lookup is a bisection. Rows carry the digest of their
 object: the head vouches for the rows, the rows for the objects, and an object is parsed only when
@@ -16,14 +19,16 @@ it is asked for. See docs/reference/format.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from hashlib import sha256
+from struct import iter_unpack
+from typing import Any, Protocol, TypeVar
 
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
+from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import canonical_json, read_canonical, sha256_hex
 from aotbuild.spec.function import Function
+from aotbuild.spec.outline import Outline, outlines
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_from_json, record_to_json
 from aotbuild.spec.signature import KEY_DIGITS
@@ -38,11 +43,20 @@ INDEX_NAME = "index"
 FOLDER_NAME = "_aot"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
-_ROW_FORM = re.compile(rb"[0-9a-f]{48} [0-9a-f]{12} [0-9a-f]{8} [0-9a-f]{64}\n")
+# Of a row: the key of the signature, offset and length.
+_COLUMNS = f"{_GROUP_DIGITS}x{KEY_DIGITS}sx12sx8sx64xx"
+_HEX = b"0123456789abcdef"
 _FUNCTION_KEY = "0" * KEY_DIGITS
-_MAX_HEADER = 1 << 20
+_HEADER, _MAX_HEADER = 1 << 12, 1 << 20
 # Characters of what was found, in an error.
 _LONGEST = 200
+
+
+class Bytes(Protocol):
+    """Where an index is: bytes in memory, or a file whose parts are read when asked for."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
 
 
 def write_index(
@@ -66,24 +80,28 @@ def write_index(
 class Index:
     """An opened index: its header is read and its rows are vouched for, no object is parsed.
 
-    `place` names the file in errors. Every method may raise `InvalidIndex`.
+    `place` names the file in errors, and `start` is its first two lines, over which it is signed.
+    Every method may raise `InvalidIndex`.
     """
 
     place: str
+    start: bytes
     header: dict[str, Any]
-    _data: bytes | memoryview
+    _data: Bytes
+    _table: bytes | memoryview
     _rows: int
     _objects: int
 
     @classmethod
-    def open(cls, data: bytes | memoryview, place: str) -> Index:
+    def open(cls, data: Bytes, place: str) -> Index:
         """Open the bytes of an index; InvalidIndex or UnsupportedFormat if they are not one."""
         digest_at = _check_magic(data, place)
         head_at = digest_at + 65
         expected = _digest_line(data, digest_at, place)
-        head_end = _find_newline(data, head_at, place)
+        head = _head_line(data, head_at, place)
+        head_end = head_at + len(head)
         try:
-            header = read_canonical(bytes(data[head_at:head_end]))
+            header = read_canonical(head)
             rows_at, rows = head_end + 1, _count(header, "rows")
             objects_at = rows_at + rows * _ROW
             size = objects_at + _count(header, "objects")
@@ -91,10 +109,15 @@ class Index:
             raise InvalidIndex(place, "a header in JSON", cut(str(err), _LONGEST)) from err
         if len(data) != size:
             raise InvalidIndex(place, f"{size} bytes", f"{len(data)} bytes")
-        found = sha256_hex(data[head_at:objects_at])
-        if found != expected:
-            raise InvalidIndex(place, f"SHA-256 {expected}", f"SHA-256 {found}")
-        return cls(place, header, data, rows_at, objects_at)
+        # Read once, checked and kept: a file may change after it was opened.
+        table = data[rows_at:objects_at]
+        vouched = sha256(head + b"\n")
+        vouched.update(table)
+        if vouched.hexdigest() != expected:
+            found = f"SHA-256 {vouched.hexdigest()}"
+            raise InvalidIndex(place, f"SHA-256 {expected}", found)
+        start = bytes(data[:digest_at]) + expected.encode() + b"\n"
+        return cls(place, start, header, data, table, rows_at, objects_at)
 
     @property
     def row_count(self) -> int:
@@ -121,20 +144,35 @@ class Index:
 
     def function(self, name: str) -> Function | None:
         """Return the function of that name, or None."""
-        row = self._bisect(_group(name) + _FUNCTION_KEY)
-        if row < self.row_count and self._key(row) == _group(name) + _FUNCTION_KEY:
+        key = _group(name) + _FUNCTION_KEY
+        row = self._bisect(key)
+        if row < self.row_count and self._key(row) == key:
             return self._function(row)
         return None
 
     def records(self, function: str, key: str | None = None) -> list[Record]:
         """Return the records of a function, or of one of its signatures only."""
-        prefix = _group(function) + (key or "")
-        row, found = self._bisect(prefix), []
-        while row < self.row_count and self._key(row).startswith(prefix):
-            if not self._key(row).endswith(_FUNCTION_KEY):
-                found.append(self._record(row))
-            row += 1
-        return found
+        rows = self._matching(_group(function) + (key or ""))
+        return [self._record(row) for row in rows if not self._key(row).endswith(_FUNCTION_KEY)]
+
+    def outlines(self, function: str) -> Iterator[Outline]:
+        """Yield the unchecked outline of each signature of a function; parses no object."""
+        return outlines(self._signatures(function), self._bytes)
+
+    def _signatures(self, function: str) -> Iterator[tuple[str, int, int]]:
+        """Yield key, start and end of the first object of each signature of a function."""
+        rows = [*self._matching(_group(function))]
+        table = bytes(self._table[rows[0] * _ROW : (rows[-1] + 1) * _ROW]) if rows else b""
+        if not _are_rows(table):
+            list(map(self._place, rows))  # raises for the one that is none
+        previous = _FUNCTION_KEY.encode()  # the function itself comes first
+        for key, offset, length in iter_unpack(_COLUMNS, table):
+            if key != previous:
+                previous, start = key, self._objects + int(offset, 16)
+                yield key.decode(), start, start + int(length, 16)
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        return bytes(self._data[start:end])
 
     def _function(self, row: int) -> Function:
         return self._parse(row, Function.from_json)
@@ -143,20 +181,15 @@ class Index:
         return self._parse(row, record_from_json)
 
     def _parse(self, row: int, read: Callable[[Any], T]) -> T:
-        fields = bytes(self._data[self._row_at(row) : self._row_at(row + 1)])
-        match = _ROW_FORM.fullmatch(fields)
-        if match is None:
-            raise InvalidIndex(self.place, f"row {row}", cut(repr(fields), _LONGEST))
-        key, offset, length, expected = match.group().decode("ascii").split()
-        start = self._objects + int(offset, 16)
-        data = self._data[start : start + int(length, 16)]
+        key, start, end, expected = self._place(row)
+        line = self._bytes(start, end + 1)
+        data = line[:-1]
         found = sha256_hex(data)
-        end = bytes(self._data[start + len(data) : start + len(data) + 1])
-        if found != expected or end != b"\n":
+        if found != expected or not line.endswith(b"\n"):
             place = f"{self.place}, object {key}"
             raise InvalidIndex(place, f"SHA-256 {expected}", f"SHA-256 {found}")
         try:
-            value = read(read_canonical(bytes(data)))
+            value = read(read_canonical(data))
             actual = _key_of(value)
         except (ValueError, OverflowError, RecursionError) as err:
             raise InvalidIndex(self.place, f"object {key}", cut(str(err), _LONGEST)) from err
@@ -164,13 +197,27 @@ class Index:
             raise InvalidIndex(self.place, f"the object of key {key}", f"that of key {actual}")
         return value
 
+    def _place(self, row: int) -> tuple[str, int, int, str]:
+        """Return the key of a row, and where its object begins and ends, and the digest of it."""
+        fields = bytes(self._table[row * _ROW : (row + 1) * _ROW])
+        if not _are_rows(fields):
+            raise InvalidIndex(self.place, f"row {row}", cut(repr(fields), _LONGEST))
+        key, offset, length, expected = fields.decode("ascii").split()
+        start = self._objects + int(offset, 16)
+        return key, start, start + int(length, 16), expected
+
     def _key(self, row: int) -> str:
-        start = self._row_at(row)
-        key = bytes(self._data[start : start + _GROUP_DIGITS + KEY_DIGITS])
+        start = row * _ROW
+        key = bytes(self._table[start : start + _GROUP_DIGITS + KEY_DIGITS])
         return key.decode("ascii", "replace")
 
-    def _row_at(self, row: int) -> int:
-        return self._rows + row * _ROW
+    def _matching(self, prefix: str) -> Iterator[int]:
+        """Yield the rows whose keys begin like this; they are neighbours."""
+        wanted, size = prefix.encode(), len(prefix)
+        start = self._bisect(prefix) * _ROW
+        while self._table[start : start + size] == wanted:
+            yield start // _ROW
+            start += _ROW
 
     def _bisect(self, key: str) -> int:
         low, high = 0, self.row_count
@@ -194,7 +241,15 @@ def _group(function: str) -> str:
     return sha256_hex(function.encode("utf-8", "surrogatepass"))[:_GROUP_DIGITS]
 
 
-def _check_magic(data: bytes | memoryview, place: str) -> int:
+def _are_rows(data: bytes) -> bool:
+    """Whether each row is four numbers, as wide as they have to be, and a newline."""
+    count = len(data) // _ROW
+    ends = [data[column::_ROW] for column in (48, 61, 70, 135)]
+    separators = [b" " * count] * 3 + [b"\n" * count]
+    return ends == separators and data.translate(None, _HEX) == b"   \n" * count
+
+
+def _check_magic(data: Bytes, place: str) -> int:
     """Return where the digest begins; the first line must name a format that is read here."""
     line, _, _ = bytes(data[:32]).partition(b"\n")
     number = line[len(MAGIC) :]
@@ -206,7 +261,7 @@ def _check_magic(data: bytes | memoryview, place: str) -> int:
     return len(line) + 1
 
 
-def _digest_line(data: bytes | memoryview, start: int, place: str) -> str:
+def _digest_line(data: Bytes, start: int, place: str) -> str:
     line = bytes(data[start : start + 65]).decode("ascii", "replace")
     if len(line) != 65 or not line.endswith("\n"):
         raise InvalidIndex(place, "a line with 64 hexadecimal digits", repr(line))
@@ -222,8 +277,10 @@ def _count(header: Any, name: str) -> int:
     return found
 
 
-def _find_newline(data: bytes | memoryview, start: int, place: str) -> int:
-    end = bytes(data[start : start + _MAX_HEADER]).find(b"\n")
-    if end < 0:
-        raise InvalidIndex(place, "a header line", "the end of the file")
-    return start + end
+def _head_line(data: Bytes, start: int, place: str) -> bytes:
+    """Return the header without its newline; it is seldom longer than what is read first."""
+    for size in (_HEADER, _MAX_HEADER):
+        line, newline, _ = bytes(data[start : start + size]).partition(b"\n")
+        if newline:
+            return line
+    raise InvalidIndex(place, "a header line", "the end of the file")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from aotbuild.frozen import dataclass
 from aotbuild.spec.function import Function
-from aotbuild.spec.index import Index
+from aotbuild.spec.index import Bytes, Index
+from aotbuild.spec.outline import Outline
 from aotbuild.spec.record import Record
+
+_Fields: TypeAlias = tuple[str, bytes, dict[str, Any], Bytes, bytes | memoryview, int, int]
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class JoinedIndex(Index):
     @classmethod
     def of(cls, base: Index, *others: Index) -> JoinedIndex:
         """Return a base and others as one; no object is read for it."""
-        return cls(base.place, base.header, base._data, base._rows, base._objects, others)
+        return cls(*_fields(base), others)
 
     @property
     def row_count(self) -> int:
@@ -43,7 +47,22 @@ class JoinedIndex(Index):
         indexes = (self._base, *self.others)
         return [record for index in indexes for record in index.records(function, key)]
 
+    def outlines(self, function: str) -> Iterator[Outline]:
+        """Yield the unchecked outline of each signature of a function; parses no object."""
+        known: set[str] = set()
+        for index in (self._base, *self.others):
+            for found in index.outlines(function):
+                if found[0] not in known:
+                    known.add(found[0])
+                    yield found
+
     @property
     def _base(self) -> Index:
         # Not `self`: there, every loop over rows would count those of the others.
-        return Index(self.place, self.header, self._data, self._rows, self._objects)
+        return Index(*_fields(self))
+
+
+def _fields(index: Index) -> _Fields:
+    """Return the fields of an index without others."""
+    table = index._table, index._rows, index._objects
+    return index.place, index.start, index.header, index._data, *table

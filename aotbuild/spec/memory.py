@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from aotbuild.frozen import dataclass
 
 # Where a record's analysis says how much memory programs may use of the device it is for.
 DEVICE_BYTES = "device_bytes"

@@ -23,7 +23,7 @@ PART = "part"
 ENTRY_POINTS = "aotbuild.companions"
 
 # https://packaging.python.org/en/latest/specifications/name-normalization/
-_DISTRIBUTION = re.compile(r"[A-Z0-9]([A-Z0-9._-]{0,254}[A-Z0-9])?", re.ASCII | re.IGNORECASE)
+_DISTRIBUTION = r"(?ai)[A-Z0-9]([A-Z0-9._-]{0,254}[A-Z0-9])?"
 _LONGEST = 200
 
 
@@ -57,7 +57,7 @@ def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_distribution(name: object) -> bool:
-    return isinstance(name, str) and _DISTRIBUTION.fullmatch(name) is not None
+    return isinstance(name, str) and re.fullmatch(_DISTRIBUTION, name) is not None
 
 
 def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:

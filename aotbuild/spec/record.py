@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from aotbuild.frozen import dataclass, field
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target

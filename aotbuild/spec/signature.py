@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.tree import Tree

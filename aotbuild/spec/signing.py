@@ -25,12 +25,12 @@ Nothing here makes or checks a seal: that needs `cryptography`, and is in `runti
 
 from __future__ import annotations
 
-import base64
 import re
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from aotbuild.errors import UntrustedPackage
+from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.text import cut
 
@@ -42,13 +42,13 @@ _FIRST_LINE = "aotbuild-signatures 1"
 _LONGEST = 200
 # Part of what is sealed: a seal over an index is never one over anything else.
 _LABEL = b"aotbuild index signature 1\n"
-_LINE = re.compile(r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)")
+_LINE = r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)"
 _REMEDY = (
     "Get the package again from where it was signed, or remove the signature file and sign it anew."
 )
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Seal:
     """One Ed25519 signature: the identity of its key, and its 64 bytes."""
 
@@ -56,7 +56,7 @@ class Seal:
     value: bytes
 
     def __str__(self) -> str:
-        return f"ed25519 {self.key_id} {base64.b64encode(self.value).decode()}"
+        return f"ed25519 {self.key_id} {b2a_base64(self.value, newline=False).decode()}"
 
 
 def sealed_message(index: bytes) -> bytes:
@@ -72,7 +72,7 @@ def key_id(public_key: bytes) -> str:
 
 def write_seals(seals: Iterable[Seal]) -> bytes:
     """Return the bytes of a signature file; equal seals give equal bytes in any order."""
-    return "\n".join([_FIRST_LINE, *map(str, sorted(seals)), ""]).encode("ascii")
+    return "\n".join([_FIRST_LINE, *sorted(map(str, seals)), ""]).encode("ascii")
 
 
 def read_seals(data: bytes, place: str) -> tuple[Seal, ...]:
@@ -96,8 +96,8 @@ def read_seals(data: bytes, place: str) -> tuple[Seal, ...]:
 
 
 def _read_line(line: str, number: int, place: str) -> Seal:
-    match = _LINE.fullmatch(line)
-    value = base64.b64decode(match[2]) if match else b""
+    match = re.fullmatch(_LINE, line)
+    value = a2b_base64(match[2]) if match else b""
     if match is None or str(seal := Seal(match[1], value)) != line:
         expected = f"'ed25519 <key id> <signature in base64>' in line {number}"
         raise _malformed(place, expected, _shown(line))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
+from aotbuild.frozen import dataclass
 from aotbuild.spec.isa import level_of
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-_COUNT = re.compile("[1-9][0-9]{0,5}", re.ASCII)
-_DETAIL = re.compile("[!-~]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Target:
         detail, _, counts = rest.rpartition(":")
         devices, at, processes = counts.partition("@")
         numbers = [devices, processes] if at else [devices]
-        if not _DETAIL.fullmatch(detail) or not all(_COUNT.fullmatch(number) for number in numbers):
+        if not _is_detail(detail) or not all(map(_is_count, numbers)):
             msg = f"{text!r} is not a target; expected platform:detail:devices"
             raise ValueError(msg)
         target = cls(platform, detail, *map(int, numbers))
@@ -56,6 +52,16 @@ class Target:
     def platforms(self) -> tuple[str, ...]:
         """The platforms it can run on."""
         return tuple(self.detail.split(",")) if self.is_portable else (self.platform,)
+
+
+def _is_detail(text: str) -> bool:
+    """Whether this is 1 to 200 characters of printable ASCII without spaces."""
+    return text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= 200
+
+
+def _is_count(text: str) -> bool:
+    """Whether this is a number from 1 to 999,999 as it is written."""
+    return text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 6
 
 
 def _check(target: Target) -> None:

@@ -8,7 +8,6 @@ object, and decoding them is refused, because it would run code that a file name
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import json
 import math
@@ -113,7 +112,9 @@ def _encode_object(value: Any) -> Any:
 def _encode_state(value: Any) -> Any:
     """Return the state of a Python object: its fields, or its `__dict__` and slots."""
     kind = type(value)
-    if dataclasses.is_dataclass(value):
+    if hasattr(kind, "__dataclass_fields__"):
+        import dataclasses
+
         names = [field.name for field in dataclasses.fields(value)]
     else:
         slots = [slot for base in kind.__mro__ for slot in _slots(base)]

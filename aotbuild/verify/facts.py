@@ -15,7 +15,7 @@ from aotbuild.spec.target import PLATFORMS
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "LIBTPU_INIT_ARGS", "TPU_VISIBLE_CHIPS")
-_PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "safetensors", "flatbuffers", "libtpu")
+_PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers", "libtpu")
 _PLUGINS = ("jax-cuda", "jax-rocm")
 
 

@@ -79,8 +79,6 @@ def _allows(specifier: str, version: str) -> bool:
 
 def _unpinned(records: Sequence[Record]) -> Iterator[str]:
     yield "aotbuild"
-    if any(record.calling.constants for record in records):
-        yield "safetensors"
     if any(record.target.is_portable for record in records):
         yield from ("flatbuffers", "jaxlib")
 

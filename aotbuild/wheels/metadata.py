@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 # What a build adds to the project's own requirements (build.requirements).
-BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib", "safetensors")
+BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
 _REQUIRES = "Requires-Dist"
 _EXTRA = "Provides-Extra"
 # What a companion takes over from its base; a licence's files stay in the base.

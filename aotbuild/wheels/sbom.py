@@ -12,6 +12,7 @@ from aotbuild.report.sbom import SBOM_NAME, missing_library, sbom_json
 from aotbuild.spec.index import INDEX_NAME
 
 if TYPE_CHECKING:
+    from aotbuild.runtime.buffers import Mapper
     from aotbuild.wheels.opened import OpenedWheel
 
 LEFT_OUT = "the bills of materials are left out of the new wheels: {}"
@@ -28,6 +29,10 @@ class _IndexAlone:
         if name != INDEX_NAME:
             raise FileNotFoundError(name)
         return self._index if limit < 0 else self._index[:limit]
+
+    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
+        """Return the bytes of the index; FileNotFoundError for any other file."""
+        return memoryview(self.read(name, size + 1))
 
     def close(self) -> None:
         """Do nothing: no file is open."""

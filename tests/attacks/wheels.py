@@ -28,7 +28,7 @@ from aotbuild.verify.outcome import Outcome, Report
 NAME = "demo-1.0-py3-none-any.whl"
 INFO = "demo-1.0.dist-info"
 AOT = "demo/_aot"
-REQUIRES = ("aotbuild>=0.1,<0.2", f"jaxlib=={jaxlib.__version__}", "safetensors", "flatbuffers")
+REQUIRES = ("aotbuild>=0.1,<0.2", f"jaxlib=={jaxlib.__version__}", "flatbuffers")
 Files = dict[str, bytes]
 
 

@@ -26,9 +26,9 @@ from aotbuild.errors import AotbuildError
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
     "aotbuild.runtime.kernel",
-    "aotbuild.runtime.executable",
+    "aotbuild.runtime.withjax.engine",
     "aotbuild.runtime.loader",
-    "aotbuild.runtime.fallback",
+    "aotbuild.runtime.withjax.fallback",
     "safetensors.numpy",
     "scipy.linalg.cython_lapack",
 )

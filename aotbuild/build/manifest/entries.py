@@ -5,6 +5,7 @@ from __future__ import annotations
 from aotbuild.build.manifest.checks import NO_PORTABLE, check_function
 from aotbuild.build.manifest.dims import check_dims, check_used, dim_names, expand
 from aotbuild.build.manifest.nodes import MapNode, Node, ScalarNode, child, key_mark
+from aotbuild.build.manifest.pads import read_pads
 from aotbuild.build.manifest.problems import Problems
 from aotbuild.build.manifest.schema_model import Export
 from aotbuild.build.manifest.shardings import ShardingReader
@@ -90,6 +91,8 @@ def _entry(source: Source, targets: tuple[Target, ...]) -> FunctionEntry:
         export=_export(model.export),
         verify=VerifyOptions(**model.verify.model_dump()),
         purity=model.purity,
+        pad=read_pads(source, (*args, *kwargs), targets),
+        startup=model.startup,
         line=source.key.mark.line,
         column=source.key.mark.column,
     )

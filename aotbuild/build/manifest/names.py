@@ -155,6 +155,13 @@ def scalar(value: Any) -> Any:
     return value
 
 
+def pad_value(value: Any) -> Any:
+    """Check a value that arrays are padded with: a number, also .nan and .inf, or a boolean."""
+    if not isinstance(value, bool | int | float):
+        refuse("expected a number or a boolean to pad with")
+    return value
+
+
 def option_value(value: Any) -> Any:
     """Check a value of ``compiler_options``: one finite scalar, not null."""
     if value is None:

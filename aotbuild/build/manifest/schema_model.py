@@ -45,6 +45,10 @@ def _float(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _pad_map(value: object) -> object:
+    return value if isinstance(value, dict) else {"value": value}
+
+
 def _keep_map(value: object) -> object:
     return {"stages": value} if isinstance(value, list) else value
 
@@ -126,6 +130,11 @@ OptionValue: TypeAlias = Annotated[
     Any,
     AfterValidator(names.option_value),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+PadValue: TypeAlias = Annotated[
+    Any,
+    AfterValidator(names.pad_value),
+    WithJsonSchema({"type": ["number", "boolean"]}),
 ]
 Dims: TypeAlias = Annotated[
     Annotated[dict[Name, Sizes], Tag("\0product")]
@@ -240,6 +249,15 @@ class Export(Model):
     )
 
 
+class Pad(Model):
+    """How a dim is padded to the next larger size."""
+
+    value: PadValue = Field(description="What is put into the padding")
+    safe: bool = Field(
+        default=False, description="Padding reaches no result that is used: checked by nobody"
+    )
+
+
 class Verify(Model):
     """What `aotbuild verify` calls an executable with, and how near its results must be."""
 
@@ -264,6 +282,9 @@ class Options(Model):
     dims: Dims = Field(
         default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
     )
+    pad: dict[
+        Name, Annotated[Pad, BeforeValidator(_pad_map, json_schema_input_type=PadValue | Pad)]
+    ] = Field(default={}, description="Dims whose calls are padded to the next size, and the value")
     static: StaticMap = Field(
         default={}, description="Static arguments by name or position, with their values"
     )
@@ -297,6 +318,10 @@ class Options(Model):
     )
     purity: Literal["check", "skip"] = Field(
         default="check", description="Trace twice and compare, or trust that it is the same"
+    )
+    startup: Literal["steady", "fast", "tuned"] = Field(
+        default="steady",
+        description="On CPUs: compile for the fastest calls, the fastest start, or measure both",
     )
 
 

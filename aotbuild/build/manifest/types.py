@@ -6,6 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aotbuild.spec.padding import PaddedDim
+
 Scalar: TypeAlias = bool | int | float | str | None
 Row: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -141,6 +143,8 @@ class FunctionEntry:
     export: ExportOptions
     verify: VerifyOptions
     purity: str
+    pad: tuple[PaddedDim, ...]
+    startup: str
     line: int
     column: int
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aotbuild.build.startup import Choice
 from aotbuild.build.store import Entry, Store, key_of
 from aotbuild.build.targets.hardware import Hardware
+from aotbuild.build.worker.lean.checked import VERSION
 from aotbuild.build.worker.platforms.cpu import deciding_facts
 from aotbuild.build.worker.stages import Text, compiled_entry, compiled_texts, is_of
 from aotbuild.spec.target import Target
@@ -36,7 +38,7 @@ def compile_once(
 
 
 def decisive_inputs(
-    target: Target, hardware: Hardware, provenance: Mapping[str, Any]
+    target: Target, hardware: Hardware, provenance: Mapping[str, Any], startup: Choice
 ) -> dict[str, Any]:
     """Return all that decides the bytes of an executable, as the store's key wants it."""
     # Some settings of jax, as jax_optimization_level, tell XLA more than the module does.
@@ -47,6 +49,8 @@ def decisive_inputs(
         # Compilers for other platforms know nothing of the machine that they run on.
         "machine": deciding_facts() if target.platform == "cpu" else [],
         "compilers": provenance.get("compilers", {}),
+        "startup": startup.identity(),
+        "lean": VERSION,
         **{name: provenance[name] for name in decisive},
     }
 

@@ -9,9 +9,10 @@ import numpy as np
 from aotbuild.build.worker.avals import to_aval
 from aotbuild.build.worker.blobs import BlobFolder
 from aotbuild.spec.record import Blob, Constant
+from aotbuild.spec.tensors import write_tensors
 
 TENSOR_NAME = "constant"
-# Of numpy's own dtypes, what every version of safetensors has: bool, integers and floats.
+# Bool, integers and floats of numpy itself; of them safetensors lacks longdouble.
 _KEPT_KINDS = "biuf"
 
 
@@ -29,9 +30,12 @@ def store_array(array: Any, blobs: BlobFolder) -> Blob:
 
 def serialize(arrays: dict[str, Any]) -> bytes:
     """Return arrays as safetensors; equal arrays give equal bytes."""
-    from safetensors.numpy import save
+    return write_tensors({name: _entry(array) for name, array in arrays.items()})
 
-    return bytes(save({name: _bits(array) for name, array in arrays.items()}))
+
+def _entry(array: Any) -> tuple[str, tuple[int, ...], bytes]:
+    bits = _bits(array)
+    return f"{bits.dtype.kind}{bits.dtype.itemsize}", bits.shape, bits.tobytes()
 
 
 def _bits(array: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from jax.sharding import SingleDeviceSharding
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build import jax_private
+from aotbuild.build.startup import FlagSet
 from aotbuild.build.store import Entry, Store
 from aotbuild.build.targets.cuda import tuning_to
 from aotbuild.build.targets.hardware import Hardware
@@ -23,6 +25,7 @@ from aotbuild.build.worker.constants import store_constants
 from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.device_trace import asks_for_device, trace_on
 from aotbuild.build.worker.jitted import in_mesh
+from aotbuild.build.worker.lean.checked import checked_lean
 from aotbuild.build.worker.platforms.registry import platform
 from aotbuild.build.worker.shardings import (
     Spec,
@@ -32,6 +35,10 @@ from aotbuild.build.worker.shardings import (
     specs_of,
 )
 from aotbuild.build.worker.stages import Stages, lowered_texts
+from aotbuild.build.worker.startup.inputs import donated_inputs, executable_inputs
+from aotbuild.build.worker.startup.measure import Measurer, measure
+from aotbuild.build.worker.startup.tuned import compile_chosen
+from aotbuild.build.worker.startup.unit import startup_of, told
 from aotbuild.build.worker.trace import Traced, trace
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.errors import TraceRefused
@@ -74,6 +81,7 @@ class NativeCompiler:
     calls: CustomCalls
     store: Store | None
     stages: Stages
+    measurer: Measurer = measure
 
     def compile(
         self, traced: Traced, target: Target, hardware: Hardware, provenance: dict[str, Any]
@@ -81,21 +89,30 @@ class NativeCompiler:
         """Return the record of an executable, its bytes and constants written to `blobs`."""
         there = platform(target.platform)
         devices = there.devices(target, hardware)
-        options = {**there.compiler_options(target, hardware), **dict(traced.job.compiler_options)}
+        options = there.compiler_options(target, hardware)
+        startup = startup_of(traced.job.startup, target)
         if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):
             # The mesh is in the jaxpr. That tracing is without side effects is known by now.
             traced = trace(replace(traced.job, purity="skip"), devices=devices)
         traced, lowered = _lower_there(traced, target, devices)
         module = sha256_hex(jax_private.module_bytes(lowered))
-        provenance = {**provenance, "stablehlo": module, **there.provenance(hardware)}
+        own = {"stablehlo": module, **there.provenance(hardware)}
+        provenance = {**provenance, **own}
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(traced, lowered))
 
-        def compile_now() -> tuple[Entry, Any]:
-            compiled = _compile(traced, lowered, target, options)
+        def compile_with(flags: FlagSet) -> tuple[Entry, Any]:
+            # What the manifest says wins.
+            chosen = {**options, **dict(flags.options), **dict(traced.job.compiler_options)}
+            compiled = _compile(traced, lowered, target, chosen)
             return self._entry(traced, lowered, compiled, target, hardware), compiled
 
-        inputs = decisive_inputs(target, hardware, provenance)
+        def compile_now() -> tuple[Entry, Any]:
+            donated = donated_inputs(traced, lowered)
+            arrays = partial(executable_inputs, traced, lowered)
+            return compile_chosen(startup, compile_with, self.measurer, arrays, donated)
+
+        inputs = decisive_inputs(target, hardware, provenance, startup)
         with_stages = self.stages.need_compiling
         # Tuning is done for what it finds, which no store keeps.
         store = None if tuning_to(hardware) else self.store
@@ -109,7 +126,7 @@ class NativeCompiler:
             requires=_requirements(target, calls, entry.facts["requires"]),
             calling=self._calling(traced, lowered, entry),
             analysis=entry.facts["analysis"],
-            provenance=provenance,
+            provenance={**provenance, **told(entry)},
             stages=(*kept, *self.stages.keep(texts)),
         )
 
@@ -118,7 +135,7 @@ class NativeCompiler:
     ) -> Entry:
         hlo = compiled.as_text() or ""
         calls = self.calls.of(hlo, target.platform)
-        data = jax_private.serialize_executable(compiled)
+        data = checked_lean(jax_private.serialize_executable(compiled), target)
         facts = {
             "requires": platform(target.platform).requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],

@@ -20,6 +20,8 @@ from aotbuild.build.worker.custom_calls import CustomCalls
 from aotbuild.build.worker.device_trace import trace_job
 from aotbuild.build.worker.golden.make import GoldenMaker
 from aotbuild.build.worker.native import NativeCompiler
+from aotbuild.build.worker.padding.axes import with_padding
+from aotbuild.build.worker.padding.check import PaddingCheck
 from aotbuild.build.worker.platforms.cpu import level_notes
 from aotbuild.build.worker.platforms.hints import hint
 from aotbuild.build.worker.platforms.instructions import prepare
@@ -28,6 +30,7 @@ from aotbuild.build.worker.portable import export_portable, symbolic_dims
 from aotbuild.build.worker.purity.skeleton import skeleton
 from aotbuild.build.worker.settings import apply_config, traced_with, unchanged_config
 from aotbuild.build.worker.stages import Stages
+from aotbuild.build.worker.startup.unit import startup_notes
 from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import user_traceback
 from aotbuild.build.worker_init import WorkerInit
@@ -56,6 +59,7 @@ class Session:
         entries = Store(init.store) if init.store else None
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
+        self._padding = PaddingCheck(entries, self._provenance)
         prepare()
         self._refused: Exception | None = None
         try:
@@ -71,6 +75,7 @@ class Session:
                 raise self._refused
             with unchanged_config(f"functions.{job.name}: {job.call}"):
                 traced = trace_job(job, symbolic_dims(job) if job.sample else None)
+                traced = with_padding(traced)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             for target in job.targets:
                 yield _failure(target, "trace", err)
@@ -81,7 +86,8 @@ class Session:
         for target, hardware in zip(job.targets, job.hardware, strict=True):
             yield {"start": str(target)}
             yield self._unit(traced, target, hardware)
-        # Last: it runs the function, and what that does to this process costs no executable.
+        # Last: they run the function, and what that does to this process costs no executable.
+        yield from self._padding.messages(traced)
         yield from self._golden.messages(traced)
 
     def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> dict[str, Any]:
@@ -91,7 +97,7 @@ class Session:
                 "target": str(target),
                 "function": traced.function.to_json(),
                 "record": record_to_json(record),
-                "notes": [*traced.notes, *level_notes(record)],
+                "notes": [*traced.notes, *level_notes(record), *startup_notes(record)],
             }
             data = searchable(target.platform, self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)

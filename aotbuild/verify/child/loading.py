@@ -33,11 +33,12 @@ class Loaded:
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's own checks, then compare the shapes that it states."""
-    from aotbuild.runtime.devices import devices_for, scope_of
-    from aotbuild.runtime.executable import JaxEngine
     from aotbuild.runtime.loader import Loader
-    from aotbuild.runtime.placement import Placement
+    from aotbuild.runtime.scope import devices_for
     from aotbuild.runtime.stats import Stats
+    from aotbuild.runtime.withjax.devices import scope_of
+    from aotbuild.runtime.withjax.engine import JaxEngine
+    from aotbuild.runtime.withjax.placement import Placement
 
     record = verdict.record
     devices = devices_for(record.requires, scope_of(record.target.platform))
@@ -60,7 +61,11 @@ def _expected_shapes(
     record: Record, executable: Any, devices: tuple[Any, ...]
 ) -> tuple[list[str], list[str]]:
     """Return the shapes that one device sees: of the kept inputs, and of the outputs."""
-    from aotbuild.runtime.placement import constant_shardings, leaf_shardings, output_shardings
+    from aotbuild.runtime.withjax.placement import (
+        constant_shardings,
+        leaf_shardings,
+        output_shardings,
+    )
 
     calling = record.calling
     avals = [*(constant.aval for constant in calling.constants), *record.signature.leaves]
@@ -86,8 +91,9 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     import jax
     from jax import export
 
-    from aotbuild.runtime.devices import devices_for, scope_of
-    from aotbuild.runtime.placement import leaf_shardings
+    from aotbuild.runtime.scope import devices_for
+    from aotbuild.runtime.withjax.devices import scope_of
+    from aotbuild.runtime.withjax.placement import leaf_shardings
 
     exported = export.deserialize(bytearray(read_blob(source, record.blob)))
     exported.mlir_module()

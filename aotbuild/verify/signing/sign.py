@@ -12,8 +12,8 @@ from pathlib import Path
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.source import WheelSource
 from aotbuild.runtime.trust import read_seals_file
+from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.files import move_whole, write_whole
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, Seal, read_seals, write_seals

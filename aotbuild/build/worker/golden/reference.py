@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from aotbuild.build import jax_private
+from aotbuild.build.jobs import Job
 from aotbuild.build.worker.as_numpy import as_numpy
 from aotbuild.build.worker.binding import call_arguments
 from aotbuild.build.worker.inner_jaxprs import body_of, inner_jaxprs
@@ -64,10 +65,14 @@ class Reference:
 
     def run(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
         """Call what `compile` returned; return samples of each output as numpy arrays."""
+        return [_sample(output) for output in self.outputs(compiled, leaves)]
+
+    def outputs(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Call what `compile` returned; return each output, whole, as a numpy array."""
         args, kwargs = self._call(leaves)
         with in_mesh(self.jitted.mesh):
             outputs = jax.tree.leaves(compiled(*args, **kwargs))
-            return [_sample(as_numpy(output)) for output in outputs]
+            return [as_numpy(output) for output in outputs]
 
     def _call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return leaves as the function takes them, without the static arguments."""
@@ -81,16 +86,25 @@ class Reference:
         return tuple(value for value in given if value is not _STATIC), left
 
 
+def lower_job(traced: Traced, job: Job) -> Reference:
+    """Return what `lower_reference` does, of a job that differs from the traced one in its sizes.
+
+    It may raise anything.
+    """
+    jitted = jit_job(job)
+    stage = jitted.trace()
+    with in_mesh(jitted.mesh):
+        return Reference(traced, jitted, stage, stage.lower())
+
+
 def lower_reference(traced: Traced) -> Reference:
     """Trace and lower a job's function as `jax.jit` does; symbolic dims have their sample's sizes.
 
     Where the job was traced with these sizes, jax has the trace already. NotForCpu if it cannot be.
     """
-    jitted = jit_job(traced.job)
+    jit_job(traced.job)
     try:
-        stage = jitted.trace()
-        with in_mesh(jitted.mesh):
-            return Reference(traced, jitted, stage, stage.lower())
+        return lower_job(traced, traced.job)
     except Exception as err:  # lowering rules raise many types
         raise NotForCpu(err) from err
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.frozen import dataclass
 from aotbuild.runtime import jax_private
-from aotbuild.runtime.placement import (
+from aotbuild.runtime.priming import Examples
+from aotbuild.runtime.withjax.placement import (
     Placement,
     constant_shardings,
     leaf_shardings,
@@ -33,6 +34,24 @@ class Executable:
         placed = [jax_private.spread(leaf, sharding) for leaf, sharding in pairs]
         outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
         return outputs
+
+    def run_on_zeros(self) -> list[Any]:
+        """Run it on zeros, and wait until it has."""
+        return jax_private.wait(self.run(self._zeros()))
+
+    def examples(self) -> Examples:
+        """Return what makes zeros of each kind of array that a call may give."""
+        leaves = self.record.signature.leaves
+        loose = [None] * len(leaves)
+        return {
+            "numpy": lambda: list(map(jax_private.numpy_example, leaves)),
+            "loose": lambda: list(map(jax_private.array_example, leaves, loose)),
+            "placed": lambda: list(map(jax_private.array_example, leaves, self.shardings)),
+        }
+
+    def _zeros(self) -> list[Any]:
+        pairs = zip(self.record.signature.leaves, self.shardings, strict=True)
+        return [jax_private.put(jax_private.zeros(aval), aval, place) for aval, place in pairs]
 
     def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
         """Return what the C++ dispatch needs to run it without Python, or None."""

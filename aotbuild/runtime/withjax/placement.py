@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,10 +10,12 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 
 from aotbuild.errors import InvalidArgument
+from aotbuild.frozen import dataclass
 from aotbuild.runtime import jax_private
 from aotbuild.runtime.arguments import Call
-from aotbuild.runtime.devices import Scope, devices_for, scope_around, scope_of
 from aotbuild.runtime.order import misplaced
+from aotbuild.runtime.scope import Scope, devices_for, scope_around
+from aotbuild.runtime.withjax.devices import scope_of
 from aotbuild.spec.record import Calling, PartitionSpec, Record
 
 
@@ -73,6 +74,12 @@ def place(call: Call, record: Record, scope: Scope) -> Placement:
         elif requires.processes > 1:
             _check_replicated(name, path, leaf, sharding)
     return Placement(devices, bool(committed) or bool(record.calling.mesh) or scope.named)
+
+
+def place_alone(record: Record, scope: Scope) -> Placement:
+    """Return where a call of a record runs that gives no committed arrays."""
+    devices = devices_for(record.requires, scope)
+    return Placement(devices, bool(record.calling.mesh) or scope.named)
 
 
 def constant_shardings(calling: Calling, xla_executable: Any, devices: Sequence[Any]) -> list[Any]:

@@ -19,7 +19,7 @@ from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.devices import Scope
+    from aotbuild.runtime.scope import Scope
 
 _LOG = logging.getLogger("aotbuild")
 
@@ -96,7 +96,7 @@ class Portable:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if not record.calling.mesh:
             return (), {}
-        from aotbuild.runtime.placement import leaf_shardings, place
+        from aotbuild.runtime.withjax.placement import leaf_shardings, place
 
         devices = place(call, record, scope).devices
         return devices, {"in_shardings": leaf_shardings(record, devices)}

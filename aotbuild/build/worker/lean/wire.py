@@ -1,0 +1,141 @@
+"""Read and write protocol buffers without their schema: fields by number.
+
+The encoding is documented at https://protobuf.dev/programming-guides/encoding/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_WORD = (1 << 64) - 1
+
+
+class Malformed(ValueError):
+    """The bytes are no protocol buffer, or one of another shape than expected."""
+
+
+class Field(NamedTuple):
+    """A field of a message: its number, its value, and all its bytes."""
+
+    number: int
+    value: int | bytes
+    whole: bytes
+
+    @property
+    def message(self) -> bytes:
+        """The value of a field that holds bytes; Malformed if it holds a number."""
+        if not isinstance(self.value, bytes):
+            raise Malformed
+        return self.value
+
+
+# What becomes of a field: other bytes, b"" for none, or None for the same.
+Change = Callable[[Field], bytes | None]
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """Yield the fields of a message in their order; Malformed where it is none."""
+    at = 0
+    while at < len(data):
+        start = at
+        tag, at = varint(data, at)
+        value, at = _value(data, at, tag & 7)
+        yield Field(tag >> 3, value, data[start:at])
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins at an offset, and the offset behind it."""
+    number = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+    raise Malformed
+
+
+def number_of(data: bytes, number: int) -> int:
+    """Return a field that holds a number; 0, the default of protocol buffers, if there is none."""
+    found = _last(data, number)
+    if found is None:
+        return 0
+    if isinstance(found.value, bytes):
+        raise Malformed
+    return found.value
+
+
+def bytes_of(data: bytes, number: int) -> bytes:
+    """Return a field that holds bytes; b"" if there is none."""
+    found = _last(data, number)
+    return b"" if found is None else found.message
+
+
+def messages_of(data: bytes, number: int) -> list[bytes]:
+    """Return the values of a repeated field that holds messages."""
+    return [field.message for field in fields(data) if field.number == number]
+
+
+def numbers_of(data: bytes, number: int) -> list[int]:
+    """Return the values of a repeated field that holds numbers, packed or not."""
+    found: list[int] = []
+    for field in fields(data):
+        if field.number != number:
+            continue
+        if isinstance(field.value, int):
+            found.append(field.value)
+            continue
+        at = 0
+        while at < len(field.value):
+            value, at = varint(field.value, at)
+            found.append(value)
+    return found
+
+
+def changed(data: bytes, change: Change) -> bytes:
+    """Return a message with some of its fields changed."""
+    parts = []
+    for field in fields(data):
+        other = change(field)
+        parts.append(field.whole if other is None else other)
+    return b"".join(parts)
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """Return a field that holds bytes."""
+    return _encoded(number << 3 | _BYTES) + _encoded(len(value)) + value
+
+
+def _encoded(number: int) -> bytes:
+    number &= _WORD
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _value(data: bytes, at: int, kind: int) -> tuple[int | bytes, int]:
+    if kind == _VARINT:
+        return varint(data, at)
+    if kind == _BYTES:
+        size, at = varint(data, at)
+    elif kind in (_FIXED64, _FIXED32):
+        size = 8 if kind == _FIXED64 else 4
+    else:
+        raise Malformed
+    if at + size > len(data):
+        raise Malformed
+    return data[at : at + size], at + size
+
+
+def _last(data: bytes, number: int) -> Field | None:
+    found = None
+    for field in fields(data):
+        if field.number == number:
+            found = field
+    return found

@@ -1,0 +1,1 @@
+"""Padding: which axes follow a dim, and whether padding changes what the function returns."""

@@ -1,0 +1,1 @@
+"""The numpy door: calls executables with numpy arrays. Nothing here imports jax."""

@@ -1,0 +1,287 @@
+"""Every private name of jaxlib that the numpy door uses. Never imports jax, and never lets C++ do.
+
+Each was tried on jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.13), with jax and without it.
+
+jaxlib's C++ imports jax by itself to make an array whose aval or sharding nobody gave it: in
+`disassemble_into_single_device_arrays`, `consume_with_handlers` without a result handler,
+`_single_device_array_to_np_array_did_copy`, `_copy_single_device_array_to_host_async`,
+`_fully_replicated_shard`, and where a dlpack or CUDA array is taken (py_array.cc, sharding.cc).
+Where that import fails, it remembers for the rest of the process that there is no `ShapedArray`,
+and a later `import jax` gets arrays without avals. So none of them is used: `pjit` is told avals
+and shardings, and results are read through the buffer protocol.
+"""
+
+from __future__ import annotations
+
+import _imp
+import importlib
+import importlib.util
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep XLA from writing what is no warning, as jax does.
+
+    It reads the variable once, while it is loaded; who comes later finds it as it was.
+    """
+    if _LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[_LOG_LEVEL] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_LOG_LEVEL, None)
+
+
+with _quiet():
+    from jaxlib import _hlo, _jax
+
+# Entries of one function's C++ cache; jit's own caches hold 8192 for all functions together.
+_CACHE_CAPACITY = 1 << 16
+_PLATFORM_OF_TARGETS = {"cpu": "cpu", "cuda": "CUDA"}
+_CUDA = "aotbuild_cuda"
+
+
+# --- the state of the process -----------------------------------------------------------------
+
+
+def ensure_states(x64: bool) -> None:
+    """Give the C++ dispatch the three settings that it reads, unless jax has given it its own.
+
+    jax sets them while it is imported, and must win whenever that is: as long as the global import
+    lock is held, no other thread can come to where jax does so.
+    """
+    _imp.acquire_lock()
+    try:
+        if "jax._src.config" not in sys.modules:
+            _set_states(x64)
+            return
+    finally:
+        _imp.release_lock()
+    # Another thread may be in the middle of it; this waits until it is done.
+    try:
+        importlib.import_module("jax")
+    except ImportError:  # it is broken, and so was its import
+        _set_states(x64)
+
+
+@cache
+def _set_states(x64: bool) -> None:
+    jit, config = _jax.jax_jit, _jax.config.Config
+    jit.set_enable_x64_state(config("aotbuild_enable_x64", x64))
+    jit.set_disable_jit_state(config("aotbuild_disable_jit", value=False))
+    jit.set_post_hook_state(config("aotbuild_post_hook", value=None))
+
+
+# --- clients ------------------------------------------------------------------------------------
+
+
+def make_cpu_client(devices: int | None) -> Any:
+    """Return a client of its own for this machine's CPU, which runs where it is called.
+
+    A result is always waited for here, so a thread to run in would only cost time.
+    """
+    return _jax.get_tfrt_cpu_client(asynchronous=False, num_devices=devices)
+
+
+def make_cuda_client(library: str, extension: Any) -> Any:
+    """Return a client of its own for the GPUs, of the plugin's library. Not tried on a GPU.
+
+    `extension` registers jax's own custom calls; the variables that jax reads say how much memory
+    is taken. The name is not jax's, which would find the plugin loaded, and refuse to load it again
+    (pjrt_api.cc).
+    """
+    from jaxlib.xla_client import generate_pjrt_gpu_plugin_options
+
+    plugin = _jax.load_pjrt_plugin(_CUDA, library, None)
+    if not _jax.pjrt_plugin_initialized(_CUDA):
+        _jax.initialize_pjrt_plugin(_CUDA)
+    client = _jax.get_c_api_client(_CUDA, generate_pjrt_gpu_plugin_options())
+    if extension is not None:
+        for name, kind in extension.ffi_types().items():
+            extension.register_custom_type(plugin, name, kind)
+        for name, handler in extension.ffi_handlers().items():
+            extension.register_custom_call_target(plugin, name, handler, "CUDA", 1, 0)
+    return client
+
+
+# --- trees --------------------------------------------------------------------------------------
+
+
+def make_registry() -> Any:
+    """Return a registry of the standard containers and namedtuples, which jax does not share."""
+    return _jax.pytree.PyTreeRegistry()
+
+
+def make_treedef(registry: Any, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
+    """Return the treedef of a node, or of a leaf; ValueError if its type is not registered."""
+    return _jax.pytree.PyTreeDef.from_node_data_and_children(registry, node_data, children)
+
+
+def with_keys(flatten: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any], tuple[Any, Any]]:
+    """Return what flattens a mapping into pairs of key and child, for the paths of leaves."""
+
+    def flatten_with_keys(tree: Any) -> tuple[Any, Any]:
+        children, data = flatten(tree)
+        keys = data if isinstance(tree, OrderedDict) else data[1]
+        pairs = zip(map(_jax.pytree.DictKey, keys), children, strict=True)
+        return tuple(pairs), data
+
+    return flatten_with_keys
+
+
+# --- executables --------------------------------------------------------------------------------
+
+
+class _Sharding(_jax.SingleDeviceSharding):  # type: ignore[misc]
+    """One device, in its own memory."""
+
+    memory_kind = None
+
+    def _to_xla_hlo_sharding(self, _: int) -> Any:
+        return _hlo.HloSharding.replicate()
+
+
+class _Aval(NamedTuple):
+    """What C++ reads of an aval."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+
+
+class _FastpathData(NamedTuple):
+    """What C++ reads of `MeshExecutableFastpathData` (jax._src.interpreters.pxla)."""
+
+    xla_executable: Any
+    out_pytree_def: Any
+    in_shardings: Sequence[Any]
+    out_shardings: Sequence[Any]
+    out_avals: Sequence[Any]
+    out_committed: Sequence[bool]
+    kept_var_bitvec: Sequence[bool]
+    in_device_local_layouts: Sequence[None]
+    const_args: Sequence[Any]
+
+
+def deserialize(data: bytes, device: Any) -> Any:
+    """Return the XLA executable of PJRT bytes, loaded onto a device.
+
+    The bytes must be whole and fit: XLA aborts the process where they do not.
+    """
+    options = _jax.CompileOptions()
+    options.num_replicas = options.num_partitions = 1
+    options.executable_build_options.use_spmd_partitioning = True
+    options.device_assignment = _jax.DeviceAssignment.create(np.array([[device.id]]))
+    return device.client.deserialize_executable(
+        data, executable_devices=_jax.DeviceList((device,)), compile_options=options
+    )
+
+
+def put(array: Any, device: Any) -> Any:
+    """Return a numpy array on a device; one that is aligned to 64 bytes is taken as it is."""
+    aval = _Aval(array.shape, array.dtype, weak_type=False)
+    return _jax.batched_device_put(aval, _Sharding(device), [array], [device], enable_x64=True)
+
+
+def make_dispatch(
+    name: str,
+    source: Callable[..., Any],
+    miss: Callable[..., Any],
+    static_argnums: Sequence[int],
+    static_argnames: Sequence[str],
+    registry: Any,
+) -> Callable[..., Any]:
+    """Return jit's C++ dispatch with `miss` behind it; `source` is what `jax.disable_jit` calls.
+
+    `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). See
+    `jax_private.make_dispatch`; what is no numpy array or number always misses.
+    """
+    dispatch: Callable[..., Any] = _jax.pjit(
+        name,
+        source,
+        miss,
+        list(static_argnums),
+        list(static_argnames),
+        object(),
+        registry,
+        _no_other_array,
+        _jax.PjitFunctionCache(_CACHE_CAPACITY),
+    )
+    return dispatch
+
+
+def _no_other_array(*_: Any) -> Any:
+    msg = "an argument is no numpy array and no number"
+    raise TypeError(msg)
+
+
+def fastpath_data(
+    executable: Any,
+    device: Any,
+    outputs: Sequence[tuple[tuple[int, ...], Any]],
+    out_tree: Any,
+    constants: Sequence[Any],
+    kept: Sequence[bool],
+) -> Any:
+    """Return what the C++ dispatch needs to run `executable` alone.
+
+    `outputs` are (shape, dtype); `kept` says of the constants and then the leaves which the
+    executable takes. The leaves of `out_tree` become jaxlib's arrays.
+    """
+    sharding = _Sharding(device)
+    return _FastpathData(
+        executable,
+        out_tree,
+        [sharding] * sum(kept),
+        [sharding] * len(outputs),
+        [_Aval(shape, dtype, weak_type=False) for shape, dtype in outputs],
+        [True] * len(outputs),
+        kept,
+        [None] * sum(kept),
+        constants,
+    )
+
+
+# --- custom calls -------------------------------------------------------------------------------
+
+
+@cache
+def has_lapack() -> bool:
+    """Return whether jaxlib can initialize its LAPACK kernels."""
+    return importlib.util.find_spec("jaxlib.lapack") is not None
+
+
+@cache
+def initialize_lapack() -> None:
+    """Bind jaxlib's LAPACK kernels and tell XLA of them, as `import jax` does. Imports scipy."""
+    from jaxlib import lapack
+
+    lapack._lapack.initialize()
+    for name, target, version in lapack.registrations()["cpu"]:
+        _jax.register_custom_call_target(name, target, "Host", version)
+
+
+def custom_call_targets(platform: str) -> frozenset[str]:
+    """Return the names of the custom-call targets that are registered for a platform.
+
+    What was registered with `xla_client`, as `jax.ffi` does, waits there for somebody who makes a
+    client; without jax nobody else tells XLA of it.
+    """
+    if "jaxlib.xla_client" in sys.modules and platform == "cpu":
+        # Another thread may be in the middle of importing it; this waits until it is done.
+        client = importlib.import_module("jaxlib.xla_client")
+        client.register_custom_call_handler("cpu", _jax.register_custom_call_target)
+    return frozenset(_jax.custom_call_targets(_PLATFORM_OF_TARGETS.get(platform, platform)))

@@ -1,0 +1,139 @@
+"""Tensors in a blob: the layout of safetensors, kept strictly. Pure: bytes and numbers only.
+
+8 bytes hold the length of a header as a little-endian number, then comes the header, one JSON
+object with trailing spaces, then the tensors without a gap. Here the tensors begin at a multiple of
+`ALIGNMENT`. Any safetensors library reads what is written here; what is read here may come from any
+of them, but for the dtypes below. `docs/reference/format.md` says the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aotbuild.frozen import dataclass
+
+# XLA:CPU takes an array without a copy only from such an address (cpu_function_runtime::MinAlign
+# in xla/backends/cpu/alignment.h).
+ALIGNMENT = 64
+# The dtypes that all versions of safetensors have, by numpy's letter and size in bytes.
+DTYPES: Mapping[str, str] = {
+    "BOOL": "b1",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "u2",
+    "I16": "i2",
+    "F16": "f2",
+    "U32": "u4",
+    "I32": "i4",
+    "F32": "f4",
+    "U64": "u8",
+    "I64": "i8",
+    "F64": "f8",
+}
+_NAMES = {code: name for name, code in DTYPES.items()}
+_LENGTH_BYTES = 8
+_MOST_HEADER_BYTES = 100_000_000  # what safetensors itself takes
+_METADATA = "__metadata__"
+_KEYS = {"dtype", "shape", "data_offsets"}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor: `dtype` as numpy's letter and size, and the bytes of the blob that it takes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> bytes:
+    """Return tensors, each (dtype, shape, bytes), as one blob; equal ones give equal bytes."""
+    order = sorted(tensors, key=lambda name: (-int(tensors[name][0][1:]), name))
+    header, end = {}, 0
+    for name in order:
+        dtype, shape, data = tensors[name]
+        begin, end = end, end + len(data)
+        header[name] = {
+            "dtype": _NAMES[dtype],
+            "shape": list(shape),
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(_LENGTH_BYTES + len(text)) % ALIGNMENT)
+    length = len(text).to_bytes(_LENGTH_BYTES, "little")
+    return b"".join([length, text, *(tensors[name][2] for name in order)])
+
+
+def read_tensors(data: bytes | memoryview) -> dict[str, Tensor]:
+    """Return where the tensors of a blob are; ValueError unless they fill it, in order."""
+    length = int.from_bytes(bytes(data[:_LENGTH_BYTES]), "little")
+    start = _LENGTH_BYTES + length
+    if len(data) < _LENGTH_BYTES or start > len(data) or length > _MOST_HEADER_BYTES:
+        msg = f"no header: {len(data)} bytes that say it has {length}"
+        raise ValueError(msg)
+    header = _read_header(bytes(data[_LENGTH_BYTES:start]))
+    tensors = {name: _tensor(name, entry, start) for name, entry in header.items()}
+    end = start
+    for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
+        if tensor.begin != end:
+            msg = f"a tensor begins at {tensor.begin} where {end} was expected"
+            raise ValueError(msg)
+        end = tensor.end
+    if end != len(data):
+        msg = f"the tensors end at {end} of {len(data)} bytes"
+        raise ValueError(msg)
+    return tensors
+
+
+def _read_header(text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
+    except RecursionError as err:
+        msg = "a header that is too deep"
+        raise ValueError(msg) from err
+    if not text.startswith(b"{") or not isinstance(header, dict):
+        msg = "a header that is no JSON object"
+        raise ValueError(msg)
+    header.pop(_METADATA, None)
+    return header
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    pairs = list(pairs)
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "a header with a key that is there twice"
+        raise ValueError(msg)
+    return found
+
+
+def _tensor(name: str, entry: Any, start: int) -> Tensor:
+    """Return an entry of a header, counted from the start of the blob."""
+    if not isinstance(entry, dict) or entry.keys() != _KEYS:
+        msg = f"{name}: not {', '.join(sorted(_KEYS))}"
+        raise ValueError(msg)
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        msg = f"{name}: the dtype {dtype!r}"
+        raise ValueError(msg)
+    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
+        msg = f"{name}: shape or offsets are no sizes"
+        raise ValueError(msg)
+    begin, end = offsets
+    if end - begin != math.prod(shape) * int(DTYPES[dtype][1:]):
+        msg = f"{name}: {end - begin} bytes for {dtype} of {shape}"
+        raise ValueError(msg)
+    return Tensor(DTYPES[dtype], tuple(shape), start + begin, start + end)
+
+
+def _are_sizes(value: Any) -> bool:
+    # numpy takes 64 dimensions at most; a bool is an int.
+    return (
+        isinstance(value, list)
+        and len(value) <= 64
+        and all(type(size) is int and 0 <= size < 1 << 63 for size in value)
+    )

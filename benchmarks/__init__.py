@@ -1,0 +1,1 @@
+"""Everything this project claims about speed, measured by one command: `python -m benchmarks`."""

@@ -1,0 +1,1 @@
+"""The models that every system runs, from the same weights and inputs."""

@@ -1,0 +1,1 @@
+"""The other systems: how their artifacts are made from the same weights."""

@@ -1,0 +1,70 @@
+"""What settings of a process's environment change at its start: whole processes, in turn.
+
+They are settings of glibc and OpenBLAS, no switches of aotbuild: they hold for all that runs in the
+process, so only who starts it can choose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.medians import paired, summarize
+from benchmarks.process import Sample, run
+from benchmarks.ready import Ready
+from benchmarks.registry import System
+
+_MALLOC = (
+    "glibc.malloc.arena_max=1:glibc.malloc.top_pad=67108864:glibc.malloc.trim_threshold=1073741824"
+)
+# glibc.malloc.hugetlb and the others: the manual of glibc, "Memory Allocation Tunables".
+SETTINGS: dict[str, dict[str, str]] = {
+    "none": {},
+    "one arena, grown by 64 MB": {"GLIBC_TUNABLES": _MALLOC},
+    "huge pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
+    "both": {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_MALLOC}"},
+    "OPENBLAS_NUM_THREADS=1": {"OPENBLAS_NUM_THREADS": "1"},
+    "all": {
+        "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_MALLOC}",
+        "OPENBLAS_NUM_THREADS": "1",
+    },
+}
+_MODEL, _SYSTEM = "transformer", "numpy-hoist"
+
+
+def measure_settings(ready: Ready, systems: list[System], rounds: int) -> dict[str, Any]:
+    """Return `{"rows": […]}`: the numpy door's start under each setting, as a ratio to none."""
+    print(f"settings: {_SYSTEM} under each", flush=True)
+    there = ready.systems(_MODEL, [one for one in systems if one.name == _SYSTEM], {})
+    if not there:
+        return {"rows": []}
+    command = there[0].run_command(ready.python(there[0].environment), _MODEL)
+
+    def once(setting: str) -> Sample:
+        given = [f"{name}={value}" for name, value in SETTINGS[setting].items()]
+        return run(["env", *given, *command])
+
+    samples = _in_rounds(rounds, once)
+    base = samples["none"]
+    return {"rows": [_row(setting, base, samples[setting]) for setting in SETTINGS]}
+
+
+def _in_rounds(rounds: int, once: Callable[[str], Sample]) -> dict[str, list[Sample]]:
+    samples: dict[str, list[Sample]] = {setting: [] for setting in SETTINGS}
+    order = list(SETTINGS)
+    for _ in range(rounds):
+        for setting in order:
+            samples[setting].append(once(setting))
+        order.append(order.pop(0))
+    return samples
+
+
+def _row(setting: str, base: list[Sample], found: list[Sample]) -> dict[str, Any]:
+    times = [sample.first_result_s for sample in found]
+    ratio = paired(times, [sample.first_result_s for sample in base])
+    return {
+        "setting": setting,
+        "first_result_ms": summarize(times).text(1000, 0),
+        "ratio": ratio.text(),
+        "CPU_ms": round(summarize([sample.cpu_s for sample in found]).median * 1000),
+    }

@@ -1,0 +1,143 @@
+"""CUDA without jax, as far as it can be seen without a GPU: the plugin, the driver, the copies."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime.jaxfree import client, cuda, trees
+from aotbuild.spec.aval import Aval
+
+
+class FakeDriver:
+    """A driver whose GPU memory is the host's; `log` has what was asked of it."""
+
+    def __init__(self, error: int = 0) -> None:
+        self.log: list[str] = []
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> int:
+            self.log.append(name)
+            if name == "cuMemcpyDtoH_v2":
+                target, source, size = arguments
+                ctypes.memmove(target, source.value, size.value)
+                return self.error
+            return 0
+
+        return call
+
+
+class FakeArray:
+    """As much of jaxlib's array as is read of one on a GPU."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.waited = data, False
+
+    def block_until_ready(self) -> None:
+        self.waited = True
+
+    def unsafe_buffer_pointer(self) -> int:
+        assert self.waited
+        return int(self.data.ctypes.data)
+
+
+def plugin_at(root: Path, major: int) -> Path:
+    folder = root / "jax_plugins" / f"xla_cuda{major}"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise RuntimeError('this imports jax')\n")
+    (folder / "xla_cuda_plugin.so").touch()
+    return folder / "xla_cuda_plugin.so"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in sys.modules if name.split(".")[0] == "jax_plugins"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    return tmp_path
+
+
+class TestPlugin:
+    def test_none(self, path: Path) -> None:
+        assert cuda.plugin() is None
+        with pytest.raises(AotbuildError, match="no CUDA plugin is installed"):
+            cuda.make_client()
+
+    def test_the_newest_is_found_without_importing_it(self, path: Path) -> None:
+        older = plugin_at(path, 12)
+        assert cuda.plugin() == older
+        newer = plugin_at(path, 13)
+        sys.path_importer_cache.clear()
+        assert cuda.plugin() == newer
+
+    def test_what_cannot_be_loaded_is_named(self, path: Path) -> None:
+        plugin_at(path, 13)
+        with pytest.raises(AotbuildError, match="CUDA cannot be used\n  found "):
+            cuda.make_client()
+
+
+class TestPlatform:
+    @pytest.mark.parametrize(("gpus", "expected"), [((), "cpu"), (("/",), "cuda")])
+    def test_a_gpu_goes_first_as_in_jax(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Any, expected: str
+    ) -> None:
+        monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+        monkeypatch.setattr(client, "_OF_GPUS", gpus)
+        assert client.default_platform() == "cpu"
+        plugin_at(path, 13)
+        sys.path_importer_cache.clear()
+        assert client.default_platform() == expected
+        monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+        assert client.default_platform() == "cpu"
+        monkeypatch.setenv("JAX_PLATFORMS", "tpu,gpu")
+        assert client.default_platform() == "cuda"
+
+
+class TestCopies:
+    def test_bytes_come_through_the_primary_context(self) -> None:
+        library = FakeDriver()
+        driver = cuda.Driver(library)
+        data = np.arange(10, dtype=np.uint8)
+        for _ in range(2):
+            np.testing.assert_array_equal(driver.copy(data.ctypes.data, 10, 0), data)
+        copied = ["cuCtxPushCurrent_v2", "cuMemcpyDtoH_v2", "cuCtxPopCurrent_v2"]
+        assert library.log == [
+            "cuInit",
+            "cuDeviceGet",
+            "cuDevicePrimaryCtxRetain",
+            *copied,
+            *copied,
+        ]
+
+    def test_nothing_is_asked_for_no_bytes(self) -> None:
+        library = FakeDriver()
+        assert cuda.Driver(library).copy(0, 0, 0).shape == (0,)
+        assert library.log == []
+
+    def test_an_error_is_raised_and_the_context_given_back(self) -> None:
+        library = FakeDriver(error=700)
+        with pytest.raises(AotbuildError, match="cuMemcpyDtoH_v2 failed with error 700"):
+            cuda.Driver(library).copy(np.zeros(4).ctypes.data, 4, 0)
+        assert library.log[-1] == "cuCtxPopCurrent_v2"
+
+    @pytest.mark.parametrize("dtype", ["float32", "bool"])
+    def test_results_on_a_gpu_are_copied(self, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+        monkeypatch.setattr(cuda, "driver", lambda: cuda.Driver(FakeDriver()))
+        tree = trees.NumpyTrees()
+        gpu = SimpleNamespace(platform="gpu", local_hardware_id=0)
+        data = np.array([[1, 0, 1], [0, 0, 1]], dtype)
+        _, treedef = tree.flatten([0])
+        (result,) = tree.with_arrays(treedef, [Aval((2, 3), dtype)], gpu).unflatten(
+            [FakeArray(data)]
+        )
+        np.testing.assert_array_equal(result, data)
+        assert (result.dtype, result.flags.writeable) == (data.dtype, False)
+        assert not np.shares_memory(result, data)

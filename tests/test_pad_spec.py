@@ -1,0 +1,195 @@
+"""Padding as data: round trips, hostile objects, buckets, and numpy arrays padded and cut."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aotbuild.runtime.padding import (
+    Disagreement,
+    Step,
+    buckets_for,
+    find_step,
+    padded_signature,
+    sizes_of,
+    why_not,
+)
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.canonical import canonical_json, read_canonical
+from aotbuild.spec.function import Function
+from aotbuild.spec.padding import PaddedDim, Padding
+from aotbuild.spec.signature import Signature
+
+PADDING = Padding(
+    dims=(PaddedDim("batch", 0), PaddedDim("seq", math.nan, safe=True)),
+    buckets=((2, 4), (2, 16), (8, 4), (8, 8)),
+    leaves=(((0, 0), (1, 1)), (), ((1, 0),)),
+    outputs=(((0, 0),), ()),
+)
+FUNCTION = Function("f", "m:f", ("x",), ("x",), (), (), (), PADDING)
+
+
+def leaves(batch: int, seq: int, other: int | None = None) -> tuple[Aval, ...]:
+    last = Aval((3, batch if other is None else other), "int32")
+    return Aval((batch, seq), "float32"), Aval((), "float32"), last
+
+
+def signature(batch: int, seq: int) -> Signature:
+    return Signature(["tuple", ["tuple", "*", "*", "*"], ["dict", []]], leaves(batch, seq))
+
+
+class FakeIndex:
+    """Has a record for each size that was compiled."""
+
+    def __init__(self, *sizes: tuple[int, int]) -> None:
+        self.keys = {signature(*size).key() for size in sizes}
+
+    def records(self, _: str, key: str) -> list[str]:
+        return [key] if key in self.keys else []
+
+
+class TestData:
+    def test_round_trip(self) -> None:
+        data = read_canonical(canonical_json(FUNCTION.to_json()))
+        assert Function.from_json(data) == FUNCTION
+
+    def test_none_is_not_written(self) -> None:
+        plain = Function("f", "m:f", ("x",), ("x",), (), ())
+        assert "pad" not in plain.to_json()
+        assert Function.from_json(plain.to_json()).pad is None
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (["dims"], []),
+            (["dims", 1, 0], "batch"),
+            (["dims", 0, 0], 3),
+            (["dims", 0, 1], "0"),
+            (["dims", 0, 1], None),
+            (["dims", 0, 1], {"name": "os:system"}),
+            (["dims", 0, 2], 0),
+            (["buckets"], []),
+            (["buckets"], [[8, 8], [2, 4]]),
+            (["buckets"], [[2, 4], [2, 4]]),
+            (["buckets", 0], [2]),
+            (["buckets", 0], [-1, 4]),
+            (["buckets", 0], [1 << 63, 4]),
+            (["buckets", 0], [True, 4]),
+            (["leaves"], []),
+            (["leaves", 0], [[0, 0], [0, 1]]),
+            (["leaves", 0], [[-1, 0]]),
+            (["leaves", 0], [[1 << 40, 0]]),
+            (["leaves", 0], [[0, 2]]),
+            (["leaves", 0], [[0, -1]]),
+            (["outputs", 0], [[0]]),
+            (["outputs"], 7),
+            ([], 7),
+            ([], []),
+        ],
+    )
+    def test_hostile(self, path: list[Any], value: Any) -> None:
+        data: Any = {"pad": copy.deepcopy(json.loads(canonical_json(PADDING.to_json())))}
+        place = data
+        *steps, last = ["pad", *path]
+        for step in steps:
+            place = place[step]
+        place[last] = value
+        with pytest.raises(ValueError, match=r"padding|not a function|not the encoding|to unpack"):
+            Function.from_json({**FUNCTION.to_json(), **data})
+
+    @pytest.mark.parametrize("key", ["dims", "buckets", "leaves", "outputs"])
+    def test_missing(self, key: str) -> None:
+        data = FUNCTION.to_json()
+        del data["pad"][key]
+        with pytest.raises(ValueError, match="not a function"):
+            Function.from_json(data)
+
+
+class TestChoosing:
+    def test_sizes(self) -> None:
+        assert sizes_of(PADDING, leaves(3, 5)) == (3, 5)
+
+    def test_another_tree_or_rank(self) -> None:
+        assert sizes_of(PADDING, leaves(3, 5)[:2]) is None
+        assert sizes_of(PADDING, (Aval((3,), "float32"), *leaves(3, 5)[1:])) is None
+
+    def test_disagreement(self) -> None:
+        found = sizes_of(PADDING, leaves(3, 5, other=4))
+        assert found == Disagreement("batch", 0, 3, 2, 4)
+        text = why_not(PADDING, Signature("*", leaves(3, 5, other=4)), ["x", "s", "y['n']"])
+        assert text == ["pad: batch is 3 in x and 4 in y['n']"]
+
+    def test_too_large(self) -> None:
+        text = why_not(PADDING, Signature("*", leaves(9, 17)), ["x", "s", "y"])
+        assert text == [
+            "pad: batch is 9; the largest bucket is 8",
+            "pad: seq is 17; the largest bucket is 16",
+        ]
+
+    def test_smallest_volume_first(self) -> None:
+        # (2, 16) has 38 elements, (8, 4) has 56 and (8, 8) has 88.
+        assert buckets_for(PADDING, leaves(1, 3), (1, 3)) == [(2, 4), (2, 16), (8, 4), (8, 8)]
+        assert buckets_for(PADDING, leaves(2, 5), (2, 5)) == [(2, 16), (8, 8)]
+        assert buckets_for(PADDING, leaves(8, 8), (8, 8)) == []
+
+    def test_only_what_was_compiled(self) -> None:
+        index: Any = FakeIndex((2, 16), (8, 8))
+        step = find_step(index, FUNCTION, signature(1, 3))
+        assert step is not None
+        assert (step.given, step.bucket) == ((1, 3), (2, 16))
+        assert step.key == padded_signature(PADDING, signature(1, 3), (2, 16)).key()
+        assert str(step) == "batch 1 → 2, seq 3 → 16"
+        assert find_step(index, FUNCTION, signature(9, 3)) is None
+
+    def test_never_where_it_was_compiled(self) -> None:
+        index: Any = FakeIndex((1, 3), (2, 4))
+        assert find_step(index, FUNCTION, signature(1, 3)) is None
+
+    def test_zero(self) -> None:
+        index: Any = FakeIndex((2, 4))
+        step = find_step(index, FUNCTION, signature(0, 0))
+        assert step is not None
+        assert step.pad(0, np.empty((0, 0), np.float32)).shape == (2, 4)
+
+
+class TestArrays:
+    def test_corners_have_the_later_dim(self) -> None:
+        step = Step(PADDING, (2, 3), (3, 4), "")
+        padded = step.pad(0, np.ones((2, 3), np.float32))
+        nan = math.nan
+        expected = [[1, 1, 1, nan], [1, 1, 1, nan], [0, 0, 0, nan]]
+        np.testing.assert_array_equal(padded, np.array(expected, np.float32))
+
+    def test_untouched_leaves(self) -> None:
+        assert list(Step(PADDING, (2, 3), (2, 4), "").leaves()) == [0]
+        assert list(Step(PADDING, (2, 4), (8, 4), "").leaves()) == [0, 2]
+
+    @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "complex64"])
+    def test_dtype_stays(self, dtype: str) -> None:
+        padded = Step(PADDING, (2, 4), (8, 4), "").pad(2, np.ones((3, 2), dtype))
+        assert padded.dtype == dtype
+        assert padded.tolist() == np.pad(np.ones((3, 2), dtype), ((0, 0), (0, 6))).tolist()
+
+    def test_cut(self) -> None:
+        step = Step(PADDING, (3, 5), (8, 8), "")
+        assert step.cut_shape(0, (8, 7)) == (3, 7)
+        assert step.cut_shape(1, (9,)) is None
+        for shape in ((7, 7), ()):
+            with pytest.raises(ValueError, match="result 0 of"):
+                step.cut_shape(0, shape)
+
+    @settings(max_examples=50)
+    @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 4), st.integers(0, 4))
+    def test_what_was_there_is_still_there(self, a: int, b: int, more: int, wide: int) -> None:
+        array = np.arange(a * b, dtype=np.float32).reshape(a, b)
+        padded = Step(PADDING, (a, b), (a + more, b + wide), "").pad(0, array)
+        np.testing.assert_array_equal(padded[:a, :b], array)
+        np.testing.assert_array_equal(padded[a:, :b], np.zeros((more, b)))
+        assert np.isnan(padded[:, b:]).all()

@@ -1,0 +1,228 @@
+"""Executables without what nothing runs: the same results to the bit, in fewer bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
+import pytest
+from jax import lax
+
+from aotbuild.build import jax_private
+from aotbuild.build.startup import FAST
+from aotbuild.build.worker.lean.checked import checked_lean
+from aotbuild.build.worker.lean.program import lean
+from aotbuild.build.worker.lean.wire import (
+    Malformed,
+    bytes_field,
+    changed,
+    fields,
+    messages_of,
+    number_of,
+    numbers_of,
+    varint,
+)
+from aotbuild.spec.target import Target
+
+Function = Callable[..., Any]
+JAXLIB = jaxlib.__version__
+CPU = Target.parse("cpu:x86-64-v3:1")
+
+
+def random(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def layers(x: Any, w: Any) -> Any:
+    for _ in range(3):
+        x = jax.nn.softmax(jnp.tanh(x @ w) * 2 + x, -1)
+    return x, x.sum()
+
+
+def nested(x: Any) -> Any:
+    def inner(d: Any, _: Any) -> Any:
+        return lax.cond(d.sum() > 0, lambda d: d @ d / 9, lambda d: jnp.sin(d), d), d[0]
+
+    return lax.scan(lambda c, _: lax.scan(inner, c, None, length=3), x, None, length=2)
+
+
+# One for each way in which an instruction owns a buffer or has a computation of its own.
+PROGRAMS: dict[str, tuple[Function, tuple[Any, ...]]] = {
+    "layers": (layers, (random(8, 64), random(64, 64))),
+    "loops": (nested, (random(8, 8),)),
+    "while": (
+        lambda x: lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 1.1), (0, x)),
+        (random(100),),
+    ),
+    "sort": (lambda x: (jnp.sort(x), jnp.argsort(x, -1), lax.top_k(x, 3)), (random(20, 30),)),
+    "lapack": (lambda x: jnp.linalg.eigh(x + x.T), (random(12, 12),)),
+    "random": (lambda k: jax.random.permutation(k, 20), (np.array([1, 2], np.uint32),)),
+    "scatter": (lambda x, i: (x.at[i].add(1), x.at[i].set(2)), (random(50), np.arange(5))),
+    "constants": (lambda x: (jnp.ones(5), x @ random(64, 64), jnp.arange(4)), (random(4, 64),)),
+    "given back": (lambda x, y: (x, y + 1, x), (random(4), random(5))),
+    "reduced": (lambda x: (x.sum(), x.max(0), jnp.argmax(x, 1), jnp.cumsum(x)), (random(30, 40),)),
+    # XLA gives the constant of such a reducer a buffer, though no thunk reads it.
+    "reducer": (lambda x: lax.reduce(x, 0.0, lambda a, b: a * 0.9 + b, (1,)), (random(30, 40),)),
+    "convolution": (
+        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME").mean((2, 3)),
+        (random(2, 3, 16, 16), random(8, 3, 3, 3)),
+    ),
+    "gradient": (
+        lambda x, w: jax.grad(lambda w: layers(x, w)[1])(w),
+        (random(8, 64), random(64, 64)),
+    ),
+}
+
+
+def compiled(
+    name: str, options: dict[str, Any] | None = None, **jit: Any
+) -> tuple[bytes, list[Any]]:
+    """Return the bytes of a program, as a worker gets them, and its arguments."""
+    function, args = PROGRAMS[name]
+    given = [np.asarray(jax.device_put(arg)) for arg in args]
+
+    def flat(*leaves: Any) -> Any:
+        return jax.tree.leaves(function(*leaves))
+
+    lowered = jax.jit(flat, keep_unused=True, **jit).lower(*given)
+    return jax_private.serialize_executable(lowered.compile(compiler_options=options)), given
+
+
+def run(data: bytes, args: list[Any]) -> list[bytes]:
+    device = jax.devices("cpu")[0]
+    jax_private.prepare_custom_calls(data)
+    executable = jax_private.load_executable(data, device)
+    arrays = [jax.device_put(arg, device) for arg in args]
+    return [output.tobytes() for output in jax_private.run_executable(executable, arrays)]
+
+
+@pytest.mark.parametrize("options", [None, dict(FAST.options)], ids=["steady", "fast"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_results_to_the_bit(name: str, options: dict[str, Any] | None) -> None:
+    data, args = compiled(name, options)
+    smaller = lean(data, JAXLIB)
+    assert smaller is not None
+    assert len(smaller) < len(data)
+    assert run(smaller, args) == run(data, args)
+
+
+def test_what_is_donated_is_still_reused() -> None:
+    data, args = compiled("layers", donate_argnums=0)
+    smaller = lean(data, JAXLIB)
+    assert smaller is not None
+    executable = jax_private.load_executable(smaller, jax.devices("cpu")[0])
+    arrays = [jax.device_put(arg) for arg in args]
+    jax_private.run_executable(executable, arrays)
+    assert [array.is_deleted() for array in arrays] == [True, False]
+
+
+@pytest.mark.parametrize("size", [8, 400])
+def test_it_is_started_in_a_thread_of_its_own_as_before(size: int) -> None:
+    """XLA decides that by the operations that it counts in the program: 1,000 are many."""
+
+    def elementwise(x: Any) -> Any:
+        return jnp.sin(x) + x * x * x + x / 2
+
+    lowered = jax.jit(elementwise).lower(random(size))
+    data = jax_private.serialize_executable(lowered.compile())
+    device = jax.devices("cpu")[0]
+    smaller = checked_lean(data, CPU)
+    assert len(smaller) < len(data)
+    counts = [
+        jax_private.operations(jax_private.load_executable(each, device))
+        for each in (data, smaller)
+    ]
+    assert [count >= 1000 for count in counts] == [size == 400] * 2
+
+
+def test_the_program_is_what_went() -> None:
+    data, _ = compiled("layers", dict(FAST.options))
+    smaller = lean(data, JAXLIB)
+    assert smaller is not None
+    assert data.count(b"\x7fELF") == smaller.count(b"\x7fELF") > 0
+    loaded = jax_private.load_executable(smaller, jax.devices("cpu")[0])
+    text = loaded.hlo_modules()[0].to_string()
+    assert "fusion(" not in text
+    assert 'custom_call_target="aotbuild$compiled"' in text
+
+
+def test_what_a_library_compiles_at_run_time_keeps_its_program() -> None:
+    data, _ = compiled("layers")
+    smaller = lean(data, JAXLIB)
+    assert smaller is not None
+    assert data.count(b"__ynn_fusion") == smaller.count(b"__ynn_fusion") > 0
+
+
+def test_it_is_done_once() -> None:
+    data, _ = compiled("layers")
+    smaller = lean(data, JAXLIB)
+    assert smaller is not None
+    assert lean(smaller, JAXLIB) is None
+
+
+@pytest.mark.parametrize("jaxlib_version", ["0.10.1", "0.13", "99", "unknown"])
+def test_other_versions_of_jaxlib_are_left_alone(jaxlib_version: str) -> None:
+    assert lean(compiled("layers")[0], jaxlib_version) is None
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00", b"\xff" * 20, b"\x05hello", b"\x00\x0a\x02\x0a\x00"]
+)
+def test_what_is_no_executable_is_left_alone(data: bytes) -> None:
+    assert lean(data, JAXLIB) is None
+
+
+def test_cut_bytes_are_left_alone() -> None:
+    data, _ = compiled("given back")
+    for size in range(0, len(data), 97):
+        assert lean(data[:size], JAXLIB) is None
+
+
+@pytest.mark.parametrize("target", ["cpu:x86-64-v3:4", "cuda:h200:1", "tpu:v5e:2x2:4"])
+def test_other_targets_are_left_alone(target: str) -> None:
+    data, _ = compiled("given back")
+    assert checked_lean(data, Target.parse(target)) is data
+    assert len(checked_lean(data, CPU)) < len(data)
+
+
+def test_what_xla_does_not_load_is_kept_whole(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    data, _ = compiled("given back")
+
+    def refuse(_: bytes, __: Any) -> None:
+        msg = "no such program"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(jax_private, "load_executable", refuse)
+    assert checked_lean(data, CPU) is data
+    assert "XLA does not load the shortened program, kept whole: no such program" in caplog.text
+
+
+class TestWire:
+    def test_fields_are_read_and_written(self) -> None:
+        message = b"\x08\x96\x01" + bytes_field(2, b"text") + bytes_field(3, b"\x01\x80\x02")
+        assert [field.number for field in fields(message)] == [1, 2, 3]
+        assert number_of(message, 1) == 150
+        assert number_of(message, 9) == 0
+        assert messages_of(message, 2) == [b"text"]
+        assert numbers_of(message, 3) == [1, 256]
+        assert changed(message, lambda field: None) == message
+        without = changed(message, lambda field: b"" if field.number == 2 else None)
+        assert messages_of(without, 2) == []
+
+    @pytest.mark.parametrize(
+        "message", [b"\x08", b"\x0a\x05ab", b"\x0b", b"\xff" * 12, b"\x0d\x00"]
+    )
+    def test_what_is_no_message(self, message: bytes) -> None:
+        with pytest.raises(Malformed):
+            list(fields(message))
+
+    def test_numbers_end(self) -> None:
+        assert varint(b"\xac\x02", 0) == (300, 2)
+        with pytest.raises(Malformed):
+            varint(b"\x80" * 20, 0)
