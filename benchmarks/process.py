@@ -15,7 +15,10 @@ from time import perf_counter
 from benchmarks.venvs import Unavailable
 
 # What would change a measurement if the caller's shell had it set.
-_FOREIGN = ("AOTBUILD_", "JAX_", "PYTHON", "XLA_", "OMP_", "TF_", "VIRTUAL_ENV", "LD_")
+_FOREIGN = (
+    *("AOTBUILD_", "JAX_", "PYTHON", "XLA_", "OMP_", "TF_", "VIRTUAL_ENV", "LD_"),
+    *("DNNL_", "GLIBC_", "MALLOC_", "ONEDNN_", "OPENBLAS_"),
+)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What settings of a process's environment change at its start: whole processes, in turn.
 
-They are settings of glibc and OpenBLAS, no switches of aotbuild: they hold for all that runs in the
-process, so only who starts it can choose them.
+They are settings of glibc, OpenBLAS and oneDNN, no switches of aotbuild: they hold for all that
+runs in the process, so only who starts it can choose them.
 """
 
 from __future__ import annotations
@@ -24,29 +24,39 @@ SETTINGS: dict[str, dict[str, str]] = {
     "huge pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
     "both": {"GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_MALLOC}"},
     "OPENBLAS_NUM_THREADS=1": {"OPENBLAS_NUM_THREADS": "1"},
+    # https://uxlfoundation.github.io/oneDNN/dev_guide_cpu_dispatcher_control.html
+    "ONEDNN_MAX_CPU_ISA=AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
     "all": {
         "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:{_MALLOC}",
         "OPENBLAS_NUM_THREADS": "1",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
     },
 }
-_MODEL, _SYSTEM = "transformer", "numpy-hoist"
+# What is started: models, and systems that have one of these names.
+_STARTED = (("transformer", "numpy-hoist-fast"), ("digits", "numpy-hoist"))
+_CALLS = 20
 
 
 def measure_settings(ready: Ready, systems: list[System], rounds: int) -> dict[str, Any]:
     """Return `{"rows": […]}`: the numpy door's start under each setting, as a ratio to none."""
-    print(f"settings: {_SYSTEM} under each", flush=True)
-    there = ready.systems(_MODEL, [one for one in systems if one.name == _SYSTEM], {})
-    if not there:
-        return {"rows": []}
-    command = there[0].run_command(ready.python(there[0].environment), _MODEL)
+    rows: list[dict[str, Any]] = []
+    for model, name in _STARTED:
+        print(f"settings: {model} by {name} under each", flush=True)
+        for system in ready.systems(model, [one for one in systems if one.name == name], {}):
+            python = ready.python(system.environment)
+            command = system.run_command(python, model, "--calls", str(_CALLS))
+            rows += _rows(model, command, rounds)
+    return {"rows": rows}
 
+
+def _rows(model: str, command: list[str], rounds: int) -> list[dict[str, Any]]:
     def once(setting: str) -> Sample:
         given = [f"{name}={value}" for name, value in SETTINGS[setting].items()]
         return run(["env", *given, *command])
 
     samples = _in_rounds(rounds, once)
     base = samples["none"]
-    return {"rows": [_row(setting, base, samples[setting]) for setting in SETTINGS]}
+    return [{"model": model, **_row(setting, base, samples[setting])} for setting in SETTINGS]
 
 
 def _in_rounds(rounds: int, once: Callable[[str], Sample]) -> dict[str, list[Sample]]:
@@ -66,5 +76,5 @@ def _row(setting: str, base: list[Sample], found: list[Sample]) -> dict[str, Any
         "setting": setting,
         "first_result_ms": summarize(times).text(1000, 0),
         "ratio": ratio.text(),
-        "CPU_ms": round(summarize([sample.cpu_s for sample in found]).median * 1000),
+        "later_ms": summarize([summarize(sample.calls).median for sample in found]).text(1000, 2),
     }

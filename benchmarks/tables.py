@@ -26,7 +26,7 @@ _STARTS = {
     "libraries": "What it costs to load the main library of each system",
     "processes": "What a start asks of the kernel, transformer",
     "samples": "Where the CPU time of a start goes, transformer, ms by perf",
-    "settings": "Settings of the process, transformer by the numpy door, weights in the package",
+    "settings": "Settings of the process, by the numpy door with weights in the package",
 }
 
 
