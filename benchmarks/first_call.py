@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 import numpy as np
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +56,8 @@ def make(folder: Path) -> list[str]:
     """Write the executables and their inputs below `folder`; return the executables' names."""
     from aotbuild.build import jax_private
     from aotbuild.build.startup import FAST
-    from aotbuild.build.worker.lean.program import lean
+    from aotbuild.build.worker.lean.checked import checked_lean
+    from aotbuild.spec.target import Target
 
     weights, inputs = data.make_data("transformer")
     _write(folder / "weights", list(weights.values()))
@@ -75,8 +75,9 @@ def make(folder: Path) -> list[str]:
             lowered.compile(compiler_options=dict(FAST.options))
         ),
     }
-    made["steady"] = lean(made["xla"], jaxlib.__version__) or made["xla"]
-    made["fast"] = lean(made["fast"], jaxlib.__version__) or made["fast"]
+    target = Target.parse("cpu:x86-64-v3:1")
+    made["steady"] = checked_lean(made["xla"], target)
+    made["fast"] = checked_lean(made["fast"], target)
     for name, executable in made.items():
         (folder / name).write_bytes(executable)
     return ["xla", "steady", "fast"]

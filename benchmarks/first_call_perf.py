@@ -28,11 +28,19 @@ _RULES = {
         "YNN: pipelines built": "ynn_create_runtime|EmitYnnSubgraph|YnnFusionThunk::Create",
         "YNN: products computed": "ynn_invoke|YnnFusionThunk|slinky::|ynn::",
         "oneDNN: kernels written": "Xbyak|xbyak_gemm_t::generate",
-        "Eigen and oneDNN: products computed": "Eigen::|dnnl",
-        "XLA's own kernels": "KernelThunk|xla::cpu::Kernel|perf-[0-9]+.map",
+        # Before Eigen, as its threads run parts of them.
+        "XLA's own kernels": "KernelThunk|xla::cpu::Kernel",
+        "threads look for work": "MaybeGetTask|GlobalSteal|NonEmptyQueue|WaitForWork",
+        # The kernels that oneDNN wrote keep no frame pointer, so nobody is seen to call them. Those
+        # of XLA do.
+        "Eigen and oneDNN: products computed": r"Eigen::|dnnl|perf-[0-9]+\.map",
         "memory of new pages": "page_fault|clear_page",
     },
 }
+# While a library is loaded, or when all is over: neither loading an executable nor calling it.
+_AROUND = re.compile(
+    r"call_init|__run_exit_handlers|::~KernelThunk|::~YnnFusionThunk|~CpuExecutable"
+)
 _CALLING = re.compile(r"TracedExecute|ynn|slinky|Xbyak|dnnl|Eigen::|KernelThunk|perf-[0-9]+\.map")
 
 
@@ -61,6 +69,8 @@ def _samples(script: str) -> Iterator[list[str]]:
 def _stage(frames: list[str]) -> str | None:
     if any(_LOADING in frame for frame in frames):
         return "load"
+    if any(map(_AROUND.search, frames)):
+        return None
     if any(map(_CALLING.search, frames)):
         return "first call"
     return None

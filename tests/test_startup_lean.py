@@ -16,16 +16,6 @@ from aotbuild.build import jax_private
 from aotbuild.build.startup import FAST
 from aotbuild.build.worker.lean.checked import checked_lean
 from aotbuild.build.worker.lean.program import lean
-from aotbuild.build.worker.lean.wire import (
-    Malformed,
-    bytes_field,
-    changed,
-    fields,
-    messages_of,
-    number_of,
-    numbers_of,
-    varint,
-)
 from aotbuild.spec.target import Target
 
 Function = Callable[..., Any]
@@ -201,28 +191,3 @@ def test_what_xla_does_not_load_is_kept_whole(
     monkeypatch.setattr(jax_private, "load_executable", refuse)
     assert checked_lean(data, CPU) is data
     assert "XLA does not load the shortened program, kept whole: no such program" in caplog.text
-
-
-class TestWire:
-    def test_fields_are_read_and_written(self) -> None:
-        message = b"\x08\x96\x01" + bytes_field(2, b"text") + bytes_field(3, b"\x01\x80\x02")
-        assert [field.number for field in fields(message)] == [1, 2, 3]
-        assert number_of(message, 1) == 150
-        assert number_of(message, 9) == 0
-        assert messages_of(message, 2) == [b"text"]
-        assert numbers_of(message, 3) == [1, 256]
-        assert changed(message, lambda field: None) == message
-        without = changed(message, lambda field: b"" if field.number == 2 else None)
-        assert messages_of(without, 2) == []
-
-    @pytest.mark.parametrize(
-        "message", [b"\x08", b"\x0a\x05ab", b"\x0b", b"\xff" * 12, b"\x0d\x00"]
-    )
-    def test_what_is_no_message(self, message: bytes) -> None:
-        with pytest.raises(Malformed):
-            list(fields(message))
-
-    def test_numbers_end(self) -> None:
-        assert varint(b"\xac\x02", 0) == (300, 2)
-        with pytest.raises(Malformed):
-            varint(b"\x80" * 20, 0)

@@ -259,6 +259,15 @@ def test_near_numbers_are_equal() -> None:
     assert compared(x, x + np.float32(1), atol=1.5) == []
 
 
+def test_an_infinity_is_no_other_number() -> None:
+    x = np.array([1, np.inf], np.float32)
+    assert compared(x, x) == []
+    (line, _) = compared(x, np.array([1, 5], np.float32))
+    assert "the worst is [1]: expected inf, found 5, tolerance 0" in line
+    assert compared(x, np.array([1, -np.inf], np.float32), rtol=0.5, atol=9.0) != []
+    assert compared(np.array([1, 5], np.float32), x) != []
+
+
 @pytest.mark.parametrize(
     "dtype", ["float64", "float16", "bfloat16", "float8_e4m3fn", "float4_e2m1fn", "complex64"]
 )

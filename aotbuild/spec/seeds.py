@@ -1,8 +1,9 @@
 """Golden inputs that nobody gave, and which elements of a result are kept: the same for ever.
 
 Both sides make the same arrays from nothing but an aval and the number of its leaf; the rules are
-in `docs/reference/format.md`. The only file of `spec` that imports numpy, and only when called:
-arrays of many megabytes are made here, on both sides, and two copies of the rules could differ.
+in `docs/reference/format.md`. One of two files of `spec` that import numpy, and only when called
+(the other is `tolerance`): arrays of many megabytes are made here, on both sides, and two copies of
+the rules could differ.
 """
 
 from __future__ import annotations

@@ -1,47 +1,25 @@
 """Golden outputs: what an executable returned, compared with what the function returned.
 
-Pure but for numpy: nothing here calls anything. The rules are in `docs/reference/format.md` and
-`docs/reference/verify.md`.
+Pure but for numpy: nothing here calls anything. The rules are in `docs/reference/format.md`, and of
+how near numbers must be, in `docs/reference/verify.md`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from aotbuild.spec.record import Golden, Record
+from aotbuild.spec.record import Record
 from aotbuild.spec.seeds import sample_indices
 from aotbuild.spec.tensors import Tensor, read_tensors
-from aotbuild.spec.tolerance import MOST_INHERITED, PARTS, default_tolerance
+from aotbuild.spec.tolerance import Tolerance, default_tolerance, distance, near, widened
 from aotbuild.spec.tree import LEAF, Tree, children_of
 from aotbuild.spec.values import shown
 
 VERDICT = "the executable computes something else than the function did when it was built"
-# The part of a tolerance that counts as absolute: with more, zeros would pass for numbers.
-_MOST_ABSOLUTE = 0.1
 _SHOWN = 8
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How near a number must be: `atol + rtol * |expected|`; None where it is by dtype."""
-
-    golden: Golden
-    platform: str
-    floats: tuple[str, ...]
-
-    def bound(self, want: Any, dtype: str) -> Any:
-        """Return the largest difference of each element; `want` is float64 or complex128."""
-        coarsest = max((default_tolerance(name, self.platform) for name in self.floats), default=0)
-        default = max(default_tolerance(dtype, self.platform), min(coarsest, MOST_INHERITED))
-        absolute = min(default, _MOST_ABSOLUTE) * _rms(want)
-        rtol = default if self.golden.rtol is None else self.golden.rtol
-        atol = absolute if self.golden.atol is None else self.golden.atol
-        return atol + rtol * np.abs(want)
 
 
 def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Any]:
@@ -70,7 +48,7 @@ def differences(
     assert record.golden is not None
     stated = record.provenance.get("floats")
     floats = tuple(map(str, stated)) if isinstance(stated, list) else ()
-    tolerance = Tolerance(record.golden, platform, floats)
+    tolerance = Tolerance(platform, floats, record.golden.rtol, record.golden.atol)
     paths = leaf_paths(record.calling.out_tree, record.signature.tree)
     lines = []
     for index, (array, want) in enumerate(zip(arrays, samples, strict=True)):
@@ -121,13 +99,11 @@ def _difference(name: str, array: Any, want: Any, tolerance: Tolerance) -> str |
     indices = sample_indices(array.size)
     have, dtype = array.reshape(-1)[indices], str(array.dtype)
     if default_tolerance(dtype, tolerance.platform):
-        wide = np.complex128 if dtype in PARTS else np.float64
-        want, have = want.astype(wide), have.astype(wide)
-        with np.errstate(all="ignore"):
-            error, bound = np.abs(have - want), tolerance.bound(want, dtype)
-            is_same = (have == want) | (np.isnan(have) & np.isnan(want)) | (error <= bound)
+        want, have = widened(want), widened(have)
+        error, bound = distance(want, have), tolerance.bound(want, dtype)
+        is_same = near(want, have, bound)
     else:
-        error, bound = _distance(have, want), tolerance.golden.atol or 0
+        error, bound = _distance(have, want), tolerance.atol or 0
         is_same = error <= bound
     if is_same.all():
         return None
@@ -163,12 +139,3 @@ def _worst(name: str, shape: tuple[int, ...], indices: Any, found: tuple[Any, ..
 
 def _text(number: Any) -> str:
     return f"{number:.8g}" if number.dtype.kind in "fc" else str(number)
-
-
-def _rms(want: Any) -> float:
-    finite = np.abs(want[np.isfinite(want)])
-    if not finite.size:
-        return 0.0
-    # Scaled, so that the squares of large numbers do not overflow.
-    largest = float(finite.max())
-    return largest * math.sqrt(float(np.mean((finite / largest) ** 2))) if largest else 0.0

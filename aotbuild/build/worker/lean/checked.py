@@ -8,11 +8,12 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build import jax_private
+from aotbuild.build.worker.lean.nesting import with_groups
 from aotbuild.build.worker.lean.program import fusions, lean
 from aotbuild.spec.target import Target
 
 # Part of the store's key: other bytes come of the same compilation when this changes.
-VERSION = 2
+VERSION = 3
 # XLA runs a program of fewer in the thread that calls it, where others only start one, and counts
 # them each time it loads a program: cheap_computation_ in xla/pjrt/cpu/cpu_client.cc.
 _FEW_OPERATIONS = 1000
@@ -28,11 +29,12 @@ def checked_lean(data: bytes, target: Target) -> bytes:
     """
     if target.platform != "cpu" or target.devices != 1:
         return data
-    smaller = lean(data, jaxlib_version)
+    grouped = with_groups(data, jaxlib_version)
+    smaller = lean(grouped, jaxlib_version)
     if smaller is None:
         return data
     try:
-        return _as_busy(data, smaller)
+        return _as_busy(grouped, smaller)
     except Exception as err:  # noqa: BLE001 (XLA raises many types; the whole one is as good)
         _LOG.warning("%s: XLA does not load the shortened program, kept whole: %s", target, err)
         return data

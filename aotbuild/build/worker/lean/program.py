@@ -19,16 +19,16 @@ from math import prod
 
 from packaging.version import InvalidVersion, Version
 
-from aotbuild.build.worker.lean.wire import (
+from aotbuild.build.worker.protobuf import (
     Field,
     Malformed,
     bytes_field,
     bytes_of,
     changed,
-    fields,
     messages_of,
     number_of,
     numbers_of,
+    replaced,
     varint,
 )
 
@@ -60,15 +60,23 @@ def lean(data: bytes, jaxlib: str, whole: Collection[int] = ()) -> bytes | None:
 
     Fusions whose numbers are in `whole` keep their program, see `fusions`.
     """
+    if not is_known(jaxlib):
+        return None
     try:
-        if not _KNOWN[0] <= Version(jaxlib) < _KNOWN[1]:
-            return None
         size, at = varint(data, 0)
         head, body = data[: at + size], data[at + size :]
-        smaller = head + _inside(body, [_RESULT], _lean_result(bytes_of(body, _RESULT), whole))
-    except (Malformed, InvalidVersion):
+        smaller = head + replaced(body, [_RESULT], _lean_result(bytes_of(body, _RESULT), whole))
+    except Malformed:
         return None
     return smaller if len(smaller) < len(data) else None
+
+
+def is_known(jaxlib: str) -> bool:
+    """Return whether somebody looked at the format of executables of a jaxlib."""
+    try:
+        return _KNOWN[0] <= Version(jaxlib) < _KNOWN[1]
+    except InvalidVersion:
+        return False
 
 
 def fusions(data: bytes) -> list[int]:
@@ -95,7 +103,8 @@ def _elements(computation: bytes) -> int:
 def _lean_result(result: bytes, whole: Collection[int]) -> bytes:
     module = bytes_of(bytes_of(result, _MODULE_WITH_CONFIG), _MODULE)
     if not number_of(module, _ENTRY) or not bytes_of(module, _SCHEDULE):
-        raise Malformed
+        msg = "a program without an entry or a schedule"
+        raise Malformed(msg)
     assignment = bytes_of(result, _ASSIGNMENT)
     module = _lean_module(module, whole, _constants(assignment))
     instructions = (
@@ -105,8 +114,8 @@ def _lean_result(result: bytes, whole: Collection[int]) -> bytes:
     )
     kept = {number_of(instruction, _ID) for instruction in instructions}
     assignment = _lean_assignment(assignment, kept)
-    result = _inside(result, [_MODULE_WITH_CONFIG, _MODULE], module)
-    return _inside(result, [_ASSIGNMENT], assignment)
+    result = replaced(result, [_MODULE_WITH_CONFIG, _MODULE], module)
+    return replaced(result, [_ASSIGNMENT], assignment)
 
 
 def _constants(assignment: bytes) -> set[int]:
@@ -179,7 +188,8 @@ def _reachable(roots: Iterable[int], computations: dict[int, bytes]) -> set[int]
         if number in live:
             continue
         if number not in computations:
-            raise Malformed
+            msg = f"a call of computation {number}, which is not there"
+            raise Malformed(msg)
         live.add(number)
         for instruction in messages_of(computations[number], _INSTRUCTIONS):
             left += numbers_of(instruction, _CALLED)
@@ -222,14 +232,3 @@ def _lean_assignment(assignment: bytes, kept: set[int]) -> bytes:
         return None
 
     return changed(assignment, change)
-
-
-def _inside(message: bytes, path: list[int], value: bytes) -> bytes:
-    """Return a message whose field at a path of numbers has another value."""
-    number, *rest = path
-    if sum(field.number == number for field in fields(message)) != 1:
-        raise Malformed
-    inner = _inside(bytes_of(message, number), rest, value) if rest else value
-    return changed(
-        message, lambda field: bytes_field(number, inner) if field.number == number else None
-    )

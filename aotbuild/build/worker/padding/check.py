@@ -24,7 +24,7 @@ from aotbuild.build.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.build.worker.golden.reference import Reference, float_dtypes, lower_job
 from aotbuild.build.worker.padding.arguments import KINDS, as_seeded, middle, pad_leaf
 from aotbuild.build.worker.padding.axes import granularity, smaller_size
-from aotbuild.build.worker.padding.compare import VACUOUS, Bound, difference
+from aotbuild.build.worker.padding.compare import VACUOUS, difference
 from aotbuild.build.worker.settings import unchanged_config
 from aotbuild.build.worker.trace import Traced
 from aotbuild.build.worker.user_errors import user_traceback
@@ -32,6 +32,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.padding import Padding
+from aotbuild.spec.tolerance import Tolerance
 
 _REMEDY = (
     "Leave the dim out of pad. If padding reaches no result when the function is called as you do, "
@@ -146,7 +147,8 @@ def _compare(
     seeds = [as_argument(index, aval, given) for index, aval in enumerate(avals)]
     sizes = tuple(dict(padded.jitted.job.dims)[dim.name] for dim in padding.dims)
     verify = traced.job.verify
-    bound = Bound(tuple(float_dtypes(traced.closed_jaxpr)), verify.rtol, verify.atol)
+    floats = tuple(float_dtypes(traced.closed_jaxpr))
+    tolerance = Tolerance("cpu", floats, verify.rtol, verify.atol)
     paths = jax.tree_util.tree_flatten_with_path(exact.stage.out_info)[0]
     small_run, large_run = exact.compile(), padded.compile()
     for made in KINDS:
@@ -161,7 +163,7 @@ def _compare(
         wanted, found = exact.outputs(small_run, small), padded.outputs(large_run, large)
         for (path, _), want, have in zip(paths, wanted, found, strict=True):
             cut = have[tuple(slice(size) for size in want.shape)]
-            text = difference(want, cut, bound)
+            text = difference(want, cut, tolerance)
             # Only the arguments that golden outputs have, too, must give finite numbers.
             if text and (text != VACUOUS or made is as_seeded):
                 return f"result{jax.tree_util.keystr(path)} {text}"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from aotbuild.build.worker.protobuf import Malformed, varint
+
 # How a file of Riegeli begins: the header of the first block, and that of an empty first chunk.
 _SIGNATURE = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")
 _BLOCK, _BLOCK_HEADER = 1 << 16, 24
@@ -37,7 +39,7 @@ def records(data: bytes) -> bytes:
         raise NotReadable(msg)
     try:
         return b"\0".join(_chunks(_without_block_headers(data[start:])))
-    except (IndexError, struct.error) as err:
+    except (IndexError, struct.error, Malformed) as err:
         msg = "they end within a chunk"
         raise NotReadable(msg) from err
 
@@ -62,13 +64,13 @@ def _chunks(data: bytes) -> Iterator[bytes]:
 
 def _records(chunk: bytes, whole: int) -> bytes:
     compression = chunk[0]
-    size, at = _varint(chunk, 1)
+    size, at = varint(chunk, 1)
     values = chunk[at + size :]
     if compression == _PLAIN:
         found = values
     elif compression == _SNAPPY:
         # The length stands there twice: Riegeli's, then Snappy's own.
-        found = _unsnappy(values[_varint(values, 0)[1] :])
+        found = _unsnappy(values[varint(values, 0)[1] :])
     else:
         msg = f"compression {chr(compression)!r}"
         raise NotReadable(msg)
@@ -79,7 +81,7 @@ def _records(chunk: bytes, whole: int) -> bytes:
 
 
 def _unsnappy(data: bytes) -> bytes:
-    size, at = _varint(data, 0)
+    size, at = varint(data, 0)
     out = bytearray()
     while len(out) < size:
         tag = data[at]
@@ -115,14 +117,3 @@ def _copy(out: bytearray, offset: int, length: int) -> None:
     start = len(out) - offset
     piece = bytes(out[start : start + length])
     out += (piece * (length // len(piece) + 1))[:length]
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at

@@ -5,7 +5,7 @@ The encoding is documented at https://protobuf.dev/programming-guides/encoding/.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -13,7 +13,7 @@ _WORD = (1 << 64) - 1
 
 
 class Malformed(ValueError):
-    """The bytes are no protocol buffer, or one of another shape than expected."""
+    """The bytes are no protocol buffer, or one of another shape than expected; says how."""
 
 
 class Field(NamedTuple):
@@ -27,7 +27,8 @@ class Field(NamedTuple):
     def message(self) -> bytes:
         """The value of a field that holds bytes; Malformed if it holds a number."""
         if not isinstance(self.value, bytes):
-            raise Malformed
+            msg = f"field {self.number} holds a number, bytes were expected"
+            raise Malformed(msg)
         return self.value
 
 
@@ -41,7 +42,7 @@ def fields(data: bytes) -> Iterator[Field]:
     while at < len(data):
         start = at
         tag, at = varint(data, at)
-        value, at = _value(data, at, tag & 7)
+        value, at = _value(data, at, tag)
         yield Field(tag >> 3, value, data[start:at])
 
 
@@ -55,7 +56,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return number, at
         shift += 7
-    raise Malformed
+    msg = "a number that does not end"
+    raise Malformed(msg)
 
 
 def number_of(data: bytes, number: int) -> int:
@@ -64,7 +66,8 @@ def number_of(data: bytes, number: int) -> int:
     if found is None:
         return 0
     if isinstance(found.value, bytes):
-        raise Malformed
+        msg = f"field {number} holds bytes, a number was expected"
+        raise Malformed(msg)
     return found.value
 
 
@@ -104,6 +107,26 @@ def changed(data: bytes, change: Change) -> bytes:
     return b"".join(parts)
 
 
+def replaced(data: bytes, path: Sequence[int], value: bytes) -> bytes:
+    """Return a message whose field of bytes at a path of numbers has another value.
+
+    Malformed where a message on the way has no such field, or several.
+    """
+    number, *rest = path
+    if sum(field.number == number for field in fields(data)) != 1:
+        msg = f"expected one field {number}"
+        raise Malformed(msg)
+    inner = replaced(bytes_of(data, number), rest, value) if rest else value
+    return changed(
+        data, lambda field: bytes_field(number, inner) if field.number == number else None
+    )
+
+
+def number_field(number: int, value: int) -> bytes:
+    """Return a field that holds a number; b"" for 0, which protocol buffers do not write."""
+    return _encoded(number << 3 | _VARINT) + _encoded(value) if value else b""
+
+
 def bytes_field(number: int, value: bytes) -> bytes:
     """Return a field that holds bytes."""
     return _encoded(number << 3 | _BYTES) + _encoded(len(value)) + value
@@ -119,7 +142,8 @@ def _encoded(number: int) -> bytes:
     return bytes(out)
 
 
-def _value(data: bytes, at: int, kind: int) -> tuple[int | bytes, int]:
+def _value(data: bytes, at: int, tag: int) -> tuple[int | bytes, int]:
+    kind = tag & 7
     if kind == _VARINT:
         return varint(data, at)
     if kind == _BYTES:
@@ -127,9 +151,11 @@ def _value(data: bytes, at: int, kind: int) -> tuple[int | bytes, int]:
     elif kind in (_FIXED64, _FIXED32):
         size = 8 if kind == _FIXED64 else 4
     else:
-        raise Malformed
+        msg = f"field {tag >> 3} is of wire type {kind}"
+        raise Malformed(msg)
     if at + size > len(data):
-        raise Malformed
+        msg = f"field {tag >> 3} goes on behind the end"
+        raise Malformed(msg)
     return data[at : at + size], at + size
 
 

@@ -1,0 +1,141 @@
+"""Put what an executable for CPUs runs into groups, so that XLA has less to compare when it loads.
+
+XLA:CPU compares each thunk of a sequence with all before it, to find which of them wait for each
+other, and removes what follows from the rest: the time grows with the square of their number. A
+group is one thunk of the sequence, a call. Inside of it XLA compares again, so nothing here can
+change what waits for what.
+
+A group begins and ends at barriers, see `order`: nothing that takes time could ever run beside it
+before. So nothing that ran at the same time is kept apart. Compiled code on few bytes, of which a
+thread is not worth it, does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from aotbuild.build.worker.lean.brief import brief_instructions
+from aotbuild.build.worker.lean.order import Uses, barriers
+from aotbuild.build.worker.lean.program import is_known
+from aotbuild.build.worker.lean.uses import (
+    CALL,
+    CALLED,
+    COPY,
+    INFO,
+    KERNEL,
+    KIND,
+    NAME,
+    THUNKS,
+    kind_of,
+    name_of,
+    sequences_of,
+    thunks_of,
+    uses_of,
+)
+from aotbuild.build.worker.protobuf import (
+    Field,
+    Malformed,
+    bytes_field,
+    bytes_of,
+    changed,
+    replaced,
+    varint,
+)
+
+# Of the executable, see `program`: what it wraps; in that the module, and the sequence of thunks.
+_RESULT, _MODULE, _SEQUENCE = 1, 1, 6
+
+# Thunks in a group, at least. XLA runs 8 or fewer one after another, whatever they wait for:
+# ThunkExecutor::Options in xla/backends/cpu/runtime/thunk_executor.h. From 12 to 32 loaded fastest.
+_FEWEST = 16
+# The other bound of the same options: with no more bytes than this threads are too dear.
+_FEW_BYTES = 512
+# Of fewer thunks XLA makes its graph in 0.2 ms.
+_MANY = 64
+# What profiles show.
+_GROUP = bytes_field(NAME, b"aotbuild$group")
+
+
+def with_groups(data: bytes, jaxlib: str) -> bytes:
+    """Return the bytes of an executable with groups; as they are where nobody knows them."""
+    if not is_known(jaxlib):
+        return data
+    try:
+        size, at = varint(data, 0)
+        head, body = data[: at + size], data[at + size :]
+        result = bytes_of(body, _RESULT)
+        sequence = bytes_of(result, _SEQUENCE)
+        if not sequence:
+            return data
+        brief = brief_instructions(bytes_of(bytes_of(result, _MODULE), _MODULE))
+        return head + replaced(body, [_RESULT, _SEQUENCE], nested(sequence, brief))
+    except Malformed:
+        return data
+
+
+def nested(sequence: bytes, brief: Collection[bytes] = ()) -> bytes:
+    """Return a sequence of thunks with groups, also inside of loops.
+
+    It stays as it is where that gains nothing; Malformed where it has what nobody here knows. In
+    `brief` are the names of instructions that take next to no time on small arrays.
+    """
+    thunks = [_with_groups_inside(thunk, brief) for thunk in thunks_of(sequence)]
+    if len(thunks) >= _MANY:
+        program = [uses_of(thunk) for thunk in thunks]
+        uncounted = {
+            number
+            for number, thunk in enumerate(thunks)
+            if _is_small(program[number : number + 1]) and _is_brief(thunk, brief)
+        }
+        groups = _groups(program, barriers(program, uncounted))
+        if len(groups) > 1:
+            thunks = [_call(thunks[first:end]) for first, end in groups]
+    return b"".join(bytes_field(THUNKS, thunk) for thunk in thunks)
+
+
+def _is_brief(thunk: bytes, brief: Collection[bytes]) -> bool:
+    kind = kind_of(thunk)
+    return kind == COPY or (kind == KERNEL and name_of(thunk) in brief)
+
+
+def _is_small(program: Sequence[Uses]) -> bool:
+    """Return whether XLA runs these thunks one after another, because none uses many bytes."""
+    return all(part.size <= _FEW_BYTES for uses in program for part in (*uses.reads, *uses.writes))
+
+
+def _with_groups_inside(thunk: bytes, brief: Collection[bytes]) -> bytes:
+    """Return a thunk whose own sequences, as the body of a loop, have groups."""
+    kind = kind_of(thunk)
+    inside = sequences_of(kind)
+
+    def change(field: Field) -> bytes | None:
+        if field.number not in inside:
+            return None
+        return bytes_field(field.number, nested(field.message, brief))
+
+    return replaced(thunk, [kind], changed(bytes_of(thunk, kind), change)) if inside else thunk
+
+
+def _groups(program: Sequence[Uses], places: Sequence[int]) -> list[tuple[int, int]]:
+    """Return where each group begins and ends, at some of the places; together they are all."""
+    ends: list[int] = []
+    first = 0
+    for end in places:
+        if end - first >= _FEWEST and not _is_small(program[first:end]):
+            ends.append(end)
+            first = end
+    if ends and (len(program) - first < _FEWEST or _is_small(program[first:])):
+        ends.pop()
+    ends.append(len(program))
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def _call(group: Sequence[bytes]) -> bytes:
+    """Return a thunk that runs a group, of the same module as its first."""
+    sequence = b"".join(bytes_field(THUNKS, thunk) for thunk in group)
+    info = changed(bytes_of(group[0], INFO), lambda field: _GROUP if field.number == NAME else None)
+    return (
+        bytes_field(KIND, b"call")
+        + bytes_field(INFO, info)
+        + bytes_field(CALL, bytes_field(CALLED, sequence))
+    )
