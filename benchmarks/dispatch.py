@@ -2,10 +2,14 @@
 
 Both run the same tiny function (two leaves in a dict, one array), so that the dispatch is all there
 is. Blocks of calls alternate between the two; the median of the blocks' ratios is printed, because
-a busy machine slows both halves of a pair alike. `--door jax` gives both jax arrays; `--door numpy`
-gives both numpy arrays, and jit's result is made a numpy array. Exits 1 above the limit.
+a busy machine slows both halves of a pair alike. Exits 1 above the limit. The doors:
 
-    python benchmarks/dispatch.py [--signatures 1 64] [--door jax numpy] [--pairs 61]
+- `jax` gives both jax arrays;
+- `numpy` gives both numpy arrays, and jit's result is made a numpy array;
+- `numpy-alone` does the same in two processes, so that the kernel's has no jax in it, as it is for
+  who uses that door. `numpy_call.py` is either process, and says what a call is made of.
+
+    python benchmarks/dispatch.py [--signatures 1 64] [--door jax numpy numpy-alone] [--pairs 61]
         [--limit 1.05] [--json]
 """
 
@@ -14,36 +18,27 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import jax
 import numpy as np
-from small_package import build_package
+from small_package import build_affine
 
 import aotbuild
 
 _CALLS = 2000
-_SOURCE = """
-def affine(params, x):
-    return params["w"] * x + params["b"]
-"""
-_MANIFEST = """
-version: 1
-package: affine
-functions:
-  affine:
-    call: affine.model:affine
-    args: [params: {{w: "f32[size]", b: "f32[size]"}}, x: "f32[size]"]
-    dims: {{size: {sizes}}}
-    verify: {{golden: never}}
-"""
+_HERE = Path(__file__).parent
 
 Call = Callable[..., Any]
+Timer = Callable[[], float]
 
 
 def affine(params: dict[str, Any], x: Any) -> Any:
@@ -53,8 +48,7 @@ def affine(params: dict[str, Any], x: Any) -> Any:
 
 def build(root: Path, signatures: int) -> Path:
     """Build a package with this many signatures of `affine`; return its `_aot` folder."""
-    manifest = _MANIFEST.format(sizes=list(range(1, signatures + 1)))
-    package: Path = build_package(root, "affine", _SOURCE, manifest)
+    package: Path = build_affine(root, range(1, signatures + 1))
     return package
 
 
@@ -98,7 +92,33 @@ def _numpy_door(package: Path, signatures: int, pairs: int) -> dict[str, Any]:
     return _compare("numpy", kernel, both_ways, calls, pairs)
 
 
-_DOORS = {"jax": _jax_door, "numpy": _numpy_door}
+def _numpy_alone(package: Path, signatures: int, pairs: int) -> dict[str, Any]:
+    process = partial(_process, package=package, signatures=signatures)
+    with process("kernel") as kernel, process("jit") as jitted:
+        samples = [_pair(kernel, jitted, index) for index in range(pairs)]
+    return _result("numpy-alone", signatures, samples)
+
+
+@contextmanager
+def _process(what: str, package: Path, signatures: int) -> Iterator[Timer]:
+    """Start a process that calls; yield what has it call a block and returns µs a call."""
+    options = ["--package", str(package), "--signatures", str(signatures)]
+    command = [sys.executable, str(_HERE / "numpy_call.py"), what, *options]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        given, printed = process.stdin, process.stdout
+        assert given is not None
+        assert printed is not None
+
+        def block() -> float:
+            print(file=given, flush=True)
+            return float(printed.readline())
+
+        block()
+        yield block
+
+
+_DOORS = {"jax": _jax_door, "numpy": _numpy_door, "numpy-alone": _numpy_alone}
 
 
 def _arguments(place: Call, size: int) -> tuple[dict[str, Any], Any]:
@@ -110,23 +130,27 @@ def _arguments(place: Call, size: int) -> tuple[dict[str, Any], Any]:
 def _compare(door: str, kernel: Call, jitted: Call, calls: list[Any], pairs: int) -> dict[str, Any]:
     for arguments in calls:
         np.testing.assert_array_equal(kernel(*arguments), jitted(*arguments))
-    samples = [_pair(kernel, jitted, calls, index) for index in range(pairs)]
+    ours, theirs = (partial(_time, function, calls) for function in (kernel, jitted))
+    return _result(door, len(calls), [_pair(ours, theirs, index) for index in range(pairs)])
+
+
+def _result(door: str, signatures: int, samples: list[tuple[float, float]]) -> dict[str, Any]:
     return {
         "door": door,
-        "signatures": len(calls),
+        "signatures": signatures,
         "kernel_us": statistics.median(kernel_us for kernel_us, _ in samples),
         "jit_us": statistics.median(jit_us for _, jit_us in samples),
         "ratio": statistics.median(kernel_us / jit_us for kernel_us, jit_us in samples),
     }
 
 
-def _pair(kernel: Call, jitted: Call, calls: list[Any], index: int) -> tuple[float, float]:
+def _pair(kernel: Timer, jitted: Timer, index: int) -> tuple[float, float]:
     """Time both once, in turn the one and the other first."""
     if index % 2:
-        jit_us = _time(jitted, calls)
-        return _time(kernel, calls), jit_us
-    kernel_us = _time(kernel, calls)
-    return kernel_us, _time(jitted, calls)
+        jit_us = jitted()
+        return kernel(), jit_us
+    kernel_us = kernel()
+    return kernel_us, jitted()
 
 
 def _time(function: Call, calls: list[Any]) -> float:

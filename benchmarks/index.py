@@ -21,27 +21,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from small_package import build_package
+from small_package import build_affine
 
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index, write_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 
-_SOURCE = """
-def affine(params, x):
-    return params["w"] * x + params["b"]
-"""
-_MANIFEST = """
-version: 1
-package: affine
-functions:
-  affine:
-    call: affine.model:affine
-    args: [params: {w: "f32[size]", b: "f32[size]"}, x: "f32[size]"]
-    dims: {size: [1]}
-    verify: {golden: never}
-"""
 # Run in each measured process: the door, an empty package and the measured one.
 _CHILD = """
 import json, sys
@@ -120,7 +106,7 @@ def measure(doors: list[str], rounds: int) -> Iterator[dict[str, Any]]:
     """Yield medians for each door and layout: milliseconds and MB, both over an empty package."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        compiled = build_package(root, "affine", _SOURCE, _MANIFEST)
+        compiled = build_affine(root, [1])
         places = {
             layout: write(compiled, root / str(number), layout)
             for number, layout in enumerate((_EMPTY, *_LAYOUTS))

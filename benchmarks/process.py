@@ -71,7 +71,7 @@ def run(command: list[str], limit_s: float = 600) -> Sample:
     return Sample(
         wall_s=wall,
         cpu_s=usage.ru_utime + usage.ru_stime,
-        rss_mb=usage.ru_maxrss / 1024,
+        rss_mb=(report["peak_kb"] or usage.ru_maxrss) / 1024,
         stages=stages(report["marks"], start),
         calls=tuple(report["calls"]),
     )

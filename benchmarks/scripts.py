@@ -38,7 +38,10 @@ SCRIPTS = (
         "dispatch",
         "A warm call against jax.jit",
         "dispatch.py",
-        ("--signatures", "1", "64", "1000", "--door", "jax", "numpy", "--pairs", "41", *_NO_LIMIT),
+        (
+            *("--signatures", "1", "64", "1000", "--door", "jax", "numpy", "numpy-alone"),
+            *("--pairs", "41", *_NO_LIMIT),
+        ),
         ("--signatures", "1", "64", "--door", "jax", "numpy", "--pairs", "15", *_NO_LIMIT),
     ),
     Script("threads", "Calls a second from several threads", "threads.py", quick=("--rounds", "3")),

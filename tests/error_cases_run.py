@@ -4,53 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from attacks import wheels
-from error_support import Place, collector, command, raised
+from error_support import Place, X, collector, command, library, raised, scored
 from report_support import HEADER, make_function, make_record, write_package
-from runtime_support import Built, build, fresh, write
+from runtime_support import build, fresh, write
 from signing_support import keys, public_file, sign_folder
 from support import write_project
 from wheels_support import everywhere, for_target, put_wheel, unpack
 
 import aotbuild
-from aotbuild.runtime.host import Host
-from aotbuild.runtime.library import Library
-from aotbuild.runtime.locate import locate
 from aotbuild.spec.index import write_index
-from aotbuild.spec.isa import LEVELS
-from aotbuild.spec.target import Target
 from aotbuild.wheels.split import split
 
 CASES, case = collector()
-X = np.ones((1, 16), "float32")
 
 
 # --- loading --------------------------------------------------------------------------------------
-
-
-def score(x: Any, activation: str = "relu") -> Any:
-    return getattr(jax.nn, activation)(x) * 2
-
-
-def scored(batch: int = 1, activation: str = "relu") -> Built:
-    x = np.ones((batch, 16), "float32")
-    statics = {"activation": activation}
-    order = ("x", "activation")
-    made = build(
-        "score", score, {"x": x}, statics=statics, call="proj.model:score", positional=order
-    )
-    label = f"score(batch={batch}, activation={activation!r})"
-    return replace(made, record=replace(made.record, provenance={"label": label}))
-
-
-def library(place: Place, *built: Built) -> Library:
-    return aotbuild.load(write(place.root, built, package="proj"))
 
 
 @case
@@ -197,76 +170,6 @@ def call_not_an_array(place: Place) -> str:
 @case
 def call_other_jaxlib(place: Place) -> str:
     opened = library(place, scored().replace(jaxlib="0.9.9"))
-    return raised(lambda: opened.score(X, "relu"))
-
-
-def refused_on(place: Place, host: Host, *requires: dict[str, Any]) -> str:
-    """Return the refusal of a package on a host: a record for each `target` and what it needs."""
-    made = scored()
-    records = []
-    for changes in requires:
-        target = Target.parse(changes.pop("target"))
-        needs = {"platforms": target.platforms, "isa": None, "jaxlib": "0.10.2", **changes}
-        if target.platform == "cpu":
-            needs["isa"] = target.detail
-        required = replace(made.record.requires, **needs)
-        records.append(replace(made.record, target=target, requires=required))
-    folder = write(place.root, [replace(made, record=record) for record in records], package="proj")
-    opened = Library(locate(folder), host=lambda _: host)
-    return raised(lambda: opened.score(X, "relu"))
-
-
-def host_of(platform: str, kind: str, **facts: Any) -> Host:
-    features = LEVELS["x86-64-v3"].features
-    known = Host(platform, 1, (kind,), 1, "x86_64", features, "0.10.2", x64=False)
-    return replace(known, **facts)
-
-
-H200 = {
-    "target": "cuda:h200:1",
-    "device_kinds": ("NVIDIA H200",),
-    "capability": "9.0a",
-    "plugin": ("jax-cuda13-pjrt", "0.10.2"),
-    "cuda": "13.0",
-}
-V5E = {"target": "tpu:v5e:2x2:1", "device_kinds": ("TPU v5 lite",), "topology": "2x2"}
-
-
-@case
-def call_level_above(place: Place) -> str:
-    return refused_on(place, host_of("cpu", "cpu"), {"target": "cpu:x86-64-v4:1"})
-
-
-@case
-def call_other_jaxlibs(place: Place) -> str:
-    targets = ("cpu:x86-64-v3:1", "cpu:x86-64-v2+avx:1")
-    shipped = [{"target": t, "jaxlib": v} for t in targets for v in ("0.9.1", "0.9.2")]
-    return refused_on(place, host_of("cpu", "cpu"), *shipped)
-
-
-@case
-def call_other_platforms(place: Place) -> str:
-    h100 = {**H200, "target": "cuda:h100-sxm:1"}
-    v4 = {"target": "cpu:x86-64-v4:1"}
-    return refused_on(place, host_of("cpu", "cpu"), v4, dict(H200), h100, dict(V5E))
-
-
-@case
-def call_other_gpu(place: Place) -> str:
-    plugins = (("jax-cuda12-pjrt", "0.10.2"),)
-    facts = {"capability": "8.6", "plugins": plugins, "cuda": "12.9", "driver": "12.8"}
-    return refused_on(place, host_of("cuda", "NVIDIA A10G", **facts), dict(H200))
-
-
-@case
-def call_other_slice(place: Place) -> str:
-    facts = {"device_count": 8, "topology": "2x4x1"}
-    return refused_on(place, host_of("tpu", "TPU v5 lite", **facts), dict(V5E))
-
-
-@case
-def call_too_few_devices(place: Place) -> str:
-    opened = library(place, scored().replace(devices=4))
     return raised(lambda: opened.score(X, "relu"))
 
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import jax
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from runtime_support import Built, build, write
 
+import aotbuild
 from aotbuild.cli.app import app
 from aotbuild.errors import AotbuildError
+from aotbuild.runtime.library import Library
+
+X = np.ones((1, 16), "float32")
 
 
 @dataclass(frozen=True)
@@ -49,3 +57,22 @@ def command(place: Place, folder: Path, code: int, *args: str) -> Result:
     result = CliRunner().invoke(app, args)
     assert result.exit_code == code, result.output
     return result
+
+
+def score(x: Any, activation: str = "relu") -> Any:
+    return getattr(jax.nn, activation)(x) * 2
+
+
+def scored(batch: int = 1, activation: str = "relu") -> Built:
+    x = np.ones((batch, 16), "float32")
+    statics = {"activation": activation}
+    order = ("x", "activation")
+    made = build(
+        "score", score, {"x": x}, statics=statics, call="proj.model:score", positional=order
+    )
+    label = f"score(batch={batch}, activation={activation!r})"
+    return replace(made, record=replace(made.record, provenance={"label": label}))
+
+
+def library(place: Place, *built: Built) -> Library:
+    return aotbuild.load(write(place.root, built, package="proj"))

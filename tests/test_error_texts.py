@@ -15,13 +15,14 @@ import jaxlib
 import pytest
 from error_cases_build import BROKEN, build_failures
 from error_cases_build import CASES as BUILD_CASES
+from error_cases_refused import CASES as REFUSED_CASES
 from error_cases_run import CASES as RUN_CASES
 from error_support import Place
 from support import ROOT
 
 TEXTS = Path(__file__).parent / "error_texts"
 PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
-CASES = {**BUILD_CASES, **RUN_CASES}
+CASES = {**BUILD_CASES, **REFUSED_CASES, **RUN_CASES}
 NAMES = sorted([*CASES, *BROKEN])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
 from runtime_support import build, fresh, write
+
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.record import Blob
 
 BEGIN = """
 import json, os, sys, threading
@@ -68,6 +73,35 @@ threads = [threading.Thread(target=use) for _ in range(4)]
 print(json.dumps([asked, "jax" in sys.modules, "TF_CPP_MIN_LOG_LEVEL" in os.environ]))
 """
     assert fresh(BEGIN + code, str(folder)) == [[], False, False]
+
+
+def test_a_result_that_numpy_cannot_read(tmp_path: Path) -> None:
+    """Only jax can: its columns are one after the other in memory. No array of objects is given."""
+    built = build("double", lambda x: x * 2, {"x": np.eye(3, dtype="float32")})
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    columns = jax.jit(lambda x: x * 2, out_shardings=Format(Layout((1, 0)), place))
+    loaded = columns.lower(np.eye(3, dtype="float32")).compile().runtime_executable()
+    data = loaded.client.serialize_executable(loaded)
+    blob = Blob("pjrt", sha256_hex(data), len(data))
+    record = dataclasses.replace(built.record, blob=blob)
+    folder = write(tmp_path, [dataclasses.replace(built, record=record, blobs={blob.path: data})])
+    code = """
+found = []
+for _ in range(2):
+    try:
+        library.double(x)
+    except AotbuildError as err:
+        found.append(str(err).splitlines()[-3:])
+print(json.dumps(found))
+"""
+    result, expected, reason = (
+        "result 0",
+        "  expected float32",
+        "  found    an array that numpy cannot read: it has a memory layout of its own",
+    )
+    for end, *rest in fresh(BEGIN + code, str(folder)):
+        assert end.endswith(result)
+        assert rest == [expected, reason]
 
 
 def test_nothing_is_written(folder: Path) -> None:

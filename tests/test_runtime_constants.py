@@ -22,6 +22,7 @@ import aotbuild
 from aotbuild.build.worker.constants import serialize
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
+from aotbuild.runtime.blobs import Blobs
 from aotbuild.runtime.buffers import Mapper
 from aotbuild.runtime.constants import Constants, read_constant
 from aotbuild.runtime.library import Library
@@ -111,7 +112,7 @@ class TestReading:
     def test_dtypes_and_shapes(self, tmp_path: Path, make: Callable[..., Any], array: Any) -> None:
         constant, data = constant_of(np.asarray(array))
         source = make(tmp_path, constant, data)
-        found = read_constant(source, constant, array.shape, array.dtype, Mapper())
+        found = read_constant(Blobs(source), constant, array.shape, array.dtype)
         np.testing.assert_array_equal(found, array)
         assert (found.dtype, found.shape) == (array.dtype, array.shape)
         assert address(found) % 64 == 0
@@ -124,7 +125,7 @@ class TestReading:
         data = save({"constant": LARGE}, {"made": "by someone else, not aligned"})
         constant, _ = constant_of(LARGE, data)
         source = make(tmp_path, constant, data)
-        found = read_constant(source, constant, LARGE.shape, LARGE.dtype, Mapper())
+        found = read_constant(Blobs(source), constant, LARGE.shape, LARGE.dtype)
         np.testing.assert_array_equal(found, LARGE)
         assert address(found) % 64 == 0
 
@@ -140,46 +141,45 @@ class TestReading:
         if change == "gone":
             path.unlink()
         with pytest.raises(DamagedBlob):
-            read_constant(source, constant, array.shape, array.dtype, Mapper())
+            read_constant(Blobs(source), constant, array.shape, array.dtype)
 
     @pytest.mark.parametrize("data", [b"", b"\xff" * 200, serialize({"other": X})])
     def test_a_blob_that_is_no_such_tensor(self, tmp_path: Path, data: bytes) -> None:
         constant, _ = constant_of(X, data)
         source = in_folder(tmp_path, constant, data)
         with pytest.raises(DamagedBlob, match="expected one tensor 'constant' of f32"):
-            read_constant(source, constant, X.shape, X.dtype, Mapper())
+            read_constant(Blobs(source), constant, X.shape, X.dtype)
 
 
 @on_linux
 class TestMapping:
-    def read(self, tmp_path: Path, mapper: Mapper, mode: int = 0o644) -> tuple[Any, Constant]:
+    def read(self, tmp_path: Path, *, maps: bool = True, mode: int = 0o644) -> tuple[Any, Constant]:
         constant, data = constant_of(LARGE)
-        source = in_folder(tmp_path, constant, data)
+        blobs = Blobs(in_folder(tmp_path, constant, data), maps=maps)
         (tmp_path / constant.blob.path).chmod(mode)
-        return read_constant(source, constant, LARGE.shape, LARGE.dtype, mapper), constant
+        return read_constant(blobs, constant, LARGE.shape, LARGE.dtype), constant
 
     def test_a_file_is_mapped(self, tmp_path: Path) -> None:
-        found, constant = self.read(tmp_path, Mapper())
+        found, constant = self.read(tmp_path)
         assert is_mapped(found, constant.blob)
 
     def test_not_where_it_is_not_wanted(self, tmp_path: Path) -> None:
-        found, constant = self.read(tmp_path, Mapper(maps=False))
+        found, constant = self.read(tmp_path, maps=False)
         assert not is_mapped(found, constant.blob)
 
     def test_not_if_anybody_may_write_it(self, tmp_path: Path) -> None:
-        found, constant = self.read(tmp_path, Mapper(), 0o666)
+        found, constant = self.read(tmp_path, mode=0o666)
         assert not is_mapped(found, constant.blob)
 
     def test_not_if_it_is_small(self, tmp_path: Path) -> None:
         constant, data = constant_of(X)
-        found = read_constant(
-            in_folder(tmp_path, constant, data), constant, X.shape, X.dtype, Mapper()
-        )
+        blobs = Blobs(in_folder(tmp_path, constant, data))
+        found = read_constant(blobs, constant, X.shape, X.dtype)
         assert not is_mapped(found, constant.blob)
 
     def test_a_replaced_file_changes_nothing(self, tmp_path: Path) -> None:
         """That is how installers and this build write: a new file takes the name of the old one."""
-        found, constant = self.read(tmp_path, Mapper())
+        found, constant = self.read(tmp_path)
         path = tmp_path / constant.blob.path
         (tmp_path / "new").write_bytes(b"\0" * path.stat().st_size)
         (tmp_path / "new").replace(path)
@@ -190,10 +190,13 @@ class TestMapping:
     ) -> None:
         monkeypatch.setattr(buffers, "_MOST_DESCRIPTORS", 3)
         before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-        mapper = Mapper()
-        kept = [self.read(tmp_path, mapper)[0] for _ in range(6)]
+        pairs = [constant_of(LARGE + number) for number in range(6)]
+        for constant, data in pairs:
+            source = in_folder(tmp_path, constant, data)
+        blobs = Blobs(source)
+        kept = [read_constant(blobs, item, LARGE.shape, LARGE.dtype) for item, _ in pairs]
         assert len(os.listdir("/proc/self/fd")) - before <= 3  # noqa: PTH208
-        assert all(np.array_equal(array, LARGE) for array in kept)
+        assert all(np.array_equal(array, LARGE + number) for number, array in enumerate(kept))
 
 
 def put_by(source: Source, constants: list[Constant], **options: Any) -> tuple[Any, list[Any]]:
@@ -204,7 +207,7 @@ def put_by(source: Source, constants: list[Constant], **options: Any) -> tuple[A
         given.append(array)
         return engine.put(array, aval, place)
 
-    made = Constants(source, engine.physical, put, maps=True, **options)
+    made = Constants(Blobs(source), engine.physical, put, **options)
     with made.ahead(constants):
         placed = made.put(constants, [SingleDeviceSharding(jax.devices()[0])] * len(constants))
     return placed, given
@@ -317,7 +320,7 @@ class TestCalls:
         (first, one), (second, two) = sources
         joined = JoinedSource(one, two)
         for constant, value in ((first, 0), (second, 1)):
-            found = read_constant(joined, constant, (4,), np.dtype("f4"), Mapper())
+            found = read_constant(Blobs(joined), constant, (4,), np.dtype("f4"))
             assert found.tolist() == [value] * 4
         assert one.asked == [first.blob.path, second.blob.path]
         assert two.asked == [second.blob.path]

@@ -11,127 +11,12 @@ import sys
 from typing import Any
 
 import pytest
+from select_support import ALL_V4, CPU, HOSTS, NEEDS_CUDA, NEEDS_V5E, PORTABLE, RECORDS, record
 
-from aotbuild.runtime.host import Host
-from aotbuild.runtime.refusals import refusal_trace
 from aotbuild.runtime.select import Grade, portable_reasons, select
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.isa import LEVELS
-from aotbuild.spec.record import Blob, Calling, CustomCall, Record, Requirements
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import Target
+from aotbuild.spec.record import CustomCall
 
-V3 = LEVELS["x86-64-v3"].features
-PLUGIN = ("jax-cuda13-pjrt", "1.2.3")
-LIBTPU = ("libtpu", "0.0.42")
-
-
-def host(platform: str, devices: int, kind: str, **facts: Any) -> Host:
-    defaults: dict[str, Any] = {
-        "process_count": 1,
-        "architecture": "x86_64",
-        "features": V3,
-        "jaxlib": "1.2.3",
-        "x64": False,
-    }
-    return Host(platform, devices, (kind,), **{**defaults, **facts})
-
-
-def gpu(kind: str, capability: str, devices: int = 1, **facts: Any) -> Host:
-    defaults = {"plugins": (PLUGIN,), "cuda": "13.1", "driver": "13.2", "cudnn": "9.12.0"}
-    return host("cuda", devices, kind, capability=capability, **{**defaults, **facts})
-
-
-def tpu(kind: str, topology: str, devices: int, **facts: Any) -> Host:
-    return host("tpu", devices, kind, topology=topology, plugins=(LIBTPU,), **facts)
-
-
-CPU = host("cpu", 1, "cpu", custom_calls=frozenset({"mine"}))
-HOSTS = {
-    "v2": dataclasses.replace(CPU, features=LEVELS["x86-64-v2+avx"].features),
-    "v3": CPU,
-    "v3+gfni": dataclasses.replace(CPU, features=V3 | {"gfni"}),
-    "v4": dataclasses.replace(CPU, features=LEVELS["x86-64-v4"].features),
-    "v4+gfni": dataclasses.replace(CPU, features=LEVELS["x86-64-v4"].features | {"gfni"}),
-    "8 cpus": dataclasses.replace(CPU, device_count=8),
-    "on 1 of 8 cpus": dataclasses.replace(CPU, named=True),
-    "silent cpu": dataclasses.replace(CPU, features=frozenset()),
-    "arm": dataclasses.replace(CPU, architecture="aarch64", features=frozenset({"asimd"})),
-    "x64": dataclasses.replace(CPU, x64=True),
-    "other jaxlib": dataclasses.replace(CPU, jaxlib="1.2.4"),
-    "h200": gpu("NVIDIA H200", "9.0a"),
-    "8 h200": gpu("NVIDIA H200", "9.0a", 8),
-    "h100": gpu("NVIDIA H100 80GB HBM3", "9.0a"),
-    "b200": gpu("NVIDIA B200", "10.0a"),
-    "a10g": gpu("NVIDIA A10G", "8.6"),
-    "old driver": gpu("NVIDIA H200", "9.0a", driver="12.8"),
-    "old cuda": gpu("NVIDIA H200", "9.0a", cuda="12.9"),
-    "old cuda and driver": gpu("NVIDIA H200", "9.0a", cuda="12.9", driver="12.9"),
-    "old cudnn": gpu("NVIDIA H200", "9.0a", cudnn="9.8.0"),
-    "no cudnn": gpu("NVIDIA H200", "9.0a", cudnn=None),
-    "other plugin": gpu("NVIDIA H200", "9.0a", plugins=(("jax-cuda13-pjrt", "1.2.4"),)),
-    "cuda 12": gpu("NVIDIA H200", "9.0a", plugins=(("jax-cuda12-pjrt", "1.2.3"),)),
-    "no plugin": gpu("NVIDIA H200", "9.0a", plugins=()),
-    "2 processes of 4 h200": gpu("NVIDIA H200", "9.0a", 4, process_count=2, devices_everywhere=8),
-    "v5e:2x2": tpu("TPU v5 lite", "2x2x1", 4),
-    "v5e:2x4": tpu("TPU v5 lite", "2x4x1", 8),
-    "v5e:2x4@2": tpu("TPU v5 lite", "2x4x1", 4, process_count=2, devices_everywhere=8),
-    "v6e:2x2": tpu("TPU v6 lite", "2x2x1", 4),
-    "other libtpu": dataclasses.replace(
-        tpu("TPU v5 lite", "2x2x1", 4), plugins=(("libtpu", "0.0.41"),)
-    ),
-}
-_CUDA = {
-    "device_kinds": ("NVIDIA H200",),
-    "capability": "9.0a",
-    "plugin": PLUGIN,
-    "cuda": "13.0",
-    "cudnn": "9.10",
-}
-_V5E = {"device_kinds": ("TPU v5 lite",), "plugin": LIBTPU}
-
-
-def record(target: str = "cpu:x86-64-v3:1", **requires: Any) -> Record:
-    parsed = Target.parse(target)
-    is_native = not parsed.is_portable
-    defaults = {
-        "platforms": parsed.platforms,
-        "devices": parsed.devices,
-        "processes": parsed.processes,
-        "isa": parsed.detail if parsed.platform == "cpu" else None,
-        "jaxlib": "1.2.3" if is_native else None,
-    }
-    aval = Aval((2,), "float32")
-    tree = ["tuple", ["tuple", "*"], ["dict", []]]
-    return Record(
-        "f",
-        Signature(tree, (aval,)),
-        parsed,
-        Blob("pjrt", "0" * 64, 1),
-        Requirements(**{**defaults, **requires}),
-        Calling("f", (), (0,), (), (), (aval,), (), "*"),
-    )
-
-
-RECORDS = {
-    "v2": record("cpu:x86-64-v2+avx:1"),
-    "v3": record("cpu:x86-64-v3:1"),
-    "v3+gfni": record("cpu:x86-64-v3:1", features=("gfni",)),
-    "v4": record("cpu:x86-64-v4:1"),
-    "4 cpus": record("cpu:x86-64-v3:4"),
-    "arm": record("cpu:aarch64:1"),
-    "h200": record("cuda:h200:1", **_CUDA),
-    "8 h200": record("cuda:h200:8", **_CUDA),
-    "2 processes of 4 h200": record("cuda:h200:8@2", **_CUDA),
-    "v5e": record("tpu:v5e:1x1:1", **_V5E),
-    "v5e:2x2": record("tpu:v5e:2x2:4", topology="2x2", **_V5E),
-    "v5e:2x4": record("tpu:v5e:2x4:8", topology="2x4", **_V5E),
-    "v5e:2x4@2": record("tpu:v5e:2x4:8@2", topology="2x4", **_V5E),
-    "portable": record("portable:cpu,cuda:1"),
-}
-OPTIMAL, OK = "OPTIMAL", "OK"
-ALL_V4 = "avx512bw, avx512cd, avx512dq, avx512f, avx512vl"
-PORTABLE = "portable: compiled at first use, and only with fallback: portable"
+OPTIMAL = "OPTIMAL"
 H100 = "NVIDIA H100 80GB HBM3"
 
 # (host, record, grade or reason, reason of an OK)
@@ -250,7 +135,7 @@ def test_levels_from_the_top_down(where: str, best: list[str]) -> None:
 
 
 def test_the_named_gpu_comes_first() -> None:
-    h100 = record("cuda:h100-sxm:1", **{**_CUDA, "device_kinds": (H100,)})
+    h100 = record("cuda:h100-sxm:1", **{**NEEDS_CUDA, "device_kinds": (H100,)})
     for where, first in (("h200", RECORDS["h200"]), ("h100", h100)):
         verdicts = select([h100, RECORDS["h200"]], HOSTS[where])
         assert [v.grade for v in verdicts] == [Grade.OPTIMAL, Grade.OK]
@@ -258,7 +143,7 @@ def test_the_named_gpu_comes_first() -> None:
 
 
 def test_the_slice_that_code_for_one_tpu_was_made_for_comes_first() -> None:
-    whole = record("tpu:v5e:2x2:1", **_V5E)
+    whole = record("tpu:v5e:2x2:1", **NEEDS_V5E)
     verdicts = select([RECORDS["v5e"], whole], HOSTS["v5e:2x2"])
     assert [(v.record is whole, v.grade) for v in verdicts] == [
         (True, Grade.OPTIMAL),
@@ -300,7 +185,7 @@ def test_nonsense_is_refused_in_words(where: str, requires: Any, reason: str) ->
 
 @pytest.mark.parametrize("needed", ["13", "13.0", "13.0.0", "13.1", "12.9.9", "9"])
 def test_versions_are_compared_by_number(needed: str) -> None:
-    made = record("cuda:h200:1", **{**_CUDA, "cuda": needed})
+    made = record("cuda:h200:1", **{**NEEDS_CUDA, "cuda": needed})
     assert select([made], HOSTS["h200"])[0].fits
 
 
@@ -327,78 +212,6 @@ def test_what_keeps_a_portable_record_from_being_compiled() -> None:
     assert portable_reasons(RECORDS["portable"], HOSTS["v5e:2x2"]) == (
         "platform: expected cpu or cuda, found tpu",
     )
-
-
-class TestTrace:
-    """What an error shows of the verdicts."""
-
-    def trace(self, where: Host, *records: Record) -> list[str]:
-        return refusal_trace(select(records, where), where)
-
-    def test_a_single_record_is_its_verdict(self) -> None:
-        (verdict,) = select([RECORDS["v4"]], CPU)
-        assert self.trace(CPU, RECORDS["v4"]) == [str(verdict)]
-        (verdict,) = select([RECORDS["h200"]], CPU)
-        assert self.trace(CPU, RECORDS["h200"]) == [str(verdict)]
-
-    def test_other_platforms_share_a_line(self) -> None:
-        h100 = record("cuda:h100-sxm:1", **_CUDA)
-        old = record("cuda:h200:1", jaxlib="1.2.2", **_CUDA)
-        names = ("v4", "h200", "v5e:2x2", "8 h200", "portable")
-        found = self.trace(CPU, h100, old, *(RECORDS[name] for name in names))
-        assert found == [
-            (
-                f"f cpu:x86-64-v4:1: REFUSED: isa: x86-64-v4 needs {ALL_V4}, "
-                "which this CPU (x86_64) lacks"
-            ),
-            f"f portable:cpu,cuda:1: REFUSED: {PORTABLE}",
-            (
-                "cuda: 4 executables for h100-sxm, h200, h200:8: REFUSED: "
-                "platform: expected cuda, found cpu"
-            ),
-            "f tpu:v5e:2x2:4: REFUSED: platform: expected tpu, found cpu",
-        ]
-
-    def test_the_jaxlibs_that_are_shipped_are_said_once(self) -> None:
-        records = [
-            record(f"cpu:{level}:1", jaxlib=jaxlib)
-            for jaxlib in ("0.12.0.1", "0.10.2", "0.9.1")
-            for level in ("x86-64-v3", "x86-64-v4")
-        ]
-        third = dataclasses.replace(CPU, jaxlib="0.11.0")
-        assert self.trace(third, *records) == [
-            (
-                "every executable for cpu: REFUSED: jaxlib: expected 0.9.1 or 0.10.2 or 0.12.0.1, "
-                "found 0.11.0"
-            ),
-            (
-                f"cpu: 3 executables for x86-64-v4: REFUSED: isa: x86-64-v4 needs {ALL_V4}, which "
-                "this CPU (x86_64) lacks"
-            ),
-        ]
-
-    def test_a_jaxlib_that_is_shipped_is_no_reason_for_the_others(self) -> None:
-        records = [
-            record("cpu:x86-64-v4:1"),
-            record("cpu:x86-64-v3:1", jaxlib="9"),
-            record("cpu:x86-64-v2+avx:1", jaxlib="9"),
-        ]
-        assert self.trace(CPU, *records) == [
-            (
-                f"f cpu:x86-64-v4:1: REFUSED: isa: x86-64-v4 needs {ALL_V4}, which this CPU "
-                "(x86_64) lacks"
-            ),
-            (
-                "cpu: 2 executables for x86-64-v3, x86-64-v2+avx: REFUSED: jaxlib: expected 9, "
-                "found 1.2.3"
-            ),
-        ]
-
-    def test_of_another_platform_no_jaxlib_is_told(self) -> None:
-        records = [record("cuda:h200:1", jaxlib=jaxlib, **_CUDA) for jaxlib in ("1", "2")]
-        assert self.trace(CPU, *records) == [
-            "cuda: 2 executables for h200: REFUSED: platform: expected cuda, found cpu"
-        ]
 
 
 def test_selecting_imports_no_jax() -> None:

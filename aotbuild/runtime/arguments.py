@@ -7,16 +7,19 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.door import Door, NotAnArray
+from aotbuild.spec.aval import NotAnArray
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.function import Function
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import TreeRefused, describe
 from aotbuild.spec.values import NotEncodable, encode
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.door import Door
 
 _PLAIN_STATICS = (bool, int, str, type(None), FunctionType, type)
 _PLAIN_EQUALITY: tuple[Any, ...] = (object.__eq__, int.__eq__, str.__eq__)

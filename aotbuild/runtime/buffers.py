@@ -18,7 +18,8 @@ from aotbuild.spec.tensors import ALIGNMENT
 if TYPE_CHECKING:
     import mmap
 
-# Below it a copy costs no more than a mapping; above, a mapping saves 6 ms of 31 for 40 MB.
+# Below it a copy costs no more than a mapping; above, a mapping saves memory, and for 40 MB 10 ms
+# of 68 (`benchmarks/preload.py`, its part `constants`).
 SMALLEST_MAPPED = 64 * 1024
 # Until Python 3.13 a mapping keeps a descriptor open, and a process may often have 1,024.
 _KEEPS_DESCRIPTOR = sys.version_info < (3, 13)
@@ -44,7 +45,9 @@ class Mapper:
             if not may_be_mapped(os.fstat(descriptor), size):
                 return None
             mapping = _map(descriptor, size)
-        except OSError:  # a member of a wheel has no descriptor; some file systems cannot be mapped
+        except (OSError, ValueError):
+            # A member of a wheel has no descriptor, some file systems cannot be mapped, and a file
+            # may have become shorter.
             return None
         if _KEEPS_DESCRIPTOR:
             self._left -= 1

@@ -15,7 +15,6 @@ from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
 from aotbuild.runtime.trust import Key, open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index
-from aotbuild.spec.joined_index import JoinedIndex
 from aotbuild.spec.parts import ENTRY_POINTS, PART, SPLIT, companions_of, part_package
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ def open_parts(source: Source, trust: Iterable[Key] | None, package: str | None)
         raise InvalidIndex(index_place(source), "the names of companions", str(err)) from err
     if package is None or not expected:
         return Parts(source, index)
+    from aotbuild.spec.joined_index import JoinedIndex
+
     keys = None if trust is None else tuple(trust)
     companions = tuple(_open_all(index, package, expected, keys))
     sources = [found.source for found in companions if found.source is not None]

@@ -1,29 +1,61 @@
-"""Doors: what differs between calling with jax's arrays and with numpy's. Imports neither."""
+"""Doors: what differs between calling with jax's arrays and with numpy's. Types only.
+
+Nobody imports this at run time: each module costs every process that starts 0.1 ms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
-from aotbuild.runtime.loader import Engine
+from aotbuild.runtime.arguments import Call
+from aotbuild.runtime.host import Host
+from aotbuild.runtime.kernel import Package
+from aotbuild.runtime.padding import Step
+from aotbuild.runtime.scope import Scope
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
 
-if TYPE_CHECKING:
-    from aotbuild.runtime.arguments import Call
-    from aotbuild.runtime.host import Host
-    from aotbuild.runtime.kernel import Package
-    from aotbuild.runtime.padding import Step
-    from aotbuild.runtime.scope import Scope
+
+class Placement(Protocol):
+    """Where an executable runs, as its door sees it; equal ones are the same place."""
+
+    @property
+    def devices(self) -> tuple[Any, ...]: ...
 
 
-class NotAnArray(TypeError):
-    """A value has no aval that an executable could take; the message says what it is."""
+class Engine(Protocol):
+    """The last step of a door. Bytes and constants that it is given are whole, and fit."""
 
-    def __init__(self, value: Any, reason: object = "") -> None:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        super().__init__(f"a {kind}: {reason}" if reason else f"a {kind}")
+    def initialize_lapack(self) -> None:
+        """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
+        ...
+
+    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
+        """Return PJRT bytes, loaded onto devices in that order."""
+        ...
+
+    def constant_places(
+        self, record: Record, loaded: Any, devices: tuple[Any, ...]
+    ) -> Sequence[Hashable]:
+        """Return where each constant of a record has to be."""
+        ...
+
+    def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
+        """Return (shape, numpy dtype) of the array that an aval is stored as."""
+        ...
+
+    def put(self, array: Any, aval: Aval, place: Any) -> Any:
+        """Return a numpy array as a constant of that aval, in its place."""
+        ...
+
+    def executable(
+        self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Any
+    ) -> Any:
+        """Return what runs a record, made of what was loaded for it."""
+        ...
 
 
 class Trees(Protocol):
@@ -113,6 +145,10 @@ class Door(Protocol):
         static_argnames: Sequence[str],
     ) -> Callable[..., Any]:
         """Return the C++ cache of a function, with `miss` behind it."""
+        ...
+
+    def settings(self) -> Callable[[], AbstractContextManager[None]]:
+        """Return what gives another thread those settings of this one that decide loading."""
         ...
 
     def probe(self, scope: Any) -> Host:

@@ -20,8 +20,7 @@ from jax._src.random import prng
 
 from aotbuild.runtime import buffers
 from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
-from aotbuild.runtime.door import NotAnArray
-from aotbuild.spec.aval import Aval
+from aotbuild.spec.aval import Aval, NotAnArray
 
 Tracer = core.Tracer
 

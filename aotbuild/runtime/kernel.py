@@ -14,13 +14,10 @@ from aotbuild.errors import (
 from aotbuild.frozen import dataclass
 from aotbuild.runtime import arguments
 from aotbuild.runtime.arguments import Bound, Call
-from aotbuild.runtime.door import Door
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.loader import Loader, Placement
-from aotbuild.runtime.mismatch import signature_mismatch
+from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.policy import policy_of
 from aotbuild.runtime.priming import READY, Ready, example_calls, tell
-from aotbuild.runtime.refusals import refusal_trace
 from aotbuild.runtime.scope import Scope
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stats import Stats
@@ -30,6 +27,7 @@ from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
+    from aotbuild.runtime.door import Door, Placement
     from aotbuild.runtime.padding import Step
 
 _MISMATCHES_KEPT = 1024
@@ -197,6 +195,8 @@ class Dispatch:
 
     def _mismatch(self, call: Call, host: Host) -> SignatureMismatch:
         """Return the error of a signature, looked for among all records only once."""
+        from aotbuild.runtime.mismatch import signature_mismatch
+
         key = (call.signature.key(), host.platform, host.x64)
         if key not in self._mismatches:
             if len(self._mismatches) >= _MISMATCHES_KEPT:
@@ -211,6 +211,8 @@ class Dispatch:
         """Return the best verdict that fits, and where its executable runs this call."""
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
+            from aotbuild.runtime.refusals import refusal_trace
+
             summary = "no executable may run here"
             trace = refusal_trace(verdicts, self.package.probe(self._scope(call)))
             trace += self.package.absent

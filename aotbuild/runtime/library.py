@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from aotbuild.errors import (
     AotbuildError,
@@ -27,6 +27,7 @@ from aotbuild.spec.record import Record
 if TYPE_CHECKING:
     from aotbuild.runtime.kernel import Kernel, Package
     from aotbuild.runtime.preload import Job, Told
+    from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.scope import Scope
 
 
@@ -124,18 +125,54 @@ class Library:
         """The names of all functions, sorted."""
         return tuple(sorted(function.name for function in self._opening.index.functions()))
 
-    def preload(self, *names: str, threads: int | None = None, prime: bool = False) -> int:
+    @overload
+    def preload(
+        self,
+        *names: str,
+        threads: int | None = None,
+        prime: bool = False,
+        wait: Literal[True] = True,
+    ) -> int: ...
+
+    @overload
+    def preload(
+        self,
+        *names: str,
+        threads: int | None = None,
+        prime: bool = False,
+        wait: Literal[False],
+    ) -> Preloading: ...
+
+    def preload(
+        self,
+        *names: str,
+        threads: int | None = None,
+        prime: bool = False,
+        wait: bool = True,
+    ) -> int | Preloading:
         """Load every executable that fits this host; return how many were new.
 
         They are loaded onto the devices that a call without committed arguments takes. With `prime`
-        each is run once on zeros, so that a first call costs what the later ones do.
+        each is run once on zeros, so that a first call costs what the later ones do. Without `wait`
+        a thread does it while the caller goes on, and what is returned can be waited for.
         """
         from aotbuild.runtime.preload import preload
 
-        chosen = names or self.functions
+        chosen = tuple(map(self._checked, names)) or self.functions
         jobs = [job for name in chosen for job in self._fitting(name)]
         told = self._told(chosen) if prime else None
-        return preload(self._package.loader, jobs, self._opening.stats, threads, told)
+        opening, settings = self._opening, self._opening.door.settings()
+        loader = self._package.loader
+        if wait:
+            return preload(loader, jobs, opening.stats, threads, told, settings=settings)
+
+        def work(goes_on: Callable[[], bool]) -> int:
+            with settings():
+                return preload(
+                    loader, jobs, opening.stats, threads, told, settings=settings, goes_on=goes_on
+                )
+
+        return opening.in_background(work)
 
     def _told(self, names: Sequence[str]) -> Told:
         """Return what tells the kernels of functions, which it makes, what was run."""
@@ -175,6 +212,9 @@ class Library:
 
         return Kernel(self._package, self._function(name), source, self._scope)
 
+    def _checked(self, name: str) -> str:
+        return self._function(name).name
+
     def _function(self, name: str) -> Function:
         function = self._opening.index.function(name)
         if function is None:
@@ -191,7 +231,7 @@ class Library:
 
         door, package = self._opening.door, self._package
         scope = self._scope or door.scope()
-        verdicts = select(package.index.records(self._function(name).name), package.probe(scope))
+        verdicts = select(package.index.records(name), package.probe(scope))
         best: dict[str, Verdict] = {}
         for verdict in verdicts:
             if verdict.fits:

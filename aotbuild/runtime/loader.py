@@ -6,57 +6,20 @@ the bytes, and of constants, is its `Engine`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.runtime.blobs import Blobs
 from aotbuild.runtime.constants import Constants
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.order import misplaced
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
-from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 
-
-class Placement(Protocol):
-    """Where an executable runs, as its door sees it; equal ones are the same place."""
-
-    @property
-    def devices(self) -> tuple[Any, ...]: ...
-
-
-class Engine(Protocol):
-    """The last step of a door. Bytes and constants that it is given are whole, and fit."""
-
-    def initialize_lapack(self) -> None:
-        """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
-        ...
-
-    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
-        """Return PJRT bytes, loaded onto devices in that order."""
-        ...
-
-    def constant_places(
-        self, record: Record, loaded: Any, devices: tuple[Any, ...]
-    ) -> Sequence[Hashable]:
-        """Return where each constant of a record has to be."""
-        ...
-
-    def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
-        """Return (shape, numpy dtype) of the array that an aval is stored as."""
-        ...
-
-    def put(self, array: Any, aval: Aval, place: Any) -> Any:
-        """Return a numpy array as a constant of that aval, in its place."""
-        ...
-
-    def executable(
-        self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Any
-    ) -> Any:
-        """Return what runs a record, made of what was loaded for it."""
-        ...
+if TYPE_CHECKING:
+    from aotbuild.runtime.door import Engine, Placement
 
 
 class Loader:
@@ -70,7 +33,8 @@ class Loader:
         self._stats = stats
         self._engine = engine
         self._loaded: Once[Any] = Once()
-        self._constants = Constants(source, engine.physical, engine.put, maps=maps)
+        blobs = Blobs(source, maps=maps)
+        self._constants = Constants(blobs, engine.physical, engine.put)
         self._executables: Once[Any] = Once()
 
     def load(self, verdict: Verdict, placement: Placement) -> Any:

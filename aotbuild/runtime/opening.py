@@ -17,6 +17,7 @@ from aotbuild.spec.index import Index
 if TYPE_CHECKING:
     from aotbuild.runtime.door import Door
     from aotbuild.runtime.kernel import Package
+    from aotbuild.runtime.preloading import Preloading, Work
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Opening:
     views: Once[Any] = field(default_factory=Once)
     asked_views: dict[Any, Any] = field(default_factory=dict)
     _made: Once[Any] = field(default_factory=Once)
+    _preloads: list[Preloading] = field(default_factory=list)
 
     @property
     def parts(self) -> Parts:
@@ -66,8 +68,19 @@ class Opening:
         package: Package = self._made.get("package", self._make_package)
         return package
 
+    def in_background(self, work: Work) -> Preloading:
+        """Do something in a thread, which `close` ends."""
+        from aotbuild.runtime.preloading import Preloading
+
+        self._preloads[:] = [preloading for preloading in self._preloads if not preloading.done]
+        self._preloads.append(preloading := Preloading(work))
+        return preloading
+
     def close(self) -> None:
         """Forget what was loaded and close what is open."""
+        for preloading in self._preloads:
+            preloading.stop()
+        self._preloads.clear()
         self.views.clear()
         self.asked_views.clear()
         if "package" in self._made:

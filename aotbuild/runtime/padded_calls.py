@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.runtime import arguments
 from aotbuild.runtime.arguments import Bound, Call
-from aotbuild.runtime.door import Door
 from aotbuild.runtime.padding import Step, find_step, why_not
 from aotbuild.spec.function import Function
 from aotbuild.spec.index import Index
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.door import Door
 
 _KEPT = 1024
 

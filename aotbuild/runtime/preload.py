@@ -13,17 +13,23 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.loader import Loader, Placement
+from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.stats import Stats
 from aotbuild.spec.record import Record
 
+if TYPE_CHECKING:
+    from aotbuild.runtime.door import Placement
+
 # Told of each executable that was run, with what it gave: (its record, itself, its outputs).
 Told: TypeAlias = Callable[[Record, Any, list[Any]], None]
+
+# What makes a thread see the settings of another one.
+Settings: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 # Two programs that start in another order on each device of a mesh wait for each other forever.
 _MESHES = threading.Lock()
@@ -61,34 +67,60 @@ class _Done:
 
 
 def preload(
-    loader: Loader, jobs: Iterable[Job], stats: Stats, threads: int | None, prime: Told | None
+    loader: Loader,
+    jobs: Iterable[Job],
+    stats: Stats,
+    threads: int | None,
+    prime: Told | None,
+    *,
+    settings: Settings = nullcontext,
+    goes_on: Callable[[], bool] | None = None,
 ) -> int:
     """Make executables ready; return how many were loaded that were not before.
 
     With `prime` each is run once on zeros, and told of in the calling thread, where the largest is
-    run again. One that fails does not stop the others: what they raise is raised at the end, all of
+    run again unless `goes_on` is given: then the thread is one that will serve no calls, and begins
+    with no other executable when that returns False. `settings` are those of the door for all
+    threads. One that fails does not stop the others: what they raise is raised at the end, all of
     it in one AotbuildError.
     """
-    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    def ready(group: Sequence[Job]) -> _Done:
+        with settings():
+            return _ready(loader, group if not goes_on or goes_on() else [], stats, prime)
 
     failures: list[AotbuildError] = []
     count, largest = 0, _Largest()
-    with ThreadPoolExecutor(threads or _cpus()) as pool:
-        work = [pool.submit(_ready, loader, group, stats, prime) for group in _by_bytes(jobs)]
-        for future in as_completed(work):
-            # The list of futures would keep the outputs of all of them.
-            work.remove(future)
-            done = future.result()
-            count += done.is_new
-            failures += done.failures
-            if prime:
-                failures += _tell(prime, done)
-                largest.see(done)
-            del done, future
-    failures += largest.warm_this_thread()
+    for done in _in_threads(ready, _by_bytes(jobs), threads or _cpus()):
+        count += done.is_new
+        failures += done.failures
+        if prime:
+            failures += _tell(prime, done)
+            largest.see(done)
+        del done
+    if goes_on is None:
+        failures += largest.warm_this_thread()
     if failures:
         raise _joined(failures)
     return count
+
+
+def _in_threads(
+    work: Callable[[Sequence[Job]], _Done], groups: Sequence[Sequence[Job]], threads: int
+) -> Iterator[_Done]:
+    """Yield what became of each group, as they are done; one alone is done in this thread."""
+    if len(groups) < 2:
+        yield from map(work, groups)
+        return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(work, group) for group in groups]
+        for future in as_completed(futures):
+            # The list of futures would keep the outputs of all of them.
+            futures.remove(future)
+            yield future.result()
+            del future
 
 
 class _Largest:

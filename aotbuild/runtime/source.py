@@ -52,17 +52,16 @@ class DirectorySource:
     """An `_aot` folder on disk."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
         self.place = str(root)
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
-        with open_regular(self._root / name) as file:
+        with open_regular(f"{self.place}/{name}") as file:
             return file.read(limit)
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
         """Return a file of that size, mapped or from a multiple of 64 on."""
-        with open_regular(self._root / name) as file:
+        with open_regular(f"{self.place}/{name}", buffering=0) as file:
             return mapper.view(file, size)
 
     def close(self) -> None:
@@ -114,7 +113,7 @@ def _has(source: Source, name: str) -> bool:
     return True
 
 
-def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
     """Open a regular file; OSError for anything else, such as a pipe that nobody writes to."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
@@ -124,7 +123,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
         code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
         reason = os.strerror(code) if stat.S_ISDIR(mode) else "not a regular file"
         raise OSError(code, reason, os.fspath(path))
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(descriptor, "rb", buffering)
 
 
 def open_index(source: Source) -> Index:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.door import Trees
 from aotbuild.spec.record import Record
 from aotbuild.spec.tree import LEAF, Tree, children_of, subtree
 from aotbuild.spec.values import decode
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.door import Trees
 
 # Results of jax.numpy.linalg, for the most part.
 _OF_JAX = ("jax:", "jax.")

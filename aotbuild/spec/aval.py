@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from aotbuild.frozen import dataclass
 
@@ -38,6 +39,14 @@ _X64_DTYPES = frozenset({"int64", "uint64", "float64", "complex128"})
 _PATTERN = r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z"
 _DIM = r"[A-Za-z_][A-Za-z0-9_]*\Z"
 _LONGEST_SIZE = 18
+
+
+class NotAnArray(TypeError):
+    """A value has no aval that an executable could take; the message says what it is."""
+
+    def __init__(self, value: Any, reason: object = "") -> None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        super().__init__(f"a {kind}: {reason}" if reason else f"a {kind}")
 
 
 @dataclass(frozen=True)

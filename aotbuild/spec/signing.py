@@ -19,7 +19,7 @@ hashes nothing of the package, so it takes no longer with 10,000 records.
     aotbuild-signatures 1
     ed25519 <SHA-256 of the raw public key> <signature in base64>     a line a key, sorted
 
-Nothing here makes or checks a seal: that needs `cryptography`, and is in `runtime.trust` and
+Nothing here makes or checks a seal: that needs `cryptography`, and is in `runtime.demands` and
 `verify.signing.key`. See docs/reference/format.md.
 """
 

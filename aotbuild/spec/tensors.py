@@ -68,6 +68,22 @@ def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> 
     return b"".join([length, text, *(tensors[name][2] for name in order)])
 
 
+def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
+    """Return where the one tensor of a blob begins, if `write_tensors` wrote it so, else None.
+
+    For a tensor of that name and size in bytes, of which the caller knows the rest: the header is
+    not parsed, as a program may have hundreds of them. None may still be one that `read_tensors`
+    reads, and bytes that nobody vouches for are for `read_tensors` only.
+    """
+    start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    if start + size != len(data):
+        return None
+    header = bytes(data[_LENGTH_BYTES:start]).rstrip(b" ")
+    first, last = b'{"%b":{"dtype":' % name.encode(), b',"data_offsets":[0,%d]}}' % size
+    is_one = header.count(b"{") == 2 and header.startswith(first) and header.endswith(last)
+    return start if is_one else None
+
+
 def read_tensors(data: bytes | memoryview) -> dict[str, Tensor]:
     """Return where the tensors of a blob are; ValueError unless they fill it, in order."""
     length = int.from_bytes(bytes(data[:_LENGTH_BYTES]), "little")

@@ -1,4 +1,7 @@
-"""aotbuild with `arrays="numpy"`; `--hoist yes` where the package has the weights."""
+"""aotbuild with `arrays="numpy"`; `--hoist yes` where the package has the weights.
+
+With `--ahead yes` a thread loads the executable while this one reads the weights.
+"""
 
 from typing import Any
 
@@ -9,15 +12,14 @@ import aotbuild
 run.mark("import aotbuild")
 library = aotbuild.load(run.OPTIONS["--artifact"] + "/_aot", arrays="numpy")
 apply = library.apply
+if run.OPTIONS.get("--ahead") == "yes":
+    library.preload("apply", wait=False)
 run.mark("open")
 hoisted = run.OPTIONS.get("--hoist") == "yes"
 weights = {} if hoisted else run.read_arrays("--weights")
 inputs = run.read_arrays("--inputs").values()
 run.mark("weights")
-before = run.OPTIONS.get("--before", "nothing")
-if before != "nothing":
-    library.preload(**({"prime": True} if before == "prime" else {}))
-    run.mark(before)
+run.preload(library)
 
 
 def call() -> list[Any]:

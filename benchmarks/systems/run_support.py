@@ -30,6 +30,14 @@ def read_arrays(option: str) -> dict[str, Any]:
         return dict(archive)
 
 
+def preload(library: Any) -> None:
+    """Preload a library of aotbuild as `--before` says: `preload`, `prime`, or `nothing`."""
+    before = OPTIONS.get("--before", "nothing")
+    if before != "nothing":
+        library.preload(**({"prime": True} if before == "prime" else {}))
+        mark(before)
+
+
 def finish(call: Callable[[], Sequence[Any]]) -> None:
     """Call once, save the outputs, make `--calls` more, and print marks and times as JSON.
 
@@ -64,4 +72,16 @@ def _time(call: Callable[[], Any]) -> float:
 
 def _print(times: list[float]) -> None:
     marks = ", ".join(f'["{stage}", {when!r}]' for stage, when in _MARKS)
-    print(f'{{"marks": [{marks}], "calls": {times!r}}}', flush=True)
+    print(f'{{"marks": [{marks}], "calls": {times!r}, "peak_kb": {_peak_kb()}}}', flush=True)
+
+
+def _peak_kb() -> int:
+    """Return the most memory that this process had; 0 where the system does not say.
+
+    What wait4 tells the parent counts the parent's own memory, from before exec.
+    """
+    try:
+        with open("/proc/self/status") as status:  # noqa: PTH123 - pathlib is not imported yet
+            return int(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
+    except OSError:
+        return 0

@@ -9,7 +9,7 @@ from aotbuild.build.manifest.nodes import Node, child, walk
 from aotbuild.build.manifest.preset_files import is_file_name, preset_files
 from aotbuild.build.manifest.problems import Problems, dotted, quote
 from aotbuild.build.manifest.reader import MAX_BYTES
-from aotbuild.build.manifest.schema_model import CudaOptions
+from aotbuild.build.manifest.schema_targets import CudaOptions
 from aotbuild.build.manifest.types import CudaTarget, GpuPreset
 from aotbuild.build.tuning_results import TuningResults
 from aotbuild.errors import ManifestError

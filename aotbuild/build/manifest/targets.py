@@ -7,7 +7,8 @@ from packaging.version import Version
 from aotbuild.build.manifest.cuda_targets import read_cuda
 from aotbuild.build.manifest.nodes import Node, walk
 from aotbuild.build.manifest.problems import Problems, dotted, quote
-from aotbuild.build.manifest.schema_model import ManifestModel, TargetMap
+from aotbuild.build.manifest.schema_model import ManifestModel
+from aotbuild.build.manifest.schema_targets import TargetMap
 from aotbuild.build.manifest.tpu_targets import read_tpu
 from aotbuild.build.manifest.types import (
     CpuTarget,

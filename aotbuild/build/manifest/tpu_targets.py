@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aotbuild.build.manifest.nodes import Node, walk
 from aotbuild.build.manifest.problems import Problems, dotted, one_of, quote
-from aotbuild.build.manifest.schema_model import TpuOptions
+from aotbuild.build.manifest.schema_targets import TpuOptions
 from aotbuild.build.manifest.tpu_slices import machine_counts, parse_slice
 from aotbuild.build.manifest.types import TpuTarget
 

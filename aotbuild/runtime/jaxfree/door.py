@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import NotTransformable
@@ -33,6 +34,8 @@ class NumpyDoor:
         self.engine = NumpyEngine(self.trees)
         self.padding = NumpyPadding()
         self.probe = host.probe
+        # Of numpy's and ours, none is a thread's own.
+        self.settings = lambda: nullcontext
         self.scope = client.default_scope
         self.scope_on = client.scope_on
 

@@ -85,8 +85,20 @@ class NumpyExecutable:
         for _ in range(_TRIES):
             outputs: Any = dispatch(*arrays)
             if outputs is not _NOT_YET:
+                self._check(outputs)
                 return list(outputs)
         return self._refuse(arrays)
+
+    def _check(self, outputs: Sequence[Any]) -> None:
+        """Raise AotbuildError if numpy could not read a result; later ones are laid out alike.
+
+        An execution that fails raises at the call itself: its results are never made.
+        """
+        for index, (output, (_, dtype)) in enumerate(zip(outputs, self._outputs, strict=True)):
+            if output.dtype != dtype:
+                found = "an array that numpy cannot read: it has a memory layout of its own"
+                msg = f"{self.record}: result {index}\n  expected {dtype}\n  found    {found}"
+                raise AotbuildError(msg)
 
     def run_on_zeros(self) -> list[Any]:
         """Run it on zeros that begin where numpy's own arrays do.

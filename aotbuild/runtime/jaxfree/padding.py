@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aotbuild.runtime.padding import Step
+if TYPE_CHECKING:
+    from aotbuild.runtime.padding import Step
 
 
 class NumpyPadding:

@@ -1,7 +1,8 @@
 """Trees of the numpy door: standard containers and namedtuples; results become numpy's arrays.
 
 A leaf of the output tree is wrapped into a node of one child. So the C++ dispatch itself turns
-jaxlib's array into numpy's when it builds the tree, and Python wraps no call.
+jaxlib's array into numpy's when it builds the tree: of a type that numpy knows without any Python,
+and no call is wrapped.
 """
 
 from __future__ import annotations
@@ -20,8 +21,22 @@ from aotbuild.spec.aval import Aval
 _PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
 
-class _Plain:
-    """The node around an array of a type that numpy knows."""
+class _CallsNumpy(type):
+    """Of classes that are called in numpy's own C function, with no Python between."""
+
+    __call__ = staticmethod(np.asarray)
+
+
+class _Plain(tuple[Any], metaclass=_CallsNumpy):
+    """The node around an array of a type that numpy knows.
+
+    C++ takes it for a namedtuple, whose class it calls with the children: numpy reads the buffer
+    of the one child. Of an array without a buffer it makes an array of objects; whether an
+    executable's arrays have one is seen at its first call.
+    """
+
+    __slots__ = ()
+    _fields = ("array",)
 
 
 class _Other:
@@ -44,7 +59,6 @@ class NumpyTrees:
         ):
             with_keys = jaxlib_private.with_keys(flatten)
             registry.register_node(kind, flatten, unflatten, with_keys)
-        registry.register_node(_Plain, _never, _as_numpy)
         registry.register_node(_Other, _never, _read)
 
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
@@ -79,11 +93,6 @@ def _node_of(aval: Aval, gpu: int | None) -> tuple[type, Any]:
     if gpu is None and dtype.isbuiltin == 1:
         return _Plain, None
     return _Other, (aval.shape, dtype, _PER_BYTE.get(aval.dtype, 1), gpu)
-
-
-def _as_numpy(_: Any, children: tuple[Any, ...]) -> Any:
-    # Of an array that cannot be read a memoryview raises, where numpy would make an object array.
-    return np.asarray(memoryview(children[0]))
 
 
 class _Memory:

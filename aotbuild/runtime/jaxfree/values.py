@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aotbuild.runtime.door import NotAnArray
-from aotbuild.spec.aval import Aval
+from aotbuild.spec.aval import Aval, NotAnArray
 
 # What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
 _SQUASHED = {

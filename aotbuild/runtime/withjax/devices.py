@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
@@ -19,6 +20,21 @@ def default_device() -> Any:
     if chosen is None:
         return jax.local_devices()[0]
     return jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
+
+
+def settings() -> Callable[[], AbstractContextManager[None]]:
+    """Return what gives another thread those settings of this one that decide loading.
+
+    `jax.enable_x64` and `jax.default_device` hold for the thread that entered them.
+    """
+    x64, device = bool(jax.config.jax_enable_x64), jax.config.jax_default_device
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        with jax.enable_x64(x64), jax.default_device(device):
+            yield
+
+    return entered
 
 
 def local_devices(platform: str) -> list[Any]:

@@ -64,6 +64,7 @@ class JaxDoor:
         self.aval_of = jax_private.aval_of
         self.dispatch = jax_private.make_dispatch
         self.probe = host.probe
+        self.settings = devices.settings
         self.scope = devices.scope_of
         self.scope_on = devices.scope_on
         self.scope_of_call = placement.scope_of_call

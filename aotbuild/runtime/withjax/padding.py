@@ -7,13 +7,15 @@ results travel to the host and back; docs/how-to/padding.md says so.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from aotbuild.runtime import jax_private
-from aotbuild.runtime.padding import Step
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.padding import Step
 
 
 class JaxPadding:

@@ -54,6 +54,7 @@ def check_golden(
 
 def _leaves(source: Source, record: Record, shardings: Sequence[Any]) -> list[Any]:
     from aotbuild.runtime import jax_private
+    from aotbuild.runtime.blobs import Blobs
     from aotbuild.runtime.constants import read_constant
 
     assert record.golden is not None
@@ -62,7 +63,9 @@ def _leaves(source: Source, record: Record, shardings: Sequence[Any]) -> list[An
     for index, (aval, sharding) in enumerate(zip(record.signature.leaves, shardings, strict=True)):
         if index in given:
             constant = Constant(aval, given[index])
-            array = read_constant(source, constant, *jax_private.physical_shape(aval))
+            array = read_constant(
+                Blobs(source, maps=False), constant, *jax_private.physical_shape(aval)
+            )
             leaves.append(jax_private.put(array, aval, sharding))
         else:
             leaves.append(jax_private.put(seeded(index, aval), aval, sharding))

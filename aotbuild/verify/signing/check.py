@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import UntrustedPackage
+from aotbuild.runtime.demands import check_package, read_demands, read_seals_file
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trust import Key, check_package, read_demands, read_seals_file
+from aotbuild.runtime.trust import Key
 from aotbuild.spec.index import Index
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.verify.outcome import Outcome, Status, concluded, not_checked

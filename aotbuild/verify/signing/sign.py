@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import UntrustedPackage
+from aotbuild.runtime.demands import read_seals_file
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.trust import read_seals_file
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.files import move_whole, write_whole
 from aotbuild.spec.index import INDEX_NAME
