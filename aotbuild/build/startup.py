@@ -108,6 +108,7 @@ def untouched(mode: str, platform: str) -> str | None:
 
 def _is_known(jaxlib: str) -> bool:
     try:
-        return _KNOWN[0] <= Version(jaxlib) < _KNOWN[1]
+        version = Version(jaxlib)
+        return _KNOWN[0] <= version and version.release < _KNOWN[1].release
     except InvalidVersion:
         return False

@@ -13,7 +13,7 @@ from aotbuild.build.worker.lean.program import fusions, lean
 from aotbuild.spec.target import Target
 
 # Part of the store's key: other bytes come of the same compilation when this changes.
-VERSION = 3
+VERSION = 4
 # XLA runs a program of fewer in the thread that calls it, where others only start one, and counts
 # them each time it loads a program: cheap_computation_ in xla/pjrt/cpu/cpu_client.cc.
 _FEW_OPERATIONS = 1000

@@ -6,8 +6,8 @@ group is one thunk of the sequence, a call. Inside of it XLA compares again, so 
 change what waits for what.
 
 A group begins and ends at barriers, see `order`: nothing that takes time could ever run beside it
-before. So nothing that ran at the same time is kept apart. Compiled code on few bytes, of which a
-thread is not worth it, does not count.
+before, so it can run in as many threads as before. Compiled code on few bytes, of which a thread is
+not worth it, does not count for that.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from aotbuild.build.worker.lean.uses import (
     INFO,
     KERNEL,
     KIND,
+    LOOP,
+    MODULE,
     NAME,
     THUNKS,
     kind_of,
@@ -48,8 +50,10 @@ _RESULT, _MODULE, _SEQUENCE = 1, 1, 6
 # Thunks in a group, at least. XLA runs 8 or fewer one after another, whatever they wait for:
 # ThunkExecutor::Options in xla/backends/cpu/runtime/thunk_executor.h. From 12 to 32 loaded fastest.
 _FEWEST = 16
-# The other bound of the same options: with no more bytes than this threads are too dear.
+# The other bound of the same options: with no more bytes than this threads are too dear. In loops
+# it is this one since jaxlib 0.12.0, as its wheels were seen to do; a group would go by the first.
 _FEW_BYTES = 512
+_FEW_BYTES_IN_LOOPS = 64 * 1024
 # Of fewer thunks XLA makes its graph in 0.2 ms.
 _MANY = 64
 # What profiles show.
@@ -73,8 +77,10 @@ def with_groups(data: bytes, jaxlib: str) -> bytes:
         return data
 
 
-def nested(sequence: bytes, brief: Collection[bytes] = ()) -> bytes:
+def nested(sequence: bytes, brief: Collection[bytes] = (), *, in_order: int = 0) -> bytes:
     """Return a sequence of thunks with groups, also inside of loops.
+
+    XLA may run it in its own order if no thunk uses more bytes than `in_order`; then it has none.
 
     It stays as it is where that gains nothing; Malformed where it has what nobody here knows. In
     `brief` are the names of instructions that take next to no time on small arrays.
@@ -82,6 +88,8 @@ def nested(sequence: bytes, brief: Collection[bytes] = ()) -> bytes:
     thunks = [_with_groups_inside(thunk, brief) for thunk in thunks_of(sequence)]
     if len(thunks) >= _MANY:
         program = [uses_of(thunk) for thunk in thunks]
+        if _is_small(program, in_order):
+            return b"".join(bytes_field(THUNKS, thunk) for thunk in thunks)
         uncounted = {
             number
             for number, thunk in enumerate(thunks)
@@ -98,20 +106,21 @@ def _is_brief(thunk: bytes, brief: Collection[bytes]) -> bool:
     return kind == COPY or (kind == KERNEL and name_of(thunk) in brief)
 
 
-def _is_small(program: Sequence[Uses]) -> bool:
+def _is_small(program: Sequence[Uses], few: int = _FEW_BYTES) -> bool:
     """Return whether XLA runs these thunks one after another, because none uses many bytes."""
-    return all(part.size <= _FEW_BYTES for uses in program for part in (*uses.reads, *uses.writes))
+    return all(part.size <= few for uses in program for part in (*uses.reads, *uses.writes))
 
 
 def _with_groups_inside(thunk: bytes, brief: Collection[bytes]) -> bytes:
     """Return a thunk whose own sequences, as the body of a loop, have groups."""
     kind = kind_of(thunk)
     inside = sequences_of(kind)
+    in_order = _FEW_BYTES_IN_LOOPS if kind == LOOP else 0
 
     def change(field: Field) -> bytes | None:
         if field.number not in inside:
             return None
-        return bytes_field(field.number, nested(field.message, brief))
+        return bytes_field(field.number, nested(field.message, brief, in_order=in_order))
 
     return replaced(thunk, [kind], changed(bytes_of(thunk, kind), change)) if inside else thunk
 
@@ -130,10 +139,16 @@ def _groups(program: Sequence[Uses], places: Sequence[int]) -> list[tuple[int, i
     return list(zip([0, *ends], ends, strict=False))
 
 
+def _info_of_group(field: Field) -> bytes | None:
+    if field.number == NAME:
+        return _GROUP
+    return None if field.number in MODULE else b""
+
+
 def _call(group: Sequence[bytes]) -> bytes:
     """Return a thunk that runs a group, of the same module as its first."""
     sequence = b"".join(bytes_field(THUNKS, thunk) for thunk in group)
-    info = changed(bytes_of(group[0], INFO), lambda field: _GROUP if field.number == NAME else None)
+    info = changed(bytes_of(group[0], INFO), _info_of_group)
     return (
         bytes_field(KIND, b"call")
         + bytes_field(INFO, info)

@@ -74,7 +74,9 @@ def lean(data: bytes, jaxlib: str, whole: Collection[int] = ()) -> bytes | None:
 def is_known(jaxlib: str) -> bool:
     """Return whether somebody looked at the format of executables of a jaxlib."""
     try:
-        return _KNOWN[0] <= Version(jaxlib) < _KNOWN[1]
+        version = Version(jaxlib)
+        # Not `version < _KNOWN[1]`: a release candidate of that is as unknown as it is.
+        return _KNOWN[0] <= version and version.release < _KNOWN[1].release
     except InvalidVersion:
         return False
 

@@ -19,10 +19,10 @@ from aotbuild.build.worker.protobuf import (
 
 # ThunkSequenceProto, ThunkProto and CallThunkProto.
 THUNKS = 1
-KIND, INFO, CALL, KERNEL, COPY = 1, 2, 3, 11, 12
+KIND, INFO, CALL, LOOP, KERNEL, COPY = 1, 2, 3, 10, 11, 12
 CALLED = 1
-# InfoProto.
-NAME = 1
+# InfoProto: of the instruction, and of its module the name and number.
+NAME, MODULE = 1, (2, 3)
 # BufferAllocationSliceProto: offset, size, allocation, type of elements.
 _OFFSET, _SIZE, _ALLOCATION, _ELEMENTS = 1, 2, 3, 4
 
@@ -47,7 +47,7 @@ _KINDS = {
     7: _Fields(reads=(2, 3), writes=(4,), slice=2, others=(1,)),  # dot
     8: _Fields(writes=(2,), others=(1,)),  # state of a generator
     9: _Fields(reads=(4,), writes=(5, 6), others=(1, 2, 3)),  # top k
-    10: _Fields(writes=(4,), inside=(1, 2), others=(3,)),  # while
+    LOOP: _Fields(writes=(4,), inside=(1, 2), others=(3,)),  # while
     KERNEL: _Fields(reads=(5,), writes=(6,), slice=1, others=(1, 2, 3, 4)),  # kernel
     COPY: _Fields(reads=(1,), writes=(2,), slice=2),  # copy
     13: _Fields(reads=(4,), writes=(5,), slice=2, others=(1, 2, 3)),  # fft
