@@ -31,7 +31,7 @@ from benchmarks.settings import measure_settings
 from benchmarks.venvs import Unavailable
 from benchmarks.write import read_results, write_docs, write_results
 
-_ROUNDS = {"transformer": 15, "digits": 9, "mjx": 5}
+_ROUNDS = {"transformer": 11, "digits": 5, "mjx": 5}
 _QUICK_ROUNDS = {"transformer": 3, "digits": 3, "mjx": 1}
 # The mjx step takes a minute to build, and one more for a round: a quick run leaves it out.
 _QUICK_MODELS = ("transformer", "digits")
