@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from aotbuild.build.jaxlib_versions import is_between
 
 MODES = ("steady", "fast", "tuned")
 # Of the best steady state, what a set may cost to be taken for its start.
 SLOWER_AT_MOST = 1.10
 # All sets were tried on 0.10.2 and 0.12.0.1, the empty one on 0.11.2 and 0.12.0 too. XLA refuses
 # to compile with an option that it does not know.
-_KNOWN = Version("0.10.2"), Version("0.13")
+_KNOWN = "0.10.2", "0.13"
 _LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
 
 
@@ -107,8 +107,4 @@ def untouched(mode: str, platform: str) -> str | None:
 
 
 def _is_known(jaxlib: str) -> bool:
-    try:
-        version = Version(jaxlib)
-        return _KNOWN[0] <= version and version.release < _KNOWN[1].release
-    except InvalidVersion:
-        return False
+    return is_between(jaxlib, *_KNOWN)

@@ -88,14 +88,13 @@ def nested(sequence: bytes, brief: Collection[bytes] = (), *, in_order: int = 0)
     thunks = [_with_groups_inside(thunk, brief) for thunk in thunks_of(sequence)]
     if len(thunks) >= _MANY:
         program = [uses_of(thunk) for thunk in thunks]
-        if _is_small(program, in_order):
-            return b"".join(bytes_field(THUNKS, thunk) for thunk in thunks)
         uncounted = {
             number
             for number, thunk in enumerate(thunks)
             if _is_small(program[number : number + 1]) and _is_brief(thunk, brief)
         }
-        groups = _groups(program, barriers(program, uncounted))
+        places = [] if _is_small(program, in_order) else barriers(program, uncounted)
+        groups = _groups(program, places)
         if len(groups) > 1:
             thunks = [_call(thunks[first:end]) for first, end in groups]
     return b"".join(bytes_field(THUNKS, thunk) for thunk in thunks)

@@ -17,8 +17,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from math import prod
 
-from packaging.version import InvalidVersion, Version
-
+from aotbuild.build.jaxlib_versions import is_between
 from aotbuild.build.worker.protobuf import (
     Field,
     Malformed,
@@ -33,7 +32,7 @@ from aotbuild.build.worker.protobuf import (
 )
 
 # What is known of the format: below the first nobody looked, and the last is yet to come.
-_KNOWN = Version("0.10.2"), Version("0.13")
+_KNOWN = "0.10.2", "0.13"
 # Of the executable, and of what it wraps.
 _RESULT, _MODULE_WITH_CONFIG, _MODULE, _ASSIGNMENT = 1, 1, 1, 2
 # HloModuleProto.
@@ -73,12 +72,7 @@ def lean(data: bytes, jaxlib: str, whole: Collection[int] = ()) -> bytes | None:
 
 def is_known(jaxlib: str) -> bool:
     """Return whether somebody looked at the format of executables of a jaxlib."""
-    try:
-        version = Version(jaxlib)
-        # Not `version < _KNOWN[1]`: a release candidate of that is as unknown as it is.
-        return _KNOWN[0] <= version and version.release < _KNOWN[1].release
-    except InvalidVersion:
-        return False
+    return is_between(jaxlib, *_KNOWN)
 
 
 def fusions(data: bytes) -> list[int]:
