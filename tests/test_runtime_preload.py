@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runtime_support import build, write
+from runtime_support import build, fresh, write
 
 import aotbuild
 from aotbuild.errors import AotbuildError, DamagedBlob
@@ -155,3 +155,17 @@ class TestOrder:
         told, loader = Told(), FakeLoader(lambda: ran.append(1) or [])
         assert preload(loader, [job(replace(record, requires=requires))], Stats(), 1, told) == 1
         assert (ran, told.records) == ([], [])
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_at_the_end_of_the_process(tmp_path: Path, arrays: str) -> None:
+    """From Python 3.12 on no thread can be started there: it is done without."""
+    code = """
+import atexit, json, sys
+import aotbuild
+library = aotbuild.load(sys.argv[1], arrays=sys.argv[2])
+atexit.register(lambda: print(json.dumps(library.preload())))
+"""
+    functions = [("f", lambda x: x * 2), ("g", lambda x: x * 3)]
+    built = [build(name, function, {"x": X}) for name, function in functions]
+    assert fresh(code, str(write(tmp_path, built)), arrays) == 2

@@ -19,6 +19,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.side_by_side import side_by_side
 from aotbuild.runtime.stats import Stats
 from aotbuild.spec.record import Record
 
@@ -91,7 +92,7 @@ def preload(
 
     failures: list[AotbuildError] = []
     count, largest = 0, _Largest()
-    for done in _in_threads(ready, _by_bytes(jobs), threads or _cpus()):
+    for done in side_by_side(ready, _by_bytes(jobs), threads or _cpus()):
         count += done.is_new
         failures += done.failures
         if prime:
@@ -103,24 +104,6 @@ def preload(
     if failures:
         raise _joined(failures)
     return count
-
-
-def _in_threads(
-    work: Callable[[Sequence[Job]], _Done], groups: Sequence[Sequence[Job]], threads: int
-) -> Iterator[_Done]:
-    """Yield what became of each group, as they are done; one alone is done in this thread."""
-    if len(groups) < 2:
-        yield from map(work, groups)
-        return
-    from concurrent.futures import ThreadPoolExecutor, as_completed
-
-    with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(work, group) for group in groups]
-        for future in as_completed(futures):
-            # The list of futures would keep the outputs of all of them.
-            futures.remove(future)
-            yield future.result()
-            del future
 
 
 class _Largest:
