@@ -93,3 +93,23 @@ atexit.register(lambda: print(json.dumps(len(begun) <= 2)))
 Preloading(work)
 """
     assert fresh(code) is True
+
+
+def test_an_interrupt_ends_it() -> None:
+    code = """
+import json, os, signal, threading
+from aotbuild.runtime.side_by_side import side_by_side
+begun = []
+
+def work(number):
+    begun.append(number)
+    if number == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait(0.001)
+
+try:
+    [*side_by_side(work, range(100_000), 2)]
+except KeyboardInterrupt:
+    print(json.dumps(len(begun) < 100_000))
+"""
+    assert fresh(code) is True
