@@ -99,6 +99,7 @@ def test_an_interrupt_ends_it() -> None:
     code = """
 import json, os, signal, threading
 from aotbuild.runtime.side_by_side import side_by_side
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
 begun = []
 
 def work(number):

@@ -25,11 +25,14 @@ def side_by_side(work: Callable[[T], R], items: Iterable[T], threads: int) -> It
     """
     todo = deque(items)
     count = len(todo)
-    team = _Team(work, todo) if min(count, threads) > 1 else None
-    if team is None or not team.start(min(count, threads)):
+    if min(count, threads) < 2:
         yield from map(work, todo)
         return
+    team = _Team(work, todo)
     try:
+        if not team.start(min(count, threads)):
+            yield from map(work, todo)
+            return
         for _ in range(count):
             yield team.next()
     finally:
@@ -50,10 +53,10 @@ class _Team(Generic[T, R]):
         try:
             for number in range(threads):
                 thread = threading.Thread(target=self._run, name=f"aotbuild-{number}")
-                thread.start()
                 self._threads.append(thread)
+                thread.start()
         except RuntimeError:
-            pass
+            self._threads.pop()
         return bool(self._threads)
 
     def next(self) -> R:
@@ -67,7 +70,8 @@ class _Team(Generic[T, R]):
         """Begin with no other item, and wait for those that were begun."""
         self._todo.clear()
         for thread in self._threads:
-            thread.join()
+            if thread.is_alive():  # an interrupt can come before it was started
+                thread.join()
 
     def _run(self) -> None:
         while True:
