@@ -7,8 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support import ROOT
 from wheel_support import pip
+
+# The same examples every time, however slow the machine is; fuzz_support.py has others.
+settings.register_profile(
+    "aotbuild",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("aotbuild")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 
 import jax
@@ -202,6 +203,26 @@ except aotbuild.errors.InvalidArgument as err:
     print(json.dumps(str(err)))
 """
     return str(fresh(code, str(folder), devices=2))
+
+
+@case
+def call_after_fork(place: Place) -> str:
+    code = """
+import json, os, sys
+import aotbuild
+library = aotbuild.load(sys.argv[1], arrays="numpy")
+library.preload()
+reading, writing = os.pipe()
+if os.fork() == 0:
+    try:
+        library.preload()
+    except aotbuild.errors.AotbuildError as error:
+        os.write(writing, json.dumps(str(error)).encode())
+    os._exit(0)
+print(os.read(reading, 10_000).decode())
+"""
+    text = str(fresh(code, str(write(place.root, [scored()], package="proj"))))
+    return re.sub(r"process \d+, forked from \d+", "process 4243, forked from 4242", text)
 
 
 @case

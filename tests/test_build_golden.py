@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -12,6 +15,7 @@ import pytest
 from safetensors.numpy import load
 from support import MANIFEST, build, write_project
 
+from aotbuild.build import executor, process
 from aotbuild.build.environment import probe
 from aotbuild.build.events import UnitDone
 from aotbuild.build.executor import run_units
@@ -26,7 +30,7 @@ from aotbuild.spec.record import Golden, Record
 from aotbuild.spec.seeds import seeded
 
 SOURCE = """
-import ctypes, os, time, jax, jax.numpy as jnp, numpy as np
+import ctypes, os, pathlib, time, jax, jax.numpy as jnp, numpy as np
 
 def scale(x, w, k=1.0):
     return {"y": x @ w * k, "n": jnp.argmax(x)}
@@ -54,9 +58,9 @@ def everything(**values):
     return {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 def one(): return {"x": np.ones((2, 3), np.float32)}
 def nothing(): return {}
-def slowly():
-    time.sleep(1.2)
-    return {}
+def hang():
+    pathlib.Path(__file__).with_name("hangs").touch()
+    time.sleep(600)
 def unknown(): return {"y": 1.0}
 def misshapen(): return {"x": np.zeros((3, 2), np.float32)}
 def mistyped(): return {"x": np.zeros((2, 3), np.int32)}
@@ -78,12 +82,17 @@ DOT = f"{X}\n    static: {{n: 5}}"
 
 
 def project(
-    root: Path, name: str, options: str = X, verify: str = "{}", targets: str = "[cpu]"
+    root: Path,
+    name: str,
+    options: str = X,
+    verify: str = "{}",
+    targets: str = "[cpu]",
+    after: str = "{}",
 ) -> Path:
     manifest = (
         f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n"
         f"  {name}:\n    call: proj.mod:{name}\n    {options}\n    verify: {verify}\n"
-        f"  after:\n    call: proj.mod:small\n    {X}\n"
+        f"  after:\n    call: proj.mod:small\n    {X}\n    verify: {after}\n"
     )
     return write_project(root, manifest, mod=SOURCE)
 
@@ -110,13 +119,14 @@ def failure(root: Path) -> str:
     return str(caught.value)
 
 
-def run(root: Path, timeout: float = 120, golden_timeout: float = 60) -> list[UnitDone]:
+def run(root: Path, timeout: float = 600, golden_timeout: float = 60) -> list[UnitDone]:
+    """Run every unit, one job at a time: what one of them learns, the next one knows."""
     manifest = load_manifest(root / MANIFEST)
     blobs = root / "blobs-here"
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
     plan = make_plan(manifest, probe())
-    return run_units(plan, sources, blobs, lambda _: None, None, timeout, golden_timeout)
+    return run_units(plan, sources, blobs, lambda _: None, None, timeout, golden_timeout, jobs=1)
 
 
 # --- what is computed -----------------------------------------------------------------------------
@@ -258,32 +268,52 @@ def test_results_without_a_finite_number_are_noted(tmp_path: Path) -> None:
 
 def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
     options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4]}"
-    done = run(project(tmp_path, "forever", options, targets="[cpu, portable]"), golden_timeout=4)
+    # Without that limit of time for `after`, which is no hang however slow the machine is.
+    targets, after = "[cpu, portable]", "{golden: always}"
+    place = project(tmp_path, "forever", options, targets=targets, after=after)
+    done = run(place, golden_timeout=1)
     records = [result.record for result in done]
     assert all(record is not None for record in records)
     reasons = [r.provenance.get("golden") for r in records if r and r.function == "forever"]
     assert set(reasons) == {
-        "it took longer than 4 s",
+        "it took longer than 1 s",
         "another signature of this function killed the process that computed them",
     }
     assert [r.golden is not None for r in records if r and r.function == "after"] == [True] * 2
     note = done[0].notes + done[2].notes + done[4].notes
-    assert note[0].startswith("no golden outputs: calling the function: it took longer than 4 s")
+    assert note[0].startswith("no golden outputs: calling the function: it took longer than 1 s")
 
 
-def test_many_signatures_share_the_time_of_one(tmp_path: Path) -> None:
+def test_many_signatures_share_the_time_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 40 s go by between any two looks at the clock.
+    monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
     options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4, 5, 6]}"
-    place = project(tmp_path, "large", options, "{inputs: 'proj.mod:slowly'}")
-    records = [r.record for r in run(place, golden_timeout=2) if r.record]
+    records = [r.record for r in run(project(tmp_path, "large", options)) if r.record]
     made = [r.golden is not None for r in records if r.function == "large"]
-    assert True in made
-    assert False in made
+    assert sorted(made) == [False, False, False, True, True]
     reasons = {r.provenance.get("golden", "") for r in records}
     assert any("took long enough" in reason for reason in reasons)
 
 
-def test_a_hang_fails_what_must_have_golden_outputs(tmp_path: Path) -> None:
-    root = project(tmp_path, "forever", "args: [x: 'f32[2]']", "{golden: always}")
+def test_a_hang_fails_what_must_have_golden_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path, "dot", DOT, "{golden: always, inputs: 'proj.mod:hang'}")
+    hangs = root / "proj" / "hangs"
+
+    class Timer(threading.Timer):
+        """Its time is over when the function hangs, however long it took to come so far."""
+
+        def run(self) -> None:
+            while not self.finished.wait(0.01):
+                if hangs.exists():
+                    hangs.unlink()
+                    self.function(*self.args)
+                    return
+
+    monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=Timer))
     hung, after = run(root, timeout=12)
     assert after.record is not None
     assert hung.failure is not None

@@ -136,6 +136,23 @@ class TestDamage:
         with pytest.raises(AotbuildError, match="jaxlib could not load the executable"):
             aotbuild.load(write(tmp_path, [wrong])).f(X)
 
+    def test_lapack_that_cannot_be_had_stops_no_other(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from aotbuild.runtime import jax_private
+        from aotbuild.spec.record import CustomCall
+
+        def broken() -> None:
+            raise ImportError("scipy.linalg is not whole")
+
+        monkeypatch.setattr(jax_private, "initialize_lapack", broken)
+        calls = (CustomCall("lapack_sgetrf_ffi", "lapack"),)
+        built = build("f", double, {"x": X}).replace(custom_calls=calls)
+        library = aotbuild.load(write(tmp_path, [built, build("g", lambda x: x * 3, {"x": X})]))
+        with pytest.raises(AotbuildError, match=r"LAPACK.*\n.*scipy.linalg is not whole"):
+            library.preload()
+        assert library.stats()["loaded"] == 1
+
 
 class TestVerbs:
     def test_preload(self, library: Library) -> None:

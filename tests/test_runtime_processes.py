@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # Each of two processes with two CPU devices; what rank 0 compiles, both then load.
@@ -76,10 +78,16 @@ print(json.dumps([found, compiled, mixed, plain, other, library.stats()["loaded"
 """
 
 
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port that nothing else is given meanwhile, but who asks for it may share (gRPC)."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("localhost", 0))
+        yield holder.getsockname()[1]
+
+
 def test_several_processes(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
     tests = Path(__file__).parent
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "AOTBUILD_"))},
@@ -87,17 +95,18 @@ def test_several_processes(tmp_path: Path) -> None:
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
         "JAX_PLATFORMS": "cpu",
     }
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESSES, str(rank), port, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in (0, 1)
-    ]
-    ended = [process.communicate(timeout=300) for process in started]
+    with reserved_port() as port:
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", PROCESSES, str(rank), str(port), str(tmp_path)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+            for rank in (0, 1)
+        ]
+        ended = [process.communicate(timeout=300) for process in started]
     for rank, (out, err) in enumerate(ended):
         assert started[rank].returncode == 0, err
         found, compiled, mixed, plain, other, loaded = json.loads(out.splitlines()[-1])

@@ -95,6 +95,28 @@ Preloading(work)
     assert fresh(code) is True
 
 
+def test_the_end_of_the_process_ends_what_a_daemon_wants() -> None:
+    """And waits for what was begun: no daemon does it, which would be ended inside XLA."""
+    code = """
+import atexit, json, threading
+from aotbuild.runtime.side_by_side import side_by_side
+begun, first = [], threading.Event()
+
+def one(number):
+    begun.append(threading.current_thread().daemon)
+    first.set()
+    threading.main_thread().join()
+
+def wanted():
+    [*side_by_side(one, range(100_000), 2)]
+
+atexit.register(lambda: print(json.dumps(len(begun) <= 2 and not any(begun))))
+threading.Thread(target=wanted, daemon=True).start()
+first.wait()
+"""
+    assert fresh(code) is True
+
+
 def test_an_interrupt_ends_it() -> None:
     code = """
 import json, os, signal, threading

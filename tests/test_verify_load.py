@@ -13,6 +13,7 @@ import pytest
 import runtime_support
 from attacks import wheels
 from attacks.wheels import Built, check, failures, loads
+from hang_support import LIMIT, TOO_LONG, hanging
 
 from aotbuild.spec.aval import Aval
 from aotbuild.verify import process
@@ -175,8 +176,8 @@ def misbehave(monkeypatch: pytest.MonkeyPatch, code: str, *, loading: bool = Tru
         ("""print('{"check": "load", "status": []}')""", Status.CRASHED, "no result"),
         ("""print('{"stage": []}\\n{"job": 0}\\n{"check": {}}')""", Status.CRASHED, "no result"),
         ("sys.stderr.write('x' * 100000); os.abort()", Status.CRASHED, "x" * 500),
-        ("signal.pause()", Status.TIMED_OUT, "took longer than 1.5 s and was stopped"),
-        ("os.fork() or signal.pause(); signal.pause()", Status.TIMED_OUT, "took longer"),
+        ("HANG", Status.TIMED_OUT, TOO_LONG),
+        ("os.fork() or signal.pause(); HANG", Status.TIMED_OUT, TOO_LONG),
     ],
 )
 def test_misbehaviour_is_reported(
@@ -187,8 +188,8 @@ def test_misbehaviour_is_reported(
     status: Status,
     reason: str,
 ) -> None:
-    misbehave(monkeypatch, code)
-    outcome = load_one(tmp_path, built[0], timeout=1.5)
+    misbehave(monkeypatch, code.replace("HANG", hanging(tmp_path, monkeypatch)))
+    outcome = load_one(tmp_path, built[0], timeout=LIMIT)
     assert outcome.status is status
     assert reason in outcome.reasons[0]
 

@@ -59,7 +59,7 @@ def precompiled(
     check_policy(fallback, "precompiled(fallback=…)")
 
     def decorate(source: F) -> F:
-        lock = threading.Lock()
+        lock = threading.RLock()  # a logging handler may call what is being looked for
         target: Callable[..., Any] | None = None
 
         @functools.wraps(source)

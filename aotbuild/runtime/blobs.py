@@ -10,6 +10,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime.buffers import Mapper
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.source import Source, view_blob
+from aotbuild.runtime.worker import Worker
 from aotbuild.spec.record import Blob
 
 # Reading ahead costs a thread, 0.1 ms; at 1 to 2 GB a second that is this much.
@@ -53,11 +54,13 @@ class Blobs:
         stopped = threading.Event()
         reader = self._reader(blobs, stopped)
         try:
+            if reader:
+                reader.start()
             yield
         finally:
             stopped.set()
             if reader:
-                reader.join()
+                reader.wait()
             for blob in blobs:
                 self._views.forget(blob.sha256)
 
@@ -66,17 +69,12 @@ class Blobs:
         self._views.clear()
         self._used.clear()
 
-    def _reader(self, blobs: Sequence[Blob], stopped: threading.Event) -> threading.Thread | None:
-        """Return a thread that reads what nobody has used yet; None if that is not worth it."""
+    def _reader(self, blobs: Sequence[Blob], stopped: threading.Event) -> Worker | None:
+        """Return what would read what nobody has used yet; None if that is not worth it."""
         unused = [blob for blob in blobs if blob.sha256 not in self._used]
         if sum(blob.size for blob in unused) < _WORTH_A_THREAD:
             return None
-        todo = (unused, stopped)
-        thread = threading.Thread(target=self._read_all, name="aotbuild-blobs", args=todo)
-        with suppress(RuntimeError):  # no other thread can be started
-            thread.start()
-            return thread
-        return None
+        return Worker("aotbuild-blobs", lambda: self._read_all(unused, stopped))
 
     def _read_all(self, blobs: Sequence[Blob], stopped: threading.Event) -> None:
         for blob in blobs:

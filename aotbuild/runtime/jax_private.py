@@ -12,13 +12,22 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from jax._src import api, compiler, core, dtypes, op_shardings, sharding_impls, tree_util
+from jax._src import (
+    api,
+    compiler,
+    core,
+    dtypes,
+    op_shardings,
+    sharding_impls,
+    tree_util,
+    xla_bridge,
+)
 from jax._src.interpreters import pxla
 from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
-from aotbuild.runtime import buffers
+from aotbuild.runtime import buffers, forked
 from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
 from aotbuild.spec.aval import Aval, NotAnArray
 
@@ -55,7 +64,12 @@ def make_dispatch(
         _shard_arg,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
+    forked.empty_there(dispatch, _clear)
     return dispatch
+
+
+def _clear(dispatch: Any) -> None:
+    dispatch._clear_cache()
 
 
 def fastpath_data(
@@ -203,6 +217,11 @@ def _all_equal(found: Sequence[Any], expected: Sequence[tuple[Aval, Any]]) -> bo
         )
         for have, want, rank in zip(found, shardings, ranks, strict=True)
     )
+
+
+def has_client() -> bool:
+    """Return whether jax has made a client. Not `backends_are_initialized`, which takes a lock."""
+    return bool(xla_bridge._backends)
 
 
 @cache

@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aotbuild.runtime import forked
+
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
@@ -220,7 +222,12 @@ def make_dispatch(
         _no_other_array,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
+    forked.empty_there(dispatch, _clear)
     return dispatch
+
+
+def _clear(dispatch: Any) -> None:
+    dispatch._clear_cache()
 
 
 def _no_other_array(*_: Any) -> Any:

@@ -17,7 +17,7 @@ from aotbuild.runtime.arguments import Bound, Call
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.policy import policy_of
-from aotbuild.runtime.priming import READY, Ready, example_calls, tell
+from aotbuild.runtime.priming import Ready, example_calls, ready_for, tell
 from aotbuild.runtime.scope import Scope
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stats import Stats
@@ -153,7 +153,7 @@ class Dispatch:
         return self._run(arguments.rebind(self.function, key, args, kwargs))
 
     def _run(self, bound: Bound) -> tuple[Any, Any, bool]:
-        ready = READY.get()
+        ready = ready_for((*bound.args, *bound.kwargs.values()))
         if ready is None:
             self.package.stats.count("misses")
         door = self.package.door

@@ -198,8 +198,8 @@ class Library:
 
     def close(self) -> None:
         """Forget what was loaded and close the source; kernels in use keep their executables."""
-        for name in list(self._kernels_by_name()):
-            del self.__dict__[name]
+        for name in self._kernels_by_name():
+            self.__dict__.pop(name, None)
         self._kernels.clear()
         self._opening.close()
 
@@ -239,7 +239,10 @@ class Library:
         return [Job(found, door.place_alone(found.record, scope)) for found in best.values()]
 
     def _kernels_by_name(self) -> list[str]:
-        return [name for name in self.__dict__ if not name.startswith("_") and name != "functions"]
+        # A copy: another thread may make a kernel meanwhile.
+        return [
+            name for name in [*self.__dict__] if not name.startswith("_") and name != "functions"
+        ]
 
 
 def _is_installed(package: str) -> bool:

@@ -6,11 +6,14 @@ the bytes, and of constants, is its `Engine`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.blobs import Blobs
 from aotbuild.runtime.constants import Constants
+from aotbuild.runtime.forked import refuse_if_forked
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.order import misplaced
 from aotbuild.runtime.select import Verdict
@@ -20,6 +23,9 @@ from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
     from aotbuild.runtime.door import Engine, Placement
+
+_REMEDY = "Rebuild the wheel with the jaxlib that is installed."
+_LAPACK_REMEDY = "They come from scipy: reinstall it. At the end of a process it may be too late."
 
 
 class Loader:
@@ -43,11 +49,13 @@ class Loader:
             msg = f"refused: {verdict}"
             raise AotbuildError(msg)
         record = verdict.record
+        refuse_if_forked(record)
         key = (record.function, record.signature.key(), record.blob.sha256, placement)
         return self._executables.get(key, lambda: self._make(record, placement))
 
     def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
         """Load the bytes and constants of a record onto devices; return whether that was new."""
+        refuse_if_forked(record)
         is_new = (record.blob.sha256, devices) not in self._loaded
         self._load_all(record, devices)
         return is_new
@@ -78,13 +86,18 @@ class Loader:
         with self._stats.loading():
             data = read_blob(self._source, record.blob)
             if any(call.provider == "lapack" for call in record.requires.custom_calls):
-                self._engine.initialize_lapack()
-            try:
+                with _explained(record, "initialize LAPACK's kernels", _LAPACK_REMEDY):
+                    self._engine.initialize_lapack()
+            with _explained(record, "load the executable", _REMEDY):
                 return self._engine.deserialize(data, devices)
-            except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
-                msg = (
-                    f"{record}: jaxlib could not load the executable\n"
-                    f"  found    {type(err).__name__}: {err}\n"
-                    "Rebuild the wheel with the jaxlib that is installed."
-                )
-                raise AotbuildError(msg) from err
+
+
+@contextmanager
+def _explained(record: Record, what: str, remedy: str) -> Iterator[None]:
+    """Raise an AotbuildError for whatever jaxlib raises: RuntimeError, ValueError and its own."""
+    try:
+        yield
+    except Exception as err:
+        found = f"{type(err).__name__}: {err}"
+        msg = f"{record}: jaxlib could not {what}\n  found    {found}\n{remedy}"
+        raise AotbuildError(msg) from err

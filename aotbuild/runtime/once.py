@@ -13,7 +13,8 @@ class _Entry:
     __slots__ = ("lock", "value")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        # A signal handler or a finalizer may come in the middle, and need the same.
+        self.lock = threading.RLock()
         self.value: Any = _NOT_MADE
 
 
@@ -31,7 +32,10 @@ class Once(Generic[V]):
         entry = self._entries.setdefault(key, _Entry())
         with entry.lock:
             if entry.value is _NOT_MADE:
-                entry.value = make()
+                made = make()
+                # What such a one was given meanwhile stays the only one.
+                if entry.value is _NOT_MADE:
+                    entry.value = made
             value: V = entry.value
             return value
 

@@ -38,7 +38,7 @@ class Opening:
     views: Once[Any] = field(default_factory=Once)
     asked_views: dict[Any, Any] = field(default_factory=dict)
     _made: Once[Any] = field(default_factory=Once)
-    _preloads: list[Preloading] = field(default_factory=list)
+    _preloads: dict[Preloading, None] = field(default_factory=dict)
 
     @property
     def parts(self) -> Parts:
@@ -72,15 +72,16 @@ class Opening:
         """Do something in a thread, which `close` ends."""
         from aotbuild.runtime.preloading import Preloading
 
-        self._preloads[:] = [preloading for preloading in self._preloads if not preloading.done]
-        self._preloads.append(preloading := Preloading(work))
+        for ended in [preloading for preloading in [*self._preloads] if preloading.done]:
+            self._preloads.pop(ended, None)
+        self._preloads[preloading := Preloading(work)] = None
         return preloading
 
     def close(self) -> None:
         """Forget what was loaded and close what is open."""
-        for preloading in self._preloads:
+        for preloading in [*self._preloads]:
             preloading.stop()
-        self._preloads.clear()
+            self._preloads.pop(preloading, None)
         self.views.clear()
         self.asked_views.clear()
         if "package" in self._made:

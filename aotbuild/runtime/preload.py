@@ -33,7 +33,7 @@ Told: TypeAlias = Callable[[Record, Any, list[Any]], None]
 Settings: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 # Two programs that start in another order on each device of a mesh wait for each other forever.
-_MESHES = threading.Lock()
+_MESHES = threading.RLock()
 # glibc gives each thread a heap of its own, and takes large blocks from it only when some came back
 # (mallopt(3), M_MMAP_THRESHOLD): the third run gets all its memory there. benchmarks/preload.py.
 _RUNS = 3

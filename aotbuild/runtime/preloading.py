@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from aotbuild.runtime.worker import Worker
+
 # Given whether to go on; returns how many executables were loaded.
 Work = Callable[[Callable[[], bool]], int]
 
@@ -16,17 +18,16 @@ class Preloading:
         self._count = 0
         self._error: BaseException | None = None
         self._stopped = threading.Event()
-        # No daemon: a thread inside XLA while the interpreter goes away would crash the process.
-        self._thread = threading.Thread(target=self._run, name="aotbuild-preload", args=[work])
-        self._thread.start()
+        self._worker = Worker("aotbuild-preload", lambda: self._run(work))
+        if not self._worker.start():
+            self._run(work)
 
     def wait(self, timeout: float | None = None) -> int:
         """Return how many executables this has loaded, when it has ended; raise what went wrong.
 
         TimeoutError if that takes more than `timeout` seconds; it goes on nevertheless.
         """
-        self._thread.join(timeout)
-        if not self.done:
+        if not self._worker.wait(timeout):
             msg = f"not all executables were ready after {timeout} s; they are still being loaded"
             raise TimeoutError(msg)
         if self._error is not None:
@@ -36,12 +37,12 @@ class Preloading:
     @property
     def done(self) -> bool:
         """Whether it has ended, well or not."""
-        return not self._thread.is_alive()
+        return self._worker.ended
 
     def stop(self) -> None:
         """Begin with no other executable, and wait until those that were begun are ready."""
         self._stopped.set()
-        self._thread.join()
+        self._worker.wait()
 
     def _run(self, work: Work) -> None:
         try:

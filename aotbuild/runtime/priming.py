@@ -29,6 +29,7 @@ class Ready:
 
     def __init__(self, executable: Any, outputs: list[Any]) -> None:
         self._outputs = {id(executable): (executable, outputs)}
+        self._told: list[Any] = []
 
     def outputs(self, executable: Any) -> list[Any]:
         """Return the outputs of an executable; runs it on zeros if that has not been done."""
@@ -36,19 +37,37 @@ class Ready:
             self._outputs[id(executable)] = executable, executable.run_on_zeros()
         return self._outputs[id(executable)][1]
 
+    def tell(self, call: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+        """Make a call that runs nothing."""
+        self._told = [*args, *kwargs.values()]
+        token = _READY.set(self)
+        try:
+            call(*args, **kwargs)
+        finally:
+            _READY.reset(token)
 
-# Set while a kernel is told of calls, in this thread only.
-READY: ContextVar[Ready | None] = ContextVar("aotbuild_ready", default=None)
+    def serves(self, values: Iterable[Any]) -> bool:
+        """Return whether these are the arguments of the call that is told."""
+        return all(any(value is told for told in self._told) for value in values)
+
+
+# Set while a kernel is told of a call, in this thread only.
+_READY: ContextVar[Ready | None] = ContextVar("aotbuild_ready", default=None)
+
+
+def ready_for(values: Iterable[Any]) -> Ready | None:
+    """Return what answers a call with these arguments if it is told, None if it is to be run.
+
+    A signal handler or a finalizer may come in the middle, and call for the sake of the result.
+    """
+    ready = _READY.get()
+    return ready if ready and ready.serves(values) else None
 
 
 def tell(call: Callable[..., Any], calls: Iterable[Call], ready: Ready) -> None:
     """Make calls that run nothing: what `ready` has is their result."""
-    token = READY.set(ready)
-    try:
-        for args, kwargs in calls:
-            call(*args, **kwargs)
-    finally:
-        READY.reset(token)
+    for args, kwargs in calls:
+        ready.tell(call, args, kwargs)
 
 
 def example_calls(

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from aotbuild.runtime.worker import Worker
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -46,18 +48,17 @@ class _Team(Generic[T, R]):
         self._work = work
         self._todo = todo
         self._done: SimpleQueue[tuple[R] | BaseException] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Worker] = []
+        self._is_for_daemon = threading.current_thread().daemon
 
     def start(self, threads: int) -> bool:
         """Start as many threads as can be; return whether there is one."""
-        try:
-            for number in range(threads):
-                thread = threading.Thread(target=self._run, name=f"aotbuild-{number}")
-                self._threads.append(thread)
-                thread.start()
-        except RuntimeError:
-            self._threads.pop()
-        return bool(self._threads)
+        for number in range(threads):
+            # In the list first: an interrupt can come while it is started.
+            self._threads.append(Worker(f"aotbuild-{number}", self._run))
+            if not self._threads[-1].start():
+                return number > 0
+        return True
 
     def next(self) -> R:
         """Return what became of the next item that is done."""
@@ -70,11 +71,10 @@ class _Team(Generic[T, R]):
         """Begin with no other item, and wait for those that were begun."""
         self._todo.clear()
         for thread in self._threads:
-            if thread.is_alive():  # an interrupt can come before it was started
-                thread.join()
+            thread.wait()
 
     def _run(self) -> None:
-        while True:
+        while self._is_wanted():
             try:
                 item = self._todo.popleft()
             except IndexError:
@@ -84,3 +84,7 @@ class _Team(Generic[T, R]):
             except BaseException as err:  # noqa: BLE001 - whatever it is, `next` raises it
                 self._done.put(err)
             del item
+
+    def _is_wanted(self) -> bool:
+        """Return whether anybody waits: the end of the process waits for no daemon."""
+        return not self._is_for_daemon or threading.main_thread().is_alive()

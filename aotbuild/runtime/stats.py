@@ -13,7 +13,8 @@ class Stats:
     """What a library did since it was opened; times are in seconds."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A signal handler or a finalizer may come in the middle, and count too.
+        self._lock = threading.RLock()
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._prime_seconds = 0.0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
 
 # A ZipFile counts its open members without a lock, and closes itself where the count is wrong.
-_COUNTING = threading.Lock()
+_COUNTING = threading.RLock()
 
 
 class WheelSource:

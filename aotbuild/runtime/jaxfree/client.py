@@ -21,6 +21,11 @@ def client_of(platform: str) -> Any:
     return _CLIENTS.get(platform, _make_cpu if platform == "cpu" else _make_cuda)
 
 
+def has_client() -> bool:
+    """Return whether there is a client of any platform."""
+    return len(_CLIENTS) > 0
+
+
 def default_scope() -> Scope:
     """Return what a call may use that says nothing of devices."""
     return scope_around(client_of(default_platform()).local_devices()[0])

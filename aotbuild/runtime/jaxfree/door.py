@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import NotTransformable
-from aotbuild.runtime import jaxlib_private
+from aotbuild.runtime import forked, jaxlib_private
 from aotbuild.runtime.jaxfree import client, host, values
 from aotbuild.runtime.jaxfree.engine import NumpyEngine, NumpyPlacement
 from aotbuild.runtime.jaxfree.padding import NumpyPadding
@@ -30,6 +30,7 @@ class NumpyDoor:
     convert = "numpy.asarray"
 
     def __init__(self) -> None:
+        forked.watch(client.has_client)
         self.trees = NumpyTrees()
         self.engine = NumpyEngine(self.trees)
         self.padding = NumpyPadding()

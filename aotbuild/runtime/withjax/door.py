@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from aotbuild.errors import NoExecutable, NotTransformable
-from aotbuild.runtime import arguments, host, jax_private
+from aotbuild.runtime import arguments, forked, host, jax_private
 from aotbuild.runtime.policy import policy_of
 from aotbuild.runtime.scope import Scope
 from aotbuild.runtime.source import Source
@@ -57,6 +57,7 @@ class JaxDoor:
     convert = "jax.numpy.asarray"
 
     def __init__(self, source: Source, stats: Stats) -> None:
+        forked.watch(jax_private.has_client)
         self.trees = JaxTrees()
         self.engine = JaxEngine()
         self.padding = JaxPadding()
