@@ -66,6 +66,14 @@ def test_devices_of_jax_count_too(package: str) -> None:
     assert "which had devices already" in fresh(CODE, package, "jax", before, "lib.f(x)")
 
 
+def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
+    """And not who its parent is now that the one between has ended."""
+    code = CODE.replace("if os.fork() == 0:", "if os.fork() == 0:\n    if os.fork(): os._exit(0)")
+    code = code.replace("= str(err)", "= str(os.getpid()) in str(err) and SAID in str(err)")
+    said = "SAID = f'forked from {os.getpid()}, which'; lib.f(x)"
+    assert fresh(code, package, "numpy", said, "lib.f(x)") is True
+
+
 @DOORS
 def test_the_parent_goes_on(package: str, arrays: str) -> None:
     code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")

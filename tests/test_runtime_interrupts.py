@@ -133,6 +133,21 @@ def test_a_call_while_kernels_are_told_of_zeros(
     assert library.stats()["misses"] == 1
 
 
+def test_a_call_with_a_static_value_of_the_one_that_is_told(
+    tmp_path: Path, signalled: Signalled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small number is the same object in both, and no zero."""
+    pair = build("p", lambda x, n: Pair(x * n, x), {"x": X}, statics={"n": 2})
+    library = aotbuild.load(write(tmp_path, [pair, build("i", lambda i: i * 10, {"i": 0})]))
+    results: list[Any] = []
+    signalled.handler = lambda: results.append(int(library.i(2)))
+    monkeypatch.setattr(Pair, "comes", signalled)
+    library.preload("p", prime=True)
+    assert results == [20]
+    np.testing.assert_array_equal(library.p(X, n=2).leaves[0], X * 2)
+    assert library.stats()["misses"] == 1
+
+
 def _total(p: Pair) -> Any:
     return p.leaves[0] + p.leaves[1]
 

@@ -117,6 +117,26 @@ first.wait()
     assert fresh(code) is True
 
 
+def test_the_main_thread_may_end_before_others() -> None:
+    """What a daemon does for one of these is wanted still."""
+    code = """
+import json, threading
+from aotbuild.runtime.side_by_side import side_by_side
+
+def serve():
+    threading.main_thread().join()
+    helper = threading.Thread(target=wanted, daemon=True)
+    helper.start()
+    helper.join()
+
+def wanted():
+    print(json.dumps(sorted(side_by_side(lambda number: number, range(5), 2))), flush=True)
+
+threading.Thread(target=serve).start()
+"""
+    assert fresh(code) == [0, 1, 2, 3, 4]
+
+
 def test_an_interrupt_ends_it() -> None:
     code = """
 import json, os, signal, threading

@@ -17,13 +17,16 @@ from aotbuild.spec.record import Record
 
 _watched: set[Callable[[], bool]] = set()
 _clears: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
+_process: int | None = None
 _parent: int | None = None
 
 
 def watch(has_client: Callable[[], bool]) -> None:
     """Have processes that are forked from now on know whether XLA was at work before."""
+    global _process
     if not _watched and hasattr(os, "register_at_fork"):  # not on Windows
         os.register_at_fork(after_in_child=_in_child)
+    _process = os.getpid()
     _watched.add(has_client)
 
 
@@ -46,8 +49,10 @@ def refuse_if_forked(record: Record) -> None:
 
 
 def _in_child() -> None:
-    global _parent
-    if any(has_client() for has_client in _watched):
-        _parent = os.getppid()
+    global _parent, _process
+    if _parent is None and any(has_client() for has_client in _watched):
+        # Not `getppid`: where a daemon is made the parent may have ended already.
+        _parent = _process
         for cache, clear in list(_clears.items()):
             clear(cache)
+    _process = os.getpid()

@@ -18,7 +18,8 @@ from aotbuild.spec.values import decode
 
 # By kind of array: makes zeros for the leaves of a signature, each time anew.
 Examples: TypeAlias = Mapping[str, Callable[[], list[Any]]]
-Call: TypeAlias = tuple[list[Any], dict[str, Any]]
+# (args, kwargs, the values of these that are not static).
+Call: TypeAlias = tuple[list[Any], dict[str, Any], list[Any]]
 
 # With k kinds and n arguments there are k^n calls; of more, only these are made that are usual.
 _MOST_CALLS = 9
@@ -37,9 +38,9 @@ class Ready:
             self._outputs[id(executable)] = executable, executable.run_on_zeros()
         return self._outputs[id(executable)][1]
 
-    def tell(self, call: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    def tell(self, call: Callable[..., Any], example: Call) -> None:
         """Make a call that runs nothing."""
-        self._told = [*args, *kwargs.values()]
+        args, kwargs, self._told = example
         token = _READY.set(self)
         try:
             call(*args, **kwargs)
@@ -47,7 +48,10 @@ class Ready:
             _READY.reset(token)
 
     def serves(self, values: Iterable[Any]) -> bool:
-        """Return whether these are the arguments of the call that is told."""
+        """Return whether these are the zeros of the call that is told.
+
+        Small numbers and short strings are one object wherever they are, so statics do not count.
+        """
         return all(any(value is told for told in self._told) for value in values)
 
 
@@ -66,14 +70,14 @@ def ready_for(values: Iterable[Any]) -> Ready | None:
 
 def tell(call: Callable[..., Any], calls: Iterable[Call], ready: Ready) -> None:
     """Make calls that run nothing: what `ready` has is their result."""
-    for args, kwargs in calls:
-        ready.tell(call, args, kwargs)
+    for example in calls:
+        ready.tell(call, example)
 
 
 def example_calls(
     function: Function, record: Record, treedef: Any, examples: Examples
 ) -> Iterator[Call]:
-    """Yield (args, kwargs) of the usual calls of a record, on zeros."""
+    """Yield the usual calls of a record, on zeros."""
     arguments, keywords = treedef.children()
     trees = [*arguments.children(), *keywords.children()]
     names = [*function.dynamic, *sorted(function.keywords)]
@@ -116,11 +120,11 @@ def _statics(function: Function, record: Record) -> dict[str, Any]:
 
 def _as_given(function: Function, arrays: dict[str, Any], statics: dict[str, Any]) -> Call:
     """Return a call as people write it: arrays by position while they can be, the rest by name."""
-    named, args = arrays | statics, []
+    named, args, zeros = arrays | statics, [], [*arrays.values()]
     left = set(function.dynamic)
     for name in function.positional:
         if not left or name not in named:
             break
         args.append(named.pop(name))
         left.discard(name)
-    return args, named
+    return args, named, zeros

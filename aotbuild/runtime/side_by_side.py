@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from aotbuild.runtime.worker import Worker
+from aotbuild.runtime.worker import Worker, is_waited_for
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,4 +87,4 @@ class _Team(Generic[T, R]):
 
     def _is_wanted(self) -> bool:
         """Return whether anybody waits: the end of the process waits for no daemon."""
-        return not self._is_for_daemon or threading.main_thread().is_alive()
+        return not self._is_for_daemon or is_waited_for()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from weakref import WeakSet
+
+_threads: WeakSet[threading.Thread] = WeakSet()
 
 
 class Worker:
@@ -23,6 +26,7 @@ class Worker:
         self._ended = threading.Event()
         # One that a daemon starts would be a daemon too.
         self._thread = threading.Thread(target=self._run, name=name, daemon=False)
+        _threads.add(self._thread)
 
     def start(self) -> bool:
         """Return whether it could be: not at a limit of the system or at the end of the process."""
@@ -46,9 +50,20 @@ class Worker:
         return self.ended or self._ended.wait(timeout)
 
     def _run(self) -> None:
-        # Ctrl-C may break off `start` when it has been.
-        self._begun = True
         try:
+            # Ctrl-C may break off `start` when it has been.
+            self._begun = True
             self._work()
         finally:
             self._ended.set()
+
+
+def is_waited_for() -> bool:
+    """Return whether the end of the process waits for any thread that is not a worker's.
+
+    The main thread is not the last one where it leaves a server's threads behind.
+    """
+    return any(
+        thread.is_alive() and not thread.daemon and thread not in _threads
+        for thread in threading.enumerate()
+    )
