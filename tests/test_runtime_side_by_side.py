@@ -123,16 +123,14 @@ def test_the_main_thread_may_end_before_others() -> None:
 import json, threading
 from aotbuild.runtime.side_by_side import side_by_side
 
-def serve():
-    threading.main_thread().join()
-    helper = threading.Thread(target=wanted, daemon=True)
-    helper.start()
-    helper.join()
-
 def wanted():
+    threading.main_thread().join()
     print(json.dumps(sorted(side_by_side(lambda number: number, range(5), 2))), flush=True)
 
-threading.Thread(target=serve).start()
+# Both begin here: from Python 3.12 on no thread can be started after the main one.
+daemon = threading.Thread(target=wanted, daemon=True)
+daemon.start()
+threading.Thread(target=daemon.join).start()
 """
     assert fresh(code) == [0, 1, 2, 3, 4]
 
