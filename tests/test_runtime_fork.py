@@ -75,6 +75,13 @@ def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
 
 
 @DOORS
+def test_it_is_explained(package: str, arrays: str) -> None:
+    text = fresh(CODE, package, arrays, "lib.f(x)", "str(lib.explain('f', x))")
+    assert "cannot run in a process that was forked" in text
+    assert "runs" not in text
+
+
+@DOORS
 def test_the_parent_goes_on(package: str, arrays: str) -> None:
     code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")
     assert fresh(code, package, arrays, "lib.f(x)", "None") == [2.0] * 4

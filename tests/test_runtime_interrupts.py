@@ -193,8 +193,13 @@ print(json.dumps([worker.wait(), status]))
         code = """
 import os, signal, threading
 from aotbuild.runtime.preloading import Preloading
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
 go_on = threading.Event()
+
+def interrupt(*_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt)
 
 def work(_):
     main = threading.main_thread().ident
@@ -204,13 +209,11 @@ def work(_):
     threading.main_thread().join()
     print("null", flush=True)
 
-interrupted = 0
 loading = None
 try:
     loading = Preloading(work)
     loading.wait()
 except KeyboardInterrupt:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     done = loading is not None and loading.done
     go_on.set()
     assert not done

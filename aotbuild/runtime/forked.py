@@ -35,17 +35,23 @@ def empty_there(cache: Any, clear: Callable[[Any], None]) -> None:
     _clears[cache] = clear
 
 
-def refuse_if_forked(record: Record) -> None:
-    """Raise AotbuildError in a process that was forked from one in which XLA was at work."""
+def refusal(record: Record) -> AotbuildError | None:
+    """Return why nothing may run in a process that was forked from one in which XLA was at work."""
     if _parent is None:
-        return
+        return None
     msg = (
         f"{record}: it cannot run in a process that was forked after XLA's threads were started\n"
         "  expected no use of devices before the fork\n"
         f"  found    process {os.getpid()}, forked from {_parent}, which had devices already\n"
         "Make the first call in the new process, or start it with spawn or forkserver."
     )
-    raise AotbuildError(msg)
+    return AotbuildError(msg)
+
+
+def refuse_if_forked(record: Record) -> None:
+    """Raise `refusal`, if there is one."""
+    if error := refusal(record):
+        raise error
 
 
 def _in_child() -> None:

@@ -15,6 +15,7 @@ from aotbuild.errors import (
     UnknownFunction,
 )
 from aotbuild.frozen import dataclass
+from aotbuild.runtime.forked import refusal
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.once import Once
 from aotbuild.runtime.opening import Opening
@@ -187,6 +188,8 @@ class Library:
             padded, chosen = kernel.padding(call), kernel.choose(call, verdicts)
         except (NoExecutable, InvalidArgument) as err:
             return Explanation(name, verdicts, None, err)
+        if error := refusal(chosen):
+            return Explanation(name, verdicts, None, error)
         return Explanation(name, verdicts, chosen, padded=padded)
 
     def stats(self) -> dict[str, Any]:
