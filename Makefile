@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test bench lint format docs clean
 
 help:
 	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
 	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
 	@echo "make lint    ruff and mypy"
+	@echo "make docs    build the site of the docs into site/, from an environment of its own"
 	@echo "make format  let ruff rewrite the sources"
 
 define CHECK_PYTHON
@@ -43,5 +44,14 @@ format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(VENV)-docs/.installed: pyproject.toml
+	$(CHECK_PYTHON)
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)-docs/.installed
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict
+
 clean:
-	rm -rf $(VENV) .bench .demo dist
+	rm -rf $(VENV) $(VENV)-docs .bench .demo dist site
