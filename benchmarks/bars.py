@@ -70,10 +70,10 @@ def _primed(system: str) -> Figure:
     return figure
 
 
-def _dispatch(door: str, signatures: int) -> Figure:
+def _dispatch(backend: str, signatures: int) -> Figure:
     def figure(results: Results) -> float | None:
         for row in _rows(results, "dispatch"):
-            if (row.get("door"), row.get("signatures")) == (door, signatures):
+            if (row.get("backend"), row.get("signatures")) == (backend, signatures):
                 return float(row["ratio"])
         return None
 
@@ -115,7 +115,7 @@ def _rows(results: Results, part: str) -> list[dict[str, Any]]:
     return rows
 
 
-# The numpy door, built to start fast: with the weights given, and with them in the package.
+# The numpy backend, built to start fast: with the weights given, and with them in the package.
 OURS_GIVEN, OURS_HOLDING = "numpy-fast", "numpy-hoist-fast"
 # With `preload(wait=False)` before the weights are read.
 OURS_AHEAD = "numpy-fast-ahead"
@@ -138,11 +138,11 @@ _FIRST = tuple(
     for name in ("numpy-hoist", "numpy", "jax")
 )
 _WARM = tuple(
-    (f"Warm call at {count:,} signatures: {name} / jit", limit, "", _dispatch(door, count))
-    for door, name, limit in (
-        ("jax", "jax door", 1.03),
-        ("numpy", "numpy door, jax in the process", 1.0),
-        ("numpy-alone", "numpy door, without jax", 1.0),
+    (f"Warm call at {count:,} signatures: {name} / jit", limit, "", _dispatch(backend, count))
+    for backend, name, limit in (
+        ("jax", "jax backend", 1.03),
+        ("numpy", "numpy backend, jax in the process", 1.0),
+        ("numpy-alone", "numpy backend, without jax", 1.0),
     )
     for count in (1, 64, 1000)
 )

@@ -42,7 +42,7 @@ def measure_warm(ready: Ready, systems: list[System], models: dict[str, int]) ->
 
 
 def measure_first(ready: Ready, systems: list[System], models: dict[str, int]) -> Report:
-    """Return the first call of our doors after load, preload and prime, and the steady state."""
+    """Return the first call of our backends after load, preload and prime, and the steady state."""
     report: Report = {}
     for model, rounds in models.items():
         print(f"first call: {model}", flush=True)

@@ -1,8 +1,8 @@
 """Draw charts of the results in a folder: `python benchmarks/chart.py FOLDER`. Needs matplotlib.
 
 `cold.png`: from fork to the first result, by model. `stages.png`: where the time of the whole
-process goes. `threads.png`: calls a
-second from 1 to 8 threads. Reads the JSON files, and nothing else of this package.
+process goes. `threads.png`: calls a second from 1 to 8 threads. Reads the JSON files, and nothing
+else of this package.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def draw_cold(report: dict[str, Any]) -> Figure:
         )
         axis.bar_label(bars, [f" {middle:.0f}" for middle in middles], padding=10)
         axis.set_title(
-            f"{_TITLES[model]}: fork to first result, ms (median and quartiles)", loc="left"
+            f"{_TITLES[model]}: fork to first result, ms (median and quartiles)", loc="right"
         )
-        axis.set_xmargin(0.12)
+        axis.margins(x=0.12, y=0.01)
     return figure
 
 
@@ -87,7 +87,8 @@ def draw_stages(report: dict[str, Any]) -> Figure:
         titles = [systems[name]["title"] for name in ordered]
         axis.barh(titles, widths, left=left, label=stage, color=_COLORS[index % len(_COLORS)])
         left = [start + width for start, width in zip(left, widths, strict=True)]
-    axis.set_title(f"{_TITLES[model]}: where the time goes, ms (medians)", loc="left")
+    axis.set_title(f"{_TITLES[model]}: where the time goes, ms (medians)", loc="right")
+    axis.margins(y=0.01)
     figure.legend(loc="outside lower center", ncols=6, frameon=False)
     return figure
 

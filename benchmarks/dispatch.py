@@ -1,15 +1,15 @@
 """Measure a warm call of a kernel against jax.jit, at 1, 64 and 1,000 signatures.
 
 Both run the same tiny function (two leaves in a dict, one array), so that the dispatch is all there
-is. Blocks of calls alternate between the two; the median of the blocks' ratios is printed, because
-a busy machine slows both halves of a pair alike. Exits 1 above the limit. The doors:
+is. Blocks of calls alternate between the two, because a busy machine slows both halves of a pair
+alike. Prints the median of the blocks' ratios; exits 1 above the limit. The backends:
 
 - `jax` gives both jax arrays;
 - `numpy` gives both numpy arrays, and jit's result is made a numpy array;
-- `numpy-alone` does the same in two processes, so that the kernel's has no jax in it, as it is for
-  who uses that door. `numpy_call.py` is either process, and says what a call is made of.
+- `numpy-alone` does the same in two processes, so that the kernel's process has no jax in it, as
+  in real use of that backend. `numpy_call.py` is either process, and profiles a call.
 
-    python benchmarks/dispatch.py [--signatures 1 64] [--door jax numpy numpy-alone] [--pairs 61]
+    python benchmarks/dispatch.py [--signatures 1 64] [--backend jax numpy numpy-alone] [--pairs 61]
         [--limit 1.05] [--json]
 """
 
@@ -56,32 +56,32 @@ def main() -> int:
     """Run the benchmark; return 1 if a ratio is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--signatures", type=int, nargs="+", default=[1, 64])
-    parser.add_argument("--door", nargs="+", choices=list(_DOORS), default=["jax"])
+    parser.add_argument("--backend", nargs="+", choices=list(_BACKENDS), default=["jax"])
     parser.add_argument("--pairs", type=int, default=61)
     parser.add_argument("--limit", type=float, default=1.05)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     worst = 0.0
     for count in options.signatures:
-        for result in measure(count, options.door, options.pairs):
+        for result in measure(count, options.backend, options.pairs):
             print(json.dumps(result) if options.json else _describe(result), flush=True)
             worst = max(worst, result["ratio"])
     return int(worst > options.limit)
 
 
-def measure(signatures: int, doors: list[str], pairs: int) -> list[dict[str, Any]]:
-    """Return, for each door, the medians of both in µs a call and the median ratio of the pairs."""
+def measure(signatures: int, backends: list[str], pairs: int) -> list[dict[str, Any]]:
+    """Return both medians in µs a call, and the median ratio of the pairs, for each backend."""
     with tempfile.TemporaryDirectory() as folder:
         package = build(Path(folder), signatures)
-        return [_DOORS[door](package, signatures, pairs) for door in doors]
+        return [_BACKENDS[backend](package, signatures, pairs) for backend in backends]
 
 
-def _jax_door(package: Path, signatures: int, pairs: int) -> dict[str, Any]:
+def _jax_backend(package: Path, signatures: int, pairs: int) -> dict[str, Any]:
     calls = [_arguments(jax.numpy.asarray, size) for size in range(1, signatures + 1)]
     return _compare("jax", aotbuild.load(package).affine, jax.jit(affine), calls, pairs)
 
 
-def _numpy_door(package: Path, signatures: int, pairs: int) -> dict[str, Any]:
+def _numpy_backend(package: Path, signatures: int, pairs: int) -> dict[str, Any]:
     calls = [_arguments(np.asarray, size) for size in range(1, signatures + 1)]
     jitted = jax.jit(affine)
 
@@ -118,7 +118,7 @@ def _process(what: str, package: Path, signatures: int) -> Iterator[Timer]:
         yield block
 
 
-_DOORS = {"jax": _jax_door, "numpy": _numpy_door, "numpy-alone": _numpy_alone}
+_BACKENDS = {"jax": _jax_backend, "numpy": _numpy_backend, "numpy-alone": _numpy_alone}
 
 
 def _arguments(place: Call, size: int) -> tuple[dict[str, Any], Any]:
@@ -127,16 +127,18 @@ def _arguments(place: Call, size: int) -> tuple[dict[str, Any], Any]:
     return {"w": array, "b": array}, array
 
 
-def _compare(door: str, kernel: Call, jitted: Call, calls: list[Any], pairs: int) -> dict[str, Any]:
+def _compare(
+    backend: str, kernel: Call, jitted: Call, calls: list[Any], pairs: int
+) -> dict[str, Any]:
     for arguments in calls:
         np.testing.assert_array_equal(kernel(*arguments), jitted(*arguments))
     ours, theirs = (partial(_time, function, calls) for function in (kernel, jitted))
-    return _result(door, len(calls), [_pair(ours, theirs, index) for index in range(pairs)])
+    return _result(backend, len(calls), [_pair(ours, theirs, index) for index in range(pairs)])
 
 
-def _result(door: str, signatures: int, samples: list[tuple[float, float]]) -> dict[str, Any]:
+def _result(backend: str, signatures: int, samples: list[tuple[float, float]]) -> dict[str, Any]:
     return {
-        "door": door,
+        "backend": backend,
         "signatures": signatures,
         "kernel_us": statistics.median(kernel_us for kernel_us, _ in samples),
         "jit_us": statistics.median(jit_us for _, jit_us in samples),
@@ -166,7 +168,7 @@ def _time(function: Call, calls: list[Any]) -> float:
 
 def _describe(result: dict[str, Any]) -> str:
     return (
-        f"{result['signatures']:>4} signatures, {result['door']} arrays: "
+        f"{result['signatures']:>4} signatures, {result['backend']} arrays: "
         f"kernel {result['kernel_us']:.2f} µs, jit {result['jit_us']:.2f} µs, "
         f"ratio {result['ratio']:.3f}"
     )

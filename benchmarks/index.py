@@ -5,7 +5,7 @@ for other targets, so that a package of 10,000 is made in seconds; only the one 
 ever run. Each measurement is a fresh process, which opens an empty package first: what is shown is
 what the executables add. Layouts take turns; medians of the rounds are printed.
 
-    python benchmarks/index.py [--door numpy jax] [--rounds 7] [--json]
+    python benchmarks/index.py [--backend numpy jax] [--rounds 7] [--json]
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from aotbuild.spec.index import Index, write_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 
-# Run in each measured process: the door, an empty package and the measured one.
+# Run in each measured process: the backend, an empty package and the measured one.
 _CHILD = """
 import json, sys
 from time import perf_counter
 import numpy as np
 import aotbuild
 
-door, empty, folder, name = sys.argv[1:]
+backend, empty, folder, name = sys.argv[1:]
 
 def memory_mb():
     lines = open("/proc/self/status").read().splitlines()
@@ -49,10 +49,10 @@ def timed(function):
         result = None
     return result, (perf_counter() - start) * 1000
 
-aotbuild.load(empty, arrays=door)
-_, empty_ms = timed(lambda: aotbuild.load(empty, arrays=door))
+aotbuild.load(empty, arrays=backend)
+_, empty_ms = timed(lambda: aotbuild.load(empty, arrays=backend))
 before = memory_mb()
-library, open_ms = timed(lambda: aotbuild.load(folder, arrays=door))
+library, open_ms = timed(lambda: aotbuild.load(folder, arrays=backend))
 found = {"open_ms_over_empty": open_ms - empty_ms, "memory_mb_over_empty": memory_mb() - before}
 if name:
     kernel, one, other = getattr(library, name), np.ones(1, "f4"), np.ones(20_000, "f4")
@@ -93,17 +93,17 @@ _TARGETS = ("cpu:aarch64:1", "tpu:v5e:1x1:1", "cuda:h200:1")
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--door", nargs="+", choices=["numpy", "jax"], default=["numpy", "jax"])
+    parser.add_argument("--backend", nargs="+", choices=["numpy", "jax"], default=["numpy", "jax"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    for row in measure(options.door, options.rounds):
+    for row in measure(options.backend, options.rounds):
         print(json.dumps(row) if options.json else _describe(row), flush=True)
     return 0
 
 
-def measure(doors: list[str], rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield medians for each door and layout: milliseconds and MB, both over an empty package."""
+def measure(backends: list[str], rounds: int) -> Iterator[dict[str, Any]]:
+    """Yield medians for each backend and layout: ms and MB, both over an empty package."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         compiled = build_affine(root, [1])
@@ -111,15 +111,15 @@ def measure(doors: list[str], rounds: int) -> Iterator[dict[str, Any]]:
             layout: write(compiled, root / str(number), layout)
             for number, layout in enumerate((_EMPTY, *_LAYOUTS))
         }
-        for door in doors:
+        for backend in backends:
             found: dict[Layout, list[dict[str, float]]] = {layout: [] for layout in _LAYOUTS}
             for _ in range(rounds):
                 for layout, samples in found.items():
-                    samples.append(_run(door, places[_EMPTY], places[layout], layout))
+                    samples.append(_run(backend, places[_EMPTY], places[layout], layout))
             for layout, samples in found.items():
                 medians = {key: _median(samples, key) for key in samples[0]}
                 yield {
-                    "door": door,
+                    "backend": backend,
                     "executables": layout.executables,
                     **asdict(layout),
                     "index_mb": (places[layout] / "index").stat().st_size / 1e6,
@@ -168,9 +168,9 @@ def _variants(record: Record, targets: int) -> Iterator[Record]:
         yield replace(record, target=target, requires=replace(requires, isa=isa))
 
 
-def _run(door: str, empty: Path, folder: Path, layout: Layout) -> dict[str, float]:
+def _run(backend: str, empty: Path, folder: Path, layout: Layout) -> dict[str, float]:
     name = "f0" if layout.functions else ""
-    command = [sys.executable, "-c", _CHILD, door, str(empty), str(folder), name]
+    command = [sys.executable, "-c", _CHILD, backend, str(empty), str(folder), name]
     found: dict[str, float] = json.loads(subprocess.check_output(command))
     return found
 
@@ -181,8 +181,8 @@ def _median(samples: list[dict[str, float]], key: str) -> float:
 
 def _describe(row: dict[str, Any]) -> str:
     return (
-        f"{row['door']:>5} {row['functions']:>5} functions x {row['signatures']:>6} signatures x "
-        f"{row['targets']} targets, index {row['index_mb']:.1f} MB: open "
+        f"{row['backend']:>5} {row['functions']:>5} functions x {row['signatures']:>6} signatures "
+        f"x {row['targets']} targets, index {row['index_mb']:.1f} MB: open "
         f"+{row['open_ms_over_empty']:.2f} ms, memory +{row['memory_mb_over_empty']:.1f} MB, first "
         f"call {row['first_call_ms']:.1f} ms, mismatch {row['mismatch_ms']:.1f} ms, names "
         f"{row['names_ms']:.1f} ms"

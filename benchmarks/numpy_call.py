@@ -1,4 +1,4 @@
-"""What a warm call of the numpy door is made of; and one side of `dispatch.py --door numpy-alone`.
+"""Profile a warm numpy call; also one side of `dispatch.py --backend numpy-alone`.
 
 `profile` measures in a process without jax, in blocks that take turns: arrays that begin where
 numpy's own mostly do, arrays aligned to 64 bytes, and the C++ object without the kernel around it;

@@ -3,7 +3,7 @@
 The function is row-wise with one array in and one out. Blocks of calls alternate between the two,
 and both wait for their result, as a padded call does; the median of the blocks' ratios is printed,
 because a busy machine slows both halves of a pair alike. The difference is what padding costs:
-deciding (cached), one copy in, one copy out. Both doors are measured.
+deciding (cached), one copy in, one copy out. Both backends are measured.
 
     python benchmarks/padding.py [--sizes 4 1024] [--pairs 31] [--json]
 """
@@ -45,7 +45,7 @@ functions:
 
 
 def main() -> int:
-    """Print one line for each width and door."""
+    """Print one line for each width and backend."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4, 1024])
     parser.add_argument("--pairs", type=int, default=31)
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def measure(widths: list[int], pairs: int) -> list[dict[str, Any]]:
-    """Return medians in µs a call, and the median ratio of the pairs, by width and door."""
+    """Return medians in µs a call, and the median ratio of the pairs, by width and backend."""
     results = []
     with tempfile.TemporaryDirectory() as folder:
         place = build(Path(folder), widths)

@@ -86,21 +86,23 @@ def measure(rounds: int, processes: int) -> list[Row]:
 
 
 def _first_calls(package: Path, rounds: int) -> list[Row]:
-    kinds = [(door, before) for door in ("jax", "numpy") for before in ("", "preload", "prime")]
+    kinds = [
+        (backend, before) for backend in ("jax", "numpy") for before in ("", "preload", "prime")
+    ]
     samples: dict[tuple[str, str], list[Row]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
-        for door, before in kinds:
-            samples[door, before].append(_ask(package, door, before))
+        for backend, before in kinds:
+            samples[backend, before].append(_ask(package, backend, before))
     titles = {"": "load", "preload": "preload()", "prime": "preload(prime=True)"}
     return [
         {
             "part": "first",
-            "door": door,
+            "backend": backend,
             "after": titles[before],
             **{key: median(row[key] for row in found) for key in found[0]},
             "ratio": median(row["first_ms"] / row["later_ms"] for row in found),
         }
-        for (door, before), found in samples.items()
+        for (backend, before), found in samples.items()
     ]
 
 
@@ -157,8 +159,8 @@ def _pss_mb(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
 
 
-def _ask(package: Path, door: str, before: str) -> Row:
-    command = [sys.executable, __file__, "--child", str(package), door, before]
+def _ask(package: Path, backend: str, before: str) -> Row:
+    command = [sys.executable, __file__, "--child", str(package), backend, before]
     done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
     row: Row = json.loads(done.stdout)
     return row
@@ -169,13 +171,13 @@ def _line(stream: IO[bytes] | None) -> bytes:
     return stream.readline()
 
 
-def _child(package: str, door: str, before: str) -> None:
+def _child(package: str, backend: str, before: str) -> None:
     """Load ahead as told, time a first call and later ones, print, and wait for the parent."""
     import numpy as np
 
     import aotbuild
 
-    library = aotbuild.load(package, arrays=door)
+    library = aotbuild.load(package, arrays=backend)
     x = np.ones((1, _SIZE), np.float32)
     start = perf_counter()
     if before == "prime":

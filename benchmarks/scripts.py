@@ -39,10 +39,10 @@ SCRIPTS = (
         "A warm call against jax.jit",
         "dispatch.py",
         (
-            *("--signatures", "1", "64", "1000", "--door", "jax", "numpy", "numpy-alone"),
+            *("--signatures", "1", "64", "1000", "--backend", "jax", "numpy", "numpy-alone"),
             *("--pairs", "41", *_NO_LIMIT),
         ),
-        ("--signatures", "1", "64", "--door", "jax", "numpy", "--pairs", "15", *_NO_LIMIT),
+        ("--signatures", "1", "64", "--backend", "jax", "numpy", "--pairs", "15", *_NO_LIMIT),
     ),
     Script("threads", "Calls a second from several threads", "threads.py", quick=("--rounds", "3")),
     Script(
@@ -50,7 +50,7 @@ SCRIPTS = (
         "Index at scale",
         "index.py",
         ("--rounds", "5"),
-        ("--rounds", "1", "--door", "numpy"),
+        ("--rounds", "1", "--backend", "numpy"),
     ),
     Script(
         "preload",

@@ -38,7 +38,7 @@ _CALLS = 20
 
 
 def measure_settings(ready: Ready, systems: list[System], rounds: int) -> dict[str, Any]:
-    """Return `{"rows": […]}`: the numpy door's start under each setting, as a ratio to none."""
+    """Return `{"rows": […]}`: the numpy backend's start under each setting, as a ratio to none."""
     rows: list[dict[str, Any]] = []
     for model, name in _STARTED:
         print(f"settings: {model} by {name} under each", flush=True)

@@ -23,10 +23,10 @@ _BASELINE = "jit"
 _MOST_COLUMNS = 11
 # Parts whose rows are shown as they are, beside those of SCRIPTS.
 _STARTS = {
-    "libraries": "What it costs to load the main library of each system",
-    "processes": "What a start asks of the kernel, transformer",
-    "samples": "Where the CPU time of a start goes, transformer, ms by perf",
-    "settings": "Settings of the process, by the numpy door with weights in the package",
+    "libraries": "The cost of loading the main library of each system",
+    "processes": "What a start asks the kernel to do: transformer",
+    "samples": "Where the CPU time of a start goes: transformer, ms, by perf",
+    "settings": "Settings of the process: numpy backend, weights in the package",
 }
 
 
@@ -73,8 +73,8 @@ def _bars(results: Results) -> str:
     ]
     head = ("bar", "measured", "at most", "", "whole process", "CPU time")
     return (
-        "## Bars\nRatios of medians. A cold start is counted from fork to the first result; the "
-        "last columns are the ratios of whole processes, to their exit, and of their CPU time.\n\n"
+        "## Bars\nRatios of medians. A cold start runs from fork to the first result. The last two "
+        "columns are the ratios of whole processes, up to their exit, and of their CPU time.\n\n"
         + table(head, rows)
     )
 
@@ -108,9 +108,9 @@ def _cold_model(model: str, measured: dict[str, Any]) -> str:
     )
     return (
         f"## Cold start: {_MODELS[model]}\n"
-        f"{measured['rounds']} rounds: from fork to the first result, and to the exit of the "
-        "process; medians, and in brackets the quartiles. Ratios are paired by round. The "
-        "difference is the largest one from jit's outputs, as a part of the largest output; "
+        f"{measured['rounds']} rounds, from fork to the first result and to the exit of the "
+        "process: medians, with quartiles in brackets. Ratios are paired by round. The last column "
+        "is the largest difference from jit's outputs, as a fraction of the largest output; "
         f"{TOLERANCE:g} is allowed.\n\n" + table(head, rows)
     )
 
@@ -155,7 +155,7 @@ def _warm(results: Results) -> str:
     if not rows:
         return ""
     head = ("system", "first call, ms", "later calls, ms")
-    return "## Warm latency\nnumpy arrays in and out; medians of processes.\n\n" + table(head, rows)
+    return "## Warm latency\nnumpy arrays in and out. Medians of processes.\n\n" + table(head, rows)
 
 
 def _script(results: Results, name: str, title: str) -> str:

@@ -1,10 +1,10 @@
-"""Measure calls a second from 1 to 8 threads: a kernel of either door against jax.jit.
+"""Measure calls a second from 1 to 8 threads: a kernel of either backend against jax.jit.
 
 Threads start together and call for a fixed number of times; the function is small, so that
 dispatch is most of it. Systems take turns in each round; medians are printed. What is expected is
 that threads cost a kernel no more than they cost jit: Python's lock is held in both.
 
-    python benchmarks/threads.py [--threads 1 2 4 8] [--rounds 9] [--doors jax numpy] [--json]
+    python benchmarks/threads.py [--threads 1 2 4 8] [--rounds 9] [--backends jax numpy] [--json]
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--doors", nargs="+", choices=["jax", "numpy"], default=["jax", "numpy"])
+    parser.add_argument("--backends", nargs="+", choices=["jax", "numpy"], default=["jax", "numpy"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        systems = make_systems(build(Path(folder), _SIZE), options.doors)
+        systems = make_systems(build(Path(folder), _SIZE), options.backends)
         for row in measure(systems, options.threads, options.rounds):
             print(json.dumps(row) if options.json else _describe(row), flush=True)
     return 0
 
 
-def make_systems(package: Path, doors: list[str]) -> dict[str, Callable[[], Any]]:
-    """Return calls without arguments: each door's, and jit's with the same kind of arrays."""
+def make_systems(package: Path, backends: list[str]) -> dict[str, Callable[[], Any]]:
+    """Return calls without arguments: each backend's, and jit's with the same kind of arrays."""
     array, jitted = np.arange(_SIZE, dtype="float32"), jax.jit(affine)
     on_device = jax.numpy.asarray(array)
     systems: dict[str, Callable[[], Any]] = {}
-    if "jax" in doors:
+    if "jax" in backends:
         kernel = aotbuild.load(package).affine
         placed = {"w": on_device, "b": on_device}
-        systems["jax door"] = lambda: kernel(placed, on_device)
+        systems["jax backend"] = lambda: kernel(placed, on_device)
         systems["jax.jit"] = lambda: jitted(placed, on_device)
-    if "numpy" in doors:
+    if "numpy" in backends:
         other = aotbuild.load(package, arrays="numpy").affine
         given = {"w": array, "b": array}
-        systems["numpy door"] = lambda: other(given, array)
+        systems["numpy backend"] = lambda: other(given, array)
         systems["jax.jit, numpy in and out"] = lambda: np.asarray(jitted(given, array))
     return systems
 

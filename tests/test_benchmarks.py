@@ -243,12 +243,12 @@ class TestBars:
     def test_primed_calls_and_dispatch(self) -> None:
         times = {"first_s": [0.012], "later_s": [0.010]}
         first = {"transformer": {"systems": {"numpy": {"prime": times}}}}
-        rows = [{"door": "jax", "signatures": 64, "ratio": 1.04}]
+        rows = [{"backend": "jax", "signatures": 64, "ratio": 1.04}]
         found = {**results("first", first), **results("dispatch", {"rows": rows})}
         bars = {bar.name: bar for bar in all_bars(found)}
         primed = bars["First call after preload(prime=True) / later ones: numpy"]
         assert primed.measured == pytest.approx(1.2)
-        assert bars["Warm call at 64 signatures: jax door / jit"].verdict == "missed"
+        assert bars["Warm call at 64 signatures: jax backend / jit"].verdict == "missed"
 
 
 class TestPage:

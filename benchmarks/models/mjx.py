@@ -1,4 +1,4 @@
-"""One step of an ant with mujoco-mjx: arrays in, arrays out, so that every door can call it."""
+"""One step of an ant with mujoco-mjx: arrays in, arrays out, so that every backend can call it."""
 
 from __future__ import annotations
 
