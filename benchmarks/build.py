@@ -20,11 +20,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from aotbuild.build.events import Event, UnitDone, UnitStarted
 from aotbuild.build.pack import build_package
-from aotbuild.build.resources import usable_cpus
-from aotbuild.build.toolchains.make import make_ready
+from aotbuild.build.pool import usable_cpus
+from aotbuild.build.progress import Event, UnitDone, UnitStarted
 from aotbuild.cli.project import Project, open_project, say
+from aotbuild.toolchains.environments import make_ready
 
 _TARGETS = ("cpu", "{cuda: {gpu: h100-sxm}}", '{tpu: {topology: "v5e:1x1"}}')
 _SOURCE = """

@@ -54,10 +54,10 @@ def main() -> int:
 
 def make(folder: Path) -> list[str]:
     """Write the executables and their inputs below `folder`; return the executables' names."""
-    from aotbuild.build import jax_private
     from aotbuild.build.startup import FAST
-    from aotbuild.build.worker.lean.checked import checked_lean
     from aotbuild.spec.target import Target
+    from aotbuild.worker import private as jax_private
+    from aotbuild.worker.thunk_rewrite.rewrite import checked_lean
 
     weights, inputs = data.make_data("transformer")
     _write(folder / "weights", list(weights.values()))

@@ -24,10 +24,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from aotbuild.build import jax_private
 from aotbuild.build.startup import FAST
-from aotbuild.build.worker.lean.nesting import with_groups
-from aotbuild.build.worker.lean.program import lean
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.thunk_rewrite.grouping import with_groups
+from aotbuild.worker.thunk_rewrite.program import lean
 
 _SIZE = 32
 

@@ -12,11 +12,11 @@ from fake_index import make_index
 from support import build as build_project
 from support import write_project
 
-from aotbuild.build.environment import Environment, Toolchain, probe
-from aotbuild.build.manifest import parse_manifest
 from aotbuild.build.plan import make_plan
-from aotbuild.build.toolchains.pythons import running_python
 from aotbuild.errors import BuildError
+from aotbuild.manifest import parse_manifest
+from aotbuild.toolchains.environment import Environment, Toolchain, probe
+from aotbuild.toolchains.uv import running_python
 
 CASES, case = collector()
 

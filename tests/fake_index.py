@@ -14,8 +14,8 @@ from zipfile import ZipFile
 import pytest
 from packaging.requirements import Requirement
 
-from aotbuild.build.targets import cuda
-from aotbuild.build.toolchains.wanted import worker_requirements
+from aotbuild.platforms.cuda import describe as cuda
+from aotbuild.toolchains.wanted import worker_requirements
 
 PYTHON = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 OLD, NEW = "0.10.2", "0.12.0.1"

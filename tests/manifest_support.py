@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aotbuild.build.manifest import FunctionEntry, Manifest, parse_manifest
 from aotbuild.errors import ManifestError
+from aotbuild.manifest import FunctionEntry, Manifest, parse_manifest
 
 ENTRY = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}]"
 

@@ -10,11 +10,10 @@ from aotbuild.report.facts import PackageFacts, read_facts
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.function import Function, Static
 from aotbuild.spec.index import write_index
+from aotbuild.spec.layout import KINDS
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.stages import KINDS
+from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
 
 HEADER = {

@@ -17,16 +17,15 @@ import jaxlib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from aotbuild.runtime.backends.jax.private import aval_of
 from aotbuild.runtime.buffers import zeros
-from aotbuild.runtime.jax_private import aval_of
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.function import Function, Static
 from aotbuild.spec.index import write_index
 from aotbuild.spec.isa import best_level
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
-from aotbuild.spec.signature import Signature
+from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
 from aotbuild.spec.tree import describe, describe_output
 from aotbuild.spec.values import encode
@@ -238,7 +237,7 @@ def aligned(array: Any) -> Any:
 
 
 def _struct(aval: Aval) -> Any:
-    from aotbuild.runtime.jax_private import dtype_of
+    from aotbuild.runtime.backends.jax.private import dtype_of
 
     return jax.ShapeDtypeStruct(aval.shape, dtype_of(aval), weak_type=aval.weak_type)
 

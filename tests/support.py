@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from aotbuild.build.environment import probe
-from aotbuild.build.manifest import load_manifest
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
+from aotbuild.manifest import load_manifest
+from aotbuild.toolchains.environment import probe
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ROOT / "tests" / "packages"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aotbuild.build.worker.analysis import summary
+from aotbuild.worker.stages import summary
 
 
 def stated(**cost: Any) -> dict[str, Any]:

@@ -12,19 +12,19 @@ from click.testing import CliRunner
 from report_support import make_record
 from support import MANIFEST, write_project
 
-from aotbuild.build.environment import Toolchain, probe
-from aotbuild.build.events import UnitDone
-from aotbuild.build.gate import STAGE, gate
-from aotbuild.build.manifest import load_manifest, parse_manifest
+from aotbuild.build.memory_limit import STAGE, gate
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import BuildUnit, Plan, make_plan
+from aotbuild.build.progress import UnitDone
 from aotbuild.build.sources import find_sources
-from aotbuild.build.targets import cpu
-from aotbuild.build.targets.hardware import Hardware
 from aotbuild.cli.app import app
 from aotbuild.errors import BuildError, ManifestError, UnitFailure
+from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.cpu import describe as cpu
 from aotbuild.spec.memory import MemoryUse, device_memory, gib_text, memory_use
 from aotbuild.spec.target import Target
+from aotbuild.toolchains.environment import Toolchain, probe
 
 GIB = 1 << 30
 SIZES = {"argument_bytes": 6 * GIB, "output_bytes": 4 * GIB, "temp_bytes": GIB, "alias_bytes": 0}

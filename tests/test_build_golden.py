@@ -15,19 +15,20 @@ import pytest
 from safetensors.numpy import load
 from support import MANIFEST, build, write_project
 
-from aotbuild.build import executor, process
-from aotbuild.build.environment import probe
-from aotbuild.build.events import UnitDone
+from aotbuild.build import child as process
+from aotbuild.build import executor
 from aotbuild.build.executor import run_units
-from aotbuild.build.manifest import load_manifest
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone
 from aotbuild.build.sources import find_sources
-from aotbuild.build.store import Entry, Store
 from aotbuild.errors import BuildError
+from aotbuild.manifest import load_manifest
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.golden import seeded
 from aotbuild.spec.record import Golden, Record
-from aotbuild.spec.seeds import seeded
+from aotbuild.store.local import Entry, Store
+from aotbuild.toolchains.environment import probe
 
 SOURCE = """
 import ctypes, os, pathlib, time, jax, jax.numpy as jnp, numpy as np

@@ -19,8 +19,8 @@ from aotbuild.cli.app import app
 from aotbuild.errors import BuildError
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.layout import KINDS, STAGES
 from aotbuild.spec.record import Record
-from aotbuild.spec.stages import KINDS, STAGES
 
 SOURCE = """
 import jax

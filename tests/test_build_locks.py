@@ -6,8 +6,8 @@ import platform
 
 import pytest
 
-from aotbuild.build.toolchains.lock import read_lock, unmet
 from aotbuild.errors import PlanError
+from aotbuild.toolchains.lock import read_lock, unmet
 
 WHEEL = f"https://an.index/jaxlib-1.2.3-cp311-cp311-manylinux_2_27_{platform.machine()}.whl"
 JAXLIB = f"[[packages]]\nname = 'jaxlib'\nversion = '1.2.3'\nwheels = [{{ url = '{WHEEL}' }}]\n"

@@ -10,19 +10,17 @@ from pathlib import Path
 import pytest
 from support import MANIFEST, write_project
 
-from aotbuild.build.environment import Toolchain, probe
-from aotbuild.build.events import Event, Listener, UnitDone, UnitStarted, ignore
-from aotbuild.build.executor import run_units
+from aotbuild.build.child import Worker
+from aotbuild.build.executor import Schedule, Task, run_units
 from aotbuild.build.jobs import make_jobs
-from aotbuild.build.manifest import load_manifest, parse_manifest
 from aotbuild.build.plan import make_plan
-from aotbuild.build.pool import WorkerPool, most_jobs
-from aotbuild.build.process import Worker
-from aotbuild.build.resources import available_memory, usable_cpus
-from aotbuild.build.schedule import Schedule, Task
+from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
+from aotbuild.build.progress import Event, Listener, UnitDone, UnitStarted, ignore
+from aotbuild.build.protocol import Settings, WorkerInit
 from aotbuild.build.sources import find_sources
-from aotbuild.build.worker_init import Settings, WorkerInit
 from aotbuild.errors import PlanError
+from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.toolchains.environment import Toolchain, probe
 
 GIB = 1 << 30
 

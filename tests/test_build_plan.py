@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from manifest_support import ENTRY, manifest
 
-from aotbuild.build.environment import Environment, Toolchain, platforms_of
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import Plan, make_plan
+from aotbuild.build.protocol import WorkerInit
 from aotbuild.build.requirements import (
     build_requirements,
     deferred_requirements,
@@ -19,8 +19,8 @@ from aotbuild.build.requirements import (
     wheel_tag,
 )
 from aotbuild.build.sources import find_sources
-from aotbuild.build.worker_init import WorkerInit
 from aotbuild.errors import PlanError
+from aotbuild.toolchains.environment import Environment, Toolchain, platforms_of
 
 ENVIRONMENT = Environment(
     toolchains=(Toolchain("0.10.2", "0.10.2", "3.11.7"),),

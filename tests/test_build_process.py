@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from support import MANIFEST, build, fresh_json, write_project
 
-from aotbuild.build.environment import Toolchain, probe
-from aotbuild.build.events import UnitDone
+from aotbuild.build.child import NotStarted, Worker
 from aotbuild.build.executor import run_units
 from aotbuild.build.jobs import make_jobs
-from aotbuild.build.manifest import load_manifest, parse_manifest
 from aotbuild.build.plan import BuildUnit, make_plan
-from aotbuild.build.process import NotStarted, Worker
+from aotbuild.build.progress import UnitDone
+from aotbuild.build.protocol import Settings, WorkerInit
 from aotbuild.build.sources import find_sources
-from aotbuild.build.worker_init import Settings, WorkerInit
 from aotbuild.errors import BuildError
+from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.toolchains.environment import Toolchain, probe
 
 CRASHES = """
 import os, signal, sys, time

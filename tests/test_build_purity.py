@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from support import MANIFEST, copy_project, write_project
 
-from aotbuild.build.environment import probe
-from aotbuild.build.events import UnitDone, ignore
 from aotbuild.build.executor import run_units
-from aotbuild.build.manifest import load_manifest
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone, ignore
 from aotbuild.build.sources import find_sources
+from aotbuild.manifest import load_manifest
+from aotbuild.toolchains.environment import probe
 
 TWO = "is not pure: traced twice, it gave two programs"
 ADVICE = "Pass what changes as an argument"

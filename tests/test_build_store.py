@@ -9,8 +9,8 @@ import pytest
 from support import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.build.store import Entry, Store, default_root, key_of
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.store.local import Entry, Store, default_root, key_of
 
 KEY = key_of({"module": "m", "target": "cpu"})
 ENTRY = Entry({"flops": 2.0}, b"\x00code\n\xff")

@@ -13,7 +13,7 @@ from fake_index import NEW, OLD, PYTHON, add_jax, add_wheel
 from fake_index import index as index  # a fixture
 from support import write_project
 
-from aotbuild.build.toolchains.pythons import running_python
+from aotbuild.toolchains.uv import running_python
 
 HERE = running_python()
 FIRST = "pylock.aot-jax0_10_2.toml"

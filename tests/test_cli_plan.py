@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from fake_index import make_index
 from support import write_project
 
-from aotbuild.build.environment import probe
 from aotbuild.cli.app import app
+from aotbuild.toolchains.environment import probe
 
 MANIFEST = """\
 version: 1

@@ -8,15 +8,15 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from aotbuild.build.environment import Toolchain
-from aotbuild.build.events import UnitDone, UnitStarted
-from aotbuild.build.manifest import parse_manifest
 from aotbuild.build.plan import BuildUnit
+from aotbuild.build.progress import UnitDone, UnitStarted
 from aotbuild.cli.progress import Tracker, UnitState, progress_table, tracked, visible
 from aotbuild.errors import UnitFailure
+from aotbuild.manifest import parse_manifest
 from aotbuild.spec.record import Blob, Calling, Record, Requirements
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target
+from aotbuild.toolchains.environment import Toolchain
 
 TEXT = """\
 version: 1

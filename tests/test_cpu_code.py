@@ -11,10 +11,10 @@ from jaxlib.version import __version__ as jaxlib_version
 from support import build, fresh_json, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.build.targets.cpu import cross_compiles
-from aotbuild.build.worker.platforms.cpu_topology import retarget
-from aotbuild.build.worker.platforms.instructions import code_sections, features_beyond
 from aotbuild.errors import TraceRefused
+from aotbuild.platforms.cpu.compile import retarget
+from aotbuild.platforms.cpu.describe import cross_compiles
+from aotbuild.platforms.cpu.instructions import code_sections, features_beyond
 from aotbuild.spec import cpuid, cpuinfo
 from aotbuild.spec.isa import LEVELS, level_of
 

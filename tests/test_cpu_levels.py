@@ -11,17 +11,17 @@ from jaxlib.version import __version__ as jaxlib_version
 from manifest_support import manifest
 from support import fresh_json
 
-from aotbuild.build.environment import Environment, Toolchain
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.targets.cpu import cross_compiles
-from aotbuild.build.targets.hardware import Hardware
-from aotbuild.build.worker.platforms.cpu import CpuPlatform, cpu_count, deciding_facts
 from aotbuild.errors import PlanError
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.cpu.compile import CpuPlatform, cpu_count, deciding_facts
+from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.spec import cpuid, cpuinfo
 from aotbuild.spec.cpuid import Cpuid
 from aotbuild.spec.isa import LEVELS, best_level, level_of, missing_features
 from aotbuild.spec.target import Target
+from aotbuild.toolchains.environment import Environment, Toolchain
 
 V4 = level_of("x86-64-v4")
 X86 = [level for level in LEVELS.values() if level.architecture == "x86_64"]

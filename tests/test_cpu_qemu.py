@@ -15,7 +15,7 @@ from jaxlib.version import __version__ as jaxlib_version
 from support import build, copy_project, write_project
 from wheel_support import make_venv, pip
 
-from aotbuild.build.targets.cpu import cross_compiles
+from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.isa import level_of
 

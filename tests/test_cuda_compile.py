@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from toolchain_support import build_with, cross_environment
 
-from aotbuild.build.environment import Environment
-from aotbuild.build.manifest.preset_files import preset_files
 from aotbuild.build.pack import Package
-from aotbuild.build.worker.platforms.cuda_bytes import readable
 from aotbuild.errors import BuildError
+from aotbuild.platforms.cuda.bytes import readable
+from aotbuild.platforms.cuda.preset_files import preset_files
 from aotbuild.spec.record import CustomCall, Record
+from aotbuild.toolchains.environment import Environment
 
 pytestmark = pytest.mark.wheel
 

@@ -15,9 +15,9 @@ import pytest
 from cli_support import run
 from support import ROOT
 
-from aotbuild.build.manifest.gpu_presets import read_preset, shipped_preset
-from aotbuild.build.targets.libcuda import Driver, fpus_per_core
 from aotbuild.errors import NoGpu
+from aotbuild.platforms.cuda.driver import Driver, fpus_per_core
+from aotbuild.platforms.cuda.presets import read_preset, shipped_preset
 
 
 class FakeLibrary:

@@ -9,10 +9,10 @@ import pytest
 from manifest_support import refused, whole
 from support import ROOT
 
-from aotbuild.build.manifest import CudaTarget, load_manifest
-from aotbuild.build.manifest.gpu_presets import FACTS, read_preset, shipped_preset
-from aotbuild.build.manifest.preset_files import preset_files
 from aotbuild.errors import ManifestError
+from aotbuild.manifest import CudaTarget, load_manifest
+from aotbuild.platforms.cuda.preset_files import preset_files
+from aotbuild.platforms.cuda.presets import FACTS, read_preset, shipped_preset
 
 GOOD = (ROOT / "configs" / "targets" / "h200.yaml").read_text(encoding="utf-8")
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from manifest_support import manifest, refused, whole
 
-from aotbuild.build.environment import Environment, probe
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.manifest.gpu_presets import shipped_preset
 from aotbuild.build.plan import BuildUnit, make_plan
-from aotbuild.build.targets.cuda import hardware_of, packages, target_config_text
-from aotbuild.build.targets.hardware import Hardware
-from aotbuild.build.worker.platforms.hints import hint
 from aotbuild.errors import PlanError
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.cuda.describe import hardware_of, packages, target_config_text
+from aotbuild.platforms.cuda.presets import shipped_preset
+from aotbuild.platforms.hints import hint
+from aotbuild.toolchains.environment import Environment, probe
 
 VERSIONS = {"cuda": "13.0.0", "cudnn": "9.12.0"}
 MESH = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 8}"

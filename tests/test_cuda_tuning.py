@@ -9,14 +9,14 @@ import pytest
 from cli_support import run
 from manifest_support import manifest, whole
 
-from aotbuild.build.environment import Environment, probe
 from aotbuild.build.jobs import make_jobs
-from aotbuild.build.manifest import CudaTarget, load_manifest, parse_manifest
-from aotbuild.build.manifest.gpu_presets import shipped_preset
-from aotbuild.build.targets.cuda import packages, tuning_to
 from aotbuild.build.tune import plan_tuning
-from aotbuild.build.tuning_results import TuningResults, merge
 from aotbuild.errors import ManifestError, PlanError
+from aotbuild.manifest import CudaTarget, load_manifest, parse_manifest
+from aotbuild.platforms.cuda.describe import packages, tuning_to
+from aotbuild.platforms.cuda.presets import shipped_preset
+from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
+from aotbuild.toolchains.environment import Environment, probe
 
 ENTRY = 'results { device: "CUDA: 9.0, DNN version: 9.13.0" hlo: "{a \\"b\\"\\n" result { n: 1 } }'
 TEXT = f"version: 3\n{ENTRY}\n"

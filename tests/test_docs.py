@@ -13,7 +13,7 @@ import pytest
 
 import aotbuild
 from aotbuild import errors
-from aotbuild.build.manifest import parse_manifest
+from aotbuild.manifest import parse_manifest
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

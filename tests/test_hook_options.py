@@ -9,7 +9,7 @@ import pytest
 
 from aotbuild.errors import PlanError
 from hatch_aotbuild.options import Options, read_options
-from hatch_aotbuild.sbom import check_sbom
+from hatch_aotbuild.plugin import check_sbom
 
 TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
 

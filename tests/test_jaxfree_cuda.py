@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.jaxfree import client, cuda, trees
+from aotbuild.runtime.backends.numpy import client, cuda, trees
 from aotbuild.spec.aval import Aval
 
 

@@ -12,14 +12,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aotbuild.build import jax_private
 from aotbuild.build.startup import FAST
-from aotbuild.build.worker.lean.brief import brief_instructions
-from aotbuild.build.worker.lean.checked import checked_lean
-from aotbuild.build.worker.lean.nesting import nested, with_groups
-from aotbuild.build.worker.lean.order import Slice, Uses, barriers
-from aotbuild.build.worker.lean.uses import name_of
-from aotbuild.build.worker.protobuf import (
+from aotbuild.spec.protobuf import (
     Malformed,
     bytes_field,
     bytes_of,
@@ -29,6 +23,10 @@ from aotbuild.build.worker.protobuf import (
     varint,
 )
 from aotbuild.spec.target import Target
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.thunk_rewrite.grouping import brief_instructions, nested, with_groups
+from aotbuild.worker.thunk_rewrite.memory_use import Slice, Uses, barriers, name_of
+from aotbuild.worker.thunk_rewrite.rewrite import checked_lean
 
 JAXLIB = jaxlib.__version__
 Part = tuple[int, int, int]

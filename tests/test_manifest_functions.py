@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from manifest_support import function, manifest, refused, refused_option, whole
 
-from aotbuild.build.manifest import (
-    StaticArg,
-)
 from aotbuild.errors import ManifestError
+from aotbuild.manifest import StaticArg
 
 
 class TestFunctionNames:

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_docs import MANIFESTS
 
-from aotbuild.build.environment import Environment, Toolchain
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.manifest import Manifest, load_manifest
 from aotbuild.build.plan import make_plan
 from aotbuild.errors import ManifestError, PlanError
+from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.toolchains.environment import Environment, Toolchain
 
 pytestmark = pytest.mark.fuzz
 

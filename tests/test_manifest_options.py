@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 from manifest_support import function, manifest, refused, refused_option, whole
 
-from aotbuild.build.manifest import (
-    ExportOptions,
-    PartitionSpec,
-    ShardingTree,
-)
+from aotbuild.manifest import ExportOptions, PartitionSpec, ShardingTree
 
 
 class TestDonateAndKeepUnused:

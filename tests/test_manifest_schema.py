@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from aotbuild.build.manifest import json_schema
-from aotbuild.build.manifest.schema import schema_text
+from aotbuild.manifest import json_schema
+from aotbuild.manifest.schema import schema_text
 
 ROOT = Path(__file__).parent.parent
 COMPLETE = ROOT / "tests" / "packages" / "manifests" / "complete.yaml"
@@ -44,7 +44,7 @@ def test_every_key_is_in_the_reference() -> None:
 def test_reading_imports_no_jax() -> None:
     code = (
         "import sys, importlib, types\n"
-        "from aotbuild.build.manifest import load_manifest\n"
+        "from aotbuild.manifest import load_manifest\n"
         f"load_manifest({str(COMPLETE)!r})\n"
         "sys.exit(any(name in sys.modules for name in ('jax', 'jaxlib', 'tinyformer')))\n"
     )

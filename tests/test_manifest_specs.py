@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aotbuild.build.manifest import (
+from aotbuild.errors import ManifestError
+from aotbuild.manifest import (
     ArgSpec,
     DictSpec,
     LeafSpec,
@@ -26,7 +27,6 @@ from aotbuild.build.manifest import (
     spec_from_json,
     spec_to_json,
 )
-from aotbuild.errors import ManifestError
 
 TEXT = """\
 version: 1

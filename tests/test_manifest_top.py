@@ -6,7 +6,8 @@ import pytest
 from manifest_support import function, manifest, refused, whole
 from support import PACKAGES
 
-from aotbuild.build.manifest import (
+from aotbuild.errors import ManifestError
+from aotbuild.manifest import (
     CpuTarget,
     CudaTarget,
     PortableTarget,
@@ -15,8 +16,7 @@ from aotbuild.build.manifest import (
     load_manifest,
     parse_manifest,
 )
-from aotbuild.build.manifest.gpu_presets import shipped_preset
-from aotbuild.errors import ManifestError
+from aotbuild.platforms.cuda.presets import shipped_preset
 
 
 class TestTopLevel:

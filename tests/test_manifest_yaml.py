@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.build.manifest import load_manifest, parse_manifest
 from aotbuild.errors import ManifestError
+from aotbuild.manifest import load_manifest, parse_manifest
 
 HEAD = "version: 1\npackage: p\nfunctions:\n  f:\n    call: m:f\n"
 

@@ -7,12 +7,12 @@ import math
 import pytest
 from manifest_support import manifest, refused, whole
 
-from aotbuild.build.environment import probe
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.manifest import FunctionEntry
-from aotbuild.build.manifest.pads import value_problem
 from aotbuild.build.plan import make_plan
+from aotbuild.manifest import FunctionEntry
+from aotbuild.manifest.dims import value_problem
 from aotbuild.spec.padding import PaddedDim
+from aotbuild.toolchains.environment import probe
 
 ENTRY = (
     "call: m:f, args: [x: 'f32[batch,4]', {y: {n: 'i32[seq,batch]'}}], "

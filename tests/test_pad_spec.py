@@ -23,9 +23,8 @@ from aotbuild.runtime.padding import (
 )
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, read_canonical
-from aotbuild.spec.function import Function
 from aotbuild.spec.padding import PaddedDim, Padding
-from aotbuild.spec.signature import Signature
+from aotbuild.spec.signature import Function, Signature
 
 PADDING = Padding(
     dims=(PaddedDim("batch", 0), PaddedDim("seq", math.nan, safe=True)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aotbuild.build.worker.protobuf import (
+from aotbuild.spec.protobuf import (
     Malformed,
     bytes_field,
     bytes_of,

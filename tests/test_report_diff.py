@@ -9,8 +9,8 @@ from report_support import ANALYSIS, HEADER, facts_of, make_function, make_recor
 
 from aotbuild.report.diff import Diff, Unit, diff
 from aotbuild.report.diff_words import cost_rows, diff_document, diff_lines
-from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 
 OLD = ([make_function()], [make_record()])
 V4, PORTABLE = "cpu:x86-64-v4:1", "portable:cpu:1"

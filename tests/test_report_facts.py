@@ -10,7 +10,6 @@ import pytest
 from report_support import ANALYSIS, HEADER, WEIGHTS, facts_of, make_function, make_record
 
 from aotbuild.report import facts as module
-from aotbuild.report.costs import flops, peak_memory
 from aotbuild.report.document import call_text, package_document
 from aotbuild.report.facts import (
     columns,
@@ -22,7 +21,17 @@ from aotbuild.report.facts import (
     total_size,
 )
 from aotbuild.report.text import coverage_rows
-from aotbuild.report.words import bytes_text, count_text, natural, number, plain, shown, value_text
+from aotbuild.report.words import (
+    bytes_text,
+    count_text,
+    flops,
+    natural,
+    number,
+    peak_memory,
+    plain,
+    shown,
+    value_text,
+)
 
 PORTABLE = "portable:cpu:1"
 # What of the runtime a report may need: nothing that loads or calls.

@@ -20,7 +20,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from report_support import HEADER, WEIGHTS, make_blob, make_function, make_record, write_package
 
-from aotbuild.report.distribution import Distribution
+from aotbuild.report.provenance import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, sbom_json, timestamp_of
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.canonical import sha256_hex

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
-from aotbuild.runtime import arguments
-from aotbuild.runtime.arguments import Bound, Call, bind, rebind
+from aotbuild.runtime import binding as arguments
+from aotbuild.runtime.backends.jax.backend import JaxDoor
+from aotbuild.runtime.binding import Bound, Call, bind, rebind
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.withjax.door import JaxDoor
-from aotbuild.spec.function import Function, Static
+from aotbuild.spec.signature import Function, Static
 
 # def f(a, k, b, unused=None, *, c, d, mode="fast")
 FUNCTION = Function(

@@ -19,19 +19,18 @@ from runtime_support import Built, build, write
 from safetensors.numpy import save
 
 import aotbuild
-from aotbuild.build.worker.constants import serialize
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
-from aotbuild.runtime.blobs import Blobs
+from aotbuild.runtime.backends.jax.executables import JaxEngine
+from aotbuild.runtime.blobs import Blobs, Constants, read_constant
 from aotbuild.runtime.buffers import Mapper
-from aotbuild.runtime.constants import Constants, read_constant
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.runtime.withjax.engine import JaxEngine
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob, Constant
+from aotbuild.worker.blobs import serialize
 
 LARGE = np.arange(1 << 15, dtype=np.float32)  # 128 KiB
 X = np.ones(4, np.float32)

@@ -11,11 +11,18 @@ from typing import Any
 import pytest
 from runtime_support import fresh
 
-from aotbuild.runtime import jax_private
+from aotbuild.runtime.backends.jax import private as jax_private
 from aotbuild.runtime.cuda_versions import CudaVersions
+from aotbuild.runtime.devices import (
+    Scope,
+    bounds,
+    capability_of,
+    devices_for,
+    in_wiring_order,
+    misplaced,
+    scope_around,
+)
 from aotbuild.runtime.host import probe
-from aotbuild.runtime.order import bounds, in_wiring_order, misplaced
-from aotbuild.runtime.scope import Scope, capability_of, devices_for, scope_around
 from aotbuild.spec.record import Requirements
 
 

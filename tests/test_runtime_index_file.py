@@ -12,7 +12,7 @@ import pytest
 from test_spec_index import HEADER, make_function, make_record
 
 from aotbuild.errors import DamagedBlob, InvalidIndex
-from aotbuild.runtime import index_file
+from aotbuild.runtime import source as index_file
 from aotbuild.runtime.source import DirectorySource, open_index, read_index
 from aotbuild.spec.index import Index, write_index
 from aotbuild.spec.record import Record

@@ -14,9 +14,8 @@ import pytest
 from runtime_support import build, fresh, write
 
 import aotbuild
-from aotbuild.runtime.once import Once
+from aotbuild.runtime.concurrency import Once, Worker
 from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.worker import Worker
 
 X = np.arange(4, dtype=np.float32)
 
@@ -174,7 +173,7 @@ class TestWorker:
     def test_it_is_not_waited_for_in_a_process_that_was_forked(self) -> None:
         code = """
 import json, os, threading, warnings
-from aotbuild.runtime.worker import Worker
+from aotbuild.runtime.concurrency import Worker
 warnings.simplefilter("ignore")
 go_on = threading.Event()
 worker = Worker("worker", go_on.wait)
@@ -192,7 +191,7 @@ print(json.dumps([worker.wait(), status]))
         """Neither does the end of the process forget it: what it does then is seen."""
         code = """
 import os, signal, threading
-from aotbuild.runtime.preloading import Preloading
+from aotbuild.runtime.preload import Preloading
 go_on = threading.Event()
 
 def interrupt(*_):

@@ -13,7 +13,6 @@ import pytest
 from runtime_support import ISA, build, write
 
 import aotbuild
-from aotbuild.build.manifest.names import LIBRARY_NAMES
 from aotbuild.errors import (
     AotbuildError,
     DamagedBlob,
@@ -22,6 +21,7 @@ from aotbuild.errors import (
     NoExecutable,
     UnknownFunction,
 )
+from aotbuild.manifest.names import LIBRARY_NAMES
 from aotbuild.runtime.host import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
@@ -139,7 +139,7 @@ class TestDamage:
     def test_lapack_that_cannot_be_had_stops_no_other(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from aotbuild.runtime import jax_private
+        from aotbuild.runtime.backends.jax import private as jax_private
         from aotbuild.spec.record import CustomCall
 
         def broken() -> None:

@@ -14,10 +14,10 @@ from runtime_support import build, fresh, write
 
 import aotbuild
 from aotbuild.errors import AotbuildError, DamagedBlob
+from aotbuild.runtime.backends.jax.placement import Placement
 from aotbuild.runtime.preload import Job, preload
 from aotbuild.runtime.select import Grade, Verdict
 from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.withjax.placement import Placement
 from aotbuild.spec.record import Record
 
 X = np.arange(4, dtype=np.float32)

@@ -14,7 +14,7 @@ from runtime_support import build, fresh, write
 
 import aotbuild
 from aotbuild.errors import DamagedBlob, UnknownFunction
-from aotbuild.runtime.preloading import Preloading
+from aotbuild.runtime.preload import Preloading
 
 X = np.arange(4, dtype=np.float32)
 DOORS = pytest.mark.parametrize("arrays", ["jax", "numpy"])

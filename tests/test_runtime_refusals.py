@@ -7,8 +7,7 @@ import dataclasses
 from select_support import ALL_V4, CPU, NEEDS_CUDA, PORTABLE, RECORDS, record
 
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.refusals import refusal_trace
-from aotbuild.runtime.select import select
+from aotbuild.runtime.select import refusal_trace, select
 from aotbuild.spec.record import Record
 
 

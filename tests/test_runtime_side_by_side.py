@@ -7,7 +7,7 @@ import threading
 import pytest
 from runtime_support import fresh
 
-from aotbuild.runtime.side_by_side import side_by_side
+from aotbuild.runtime.concurrency import side_by_side
 
 
 def test_each_item_once() -> None:
@@ -78,8 +78,8 @@ def test_the_end_of_the_process_ends_it() -> None:
     """What was begun ends; a pool of concurrent.futures would do the rest before."""
     code = """
 import atexit, json, threading
-from aotbuild.runtime.preloading import Preloading
-from aotbuild.runtime.side_by_side import side_by_side
+from aotbuild.runtime.preload import Preloading
+from aotbuild.runtime.concurrency import side_by_side
 begun = []
 
 def work(goes_on):
@@ -99,7 +99,7 @@ def test_the_end_of_the_process_ends_what_a_daemon_wants() -> None:
     """And waits for what was begun: no daemon does it, which would be ended inside XLA."""
     code = """
 import atexit, json, threading
-from aotbuild.runtime.side_by_side import side_by_side
+from aotbuild.runtime.concurrency import side_by_side
 begun, first = [], threading.Event()
 
 def one(number):
@@ -121,7 +121,7 @@ def test_the_main_thread_may_end_before_others() -> None:
     """What a daemon does for one of these is wanted still."""
     code = """
 import json, threading
-from aotbuild.runtime.side_by_side import side_by_side
+from aotbuild.runtime.concurrency import side_by_side
 
 def wanted():
     threading.main_thread().join()
@@ -138,7 +138,7 @@ threading.Thread(target=daemon.join).start()
 def test_an_interrupt_ends_it() -> None:
     code = """
 import json, os, signal, threading
-from aotbuild.runtime.side_by_side import side_by_side
+from aotbuild.runtime.concurrency import side_by_side
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
 begun = []
 

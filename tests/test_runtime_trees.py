@@ -11,7 +11,7 @@ import pytest
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime import trees
-from aotbuild.runtime.withjax.door import JaxTrees
+from aotbuild.runtime.backends.jax.backend import JaxTrees
 from aotbuild.spec.tree import describe, describe_output
 
 Point = namedtuple("Point", "x y")

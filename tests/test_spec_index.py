@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from aotbuild.errors import AotbuildError, InvalidIndex, UnsupportedFormat
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.function import Function, Static
 from aotbuild.spec.index import Index, write_index
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
-from aotbuild.spec.signature import Signature
+from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
 
 HEADER = {"aotbuild": "0.1.0", "fallback": "none", "package": "p"}

@@ -10,9 +10,9 @@ from test_spec_index import HEADER, make_function, make_record
 
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.joined_index import JoinedIndex
-from aotbuild.spec.outline import outline
+from aotbuild.spec.parts import JoinedIndex
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import outline
 from aotbuild.spec.target import Target
 
 NASTY = (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aotbuild.spec.aval import SHORT_DTYPES, Aval
-from aotbuild.spec.seeds import KEYS, sample_indices, seeded, stored_bytes
+from aotbuild.spec.golden import KEYS, sample_indices, seeded, stored_bytes
 
 DTYPES = sorted(set(SHORT_DTYPES.values()))
 # Of 100 elements each; whoever changes these breaks every wheel that was built before.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aotbuild.spec.text import cut
+from aotbuild.spec.values import cut
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aotbuild.spec.tolerance import Tolerance, default_tolerance, near, widened
+from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 
 CPU = Tolerance("cpu")
 INF = np.inf

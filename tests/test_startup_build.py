@@ -12,10 +12,10 @@ from support import build, fresh_json, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.build.startup import CANDIDATES, FAST, Choice, Figures, FlagSet, choice
-from aotbuild.build.store import Entry
-from aotbuild.build.worker.startup.measure import is_near
-from aotbuild.build.worker.startup.tuned import compile_chosen
 from aotbuild.spec.record import Record
+from aotbuild.store.local import Entry
+from aotbuild.worker.tuning.choose import compile_chosen
+from aotbuild.worker.tuning.measure import is_near
 
 SOURCE = """
 import jax

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aotbuild.build import jax_private
 from aotbuild.build.startup import FAST
-from aotbuild.build.worker.lean.checked import checked_lean
-from aotbuild.build.worker.lean.program import lean
 from aotbuild.spec.target import Target
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.thunk_rewrite.program import lean
+from aotbuild.worker.thunk_rewrite.rewrite import checked_lean
 
 Function = Callable[..., Any]
 JAXLIB = jaxlib.__version__

@@ -14,16 +14,15 @@ from fake_index import NEW, OLD, PYTHON, add_jax
 from fake_index import index as index  # a fixture
 from manifest_support import whole
 
-from aotbuild.build.environment import Environment, Toolchain, probe
-from aotbuild.build.manifest import Manifest, load_manifest
-from aotbuild.build.process import worker_command
+from aotbuild.build.child import worker_command
 from aotbuild.build.requirements import build_requirements
-from aotbuild.build.toolchains import uv
-from aotbuild.build.toolchains.choose import find_environment
-from aotbuild.build.toolchains.make import make_ready
-from aotbuild.build.toolchains.pythons import find_python, running_python
-from aotbuild.build.toolchains.wanted import worker_requirements
 from aotbuild.errors import PlanError
+from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.toolchains import uv
+from aotbuild.toolchains.environment import Environment, Toolchain, probe
+from aotbuild.toolchains.environments import find_environment, make_ready
+from aotbuild.toolchains.uv import find_python, running_python
+from aotbuild.toolchains.wanted import worker_requirements
 
 JAX = metadata.version("jax")
 OTHER = OLD if JAX == NEW else NEW

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from toolchain_support import build_with, cross_environment
 
-from aotbuild.build.environment import Environment
-from aotbuild.build.manifest.tpu_slices import GENERATIONS
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
+from aotbuild.platforms.tpu.slices import GENERATIONS
 from aotbuild.spec.record import CustomCall
+from aotbuild.toolchains.environment import Environment
 
 pytestmark = pytest.mark.wheel
 

@@ -7,14 +7,9 @@ import re
 import pytest
 from manifest_support import manifest, refused, whole
 
-from aotbuild.build.manifest import TpuTarget, parse_manifest
-from aotbuild.build.manifest.tpu_slices import (
-    GENERATIONS,
-    machine_counts,
-    parse_slice,
-    slice_pattern,
-)
 from aotbuild.errors import ManifestError
+from aotbuild.manifest import TpuTarget, parse_manifest
+from aotbuild.platforms.tpu.slices import GENERATIONS, machine_counts, parse_slice, slice_pattern
 
 EXPECTED = "expected a topology such as 'v5e:2x2', of v4, v5e, v5p, v6e or tpu7x, found "
 

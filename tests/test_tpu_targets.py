@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from manifest_support import manifest
 
-from aotbuild.build.environment import Environment, probe
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
-from aotbuild.build.targets.hardware import Hardware
-from aotbuild.build.targets.tpu import packages
-from aotbuild.build.worker.platforms.hints import hint
 from aotbuild.errors import PlanError
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.hints import hint
+from aotbuild.platforms.tpu.describe import packages
+from aotbuild.toolchains.environment import Environment, probe
 
 MESH = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 8}"
 

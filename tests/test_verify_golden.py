@@ -18,13 +18,13 @@ from attacks.wheels import Built, check
 from hang_support import LIMIT, TOO_LONG, hanging
 from support import build, copy_project
 
-from aotbuild.build.worker.constants import serialize
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.golden import sample_indices, seeded
 from aotbuild.spec.record import Blob, Golden, Record
-from aotbuild.spec.seeds import sample_indices, seeded
 from aotbuild.verify import process
 from aotbuild.verify.child.golden import VERDICT, differences, leaf_paths, read_samples
 from aotbuild.verify.outcome import Outcome, Report, Status
+from aotbuild.worker.blobs import serialize
 
 X = {"x": np.zeros((2, 3), np.float32)}
 

@@ -17,7 +17,7 @@ from hang_support import LIMIT, TOO_LONG, hanging
 
 from aotbuild.spec.aval import Aval
 from aotbuild.verify import process
-from aotbuild.verify.job import Job, batches
+from aotbuild.verify.jobs import Job, batches
 from aotbuild.verify.outcome import Outcome, Status
 
 

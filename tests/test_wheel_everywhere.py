@@ -15,8 +15,7 @@ from packaging.requirements import Requirement
 from support import copy_project
 from wheel_support import pip
 
-from aotbuild.build.toolchains.pythons import find_python
-from aotbuild.build.toolchains.uv import run_uv
+from aotbuild.toolchains.uv import find_python, run_uv
 from aotbuild.verify.api import Options, verify
 
 pytestmark = pytest.mark.wheel

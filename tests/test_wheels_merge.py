@@ -27,12 +27,12 @@ from wheels_support import (
 )
 
 import aotbuild
-from aotbuild.build.allowed import exactly
+from aotbuild.build.requirements import exactly
 from aotbuild.errors import WheelRefused
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
+from aotbuild.spec.layout import stages_path
 from aotbuild.spec.record import Record
-from aotbuild.spec.stages import stages_path
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.merge import merge
 from aotbuild.wheels.split import split

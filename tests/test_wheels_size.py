@@ -12,10 +12,10 @@ from cli_support import run
 from report_support import make_function, make_record
 from support import write_project
 
-from aotbuild.build import wheel_size
-from aotbuild.build.environment import probe
-from aotbuild.build.wheel_size import PYPI_LIMIT, compressed_size, size_note
+from aotbuild.build import pack as wheel_size
+from aotbuild.build.pack import PYPI_LIMIT, compressed_size, size_note
 from aotbuild.spec.index import write_index
+from aotbuild.toolchains.environment import probe
 from hatch_aotbuild.plugin import AotBuildHook
 
 MANIFEST = """\

@@ -24,9 +24,9 @@ from aotbuild.errors import WheelRefused
 from aotbuild.report.sbom import SBOM_NAME
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
+from aotbuild.spec.layout import stages_path
 from aotbuild.spec.record import Golden
 from aotbuild.spec.record_json import record_to_json
-from aotbuild.spec.stages import stages_path
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.split import split
 

@@ -22,13 +22,12 @@ from pathlib import Path
 
 from support import write_project
 
-from aotbuild.build.environment import Environment
-from aotbuild.build.manifest import load_manifest, parse_manifest
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
-from aotbuild.build.toolchains.choose import find_environment
-from aotbuild.build.toolchains.make import make_ready
+from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.toolchains.environment import Environment
+from aotbuild.toolchains.environments import find_environment, make_ready
 
 _TARGETS = {"cuda": "cuda: {gpu: h100-sxm}", "tpu": 'tpu: {topology: "v5e:2x2"}'}
 

@@ -6,24 +6,76 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from aotbuild.build.events import Listener, UnitDone
-from aotbuild.build.gate import gate
-from aotbuild.build.job_progress import GOLDEN, START, Progress
+from aotbuild.build.child import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerDied
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.plan import Plan
+from aotbuild.build.memory_limit import gate
+from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.process import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerDied
-from aotbuild.build.schedule import Schedule, Task
+from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
+from aotbuild.build.protocol import Settings, WorkerInit
 from aotbuild.build.sources import SourceTree
-from aotbuild.build.store import default_root
-from aotbuild.build.toolchains.make import make_ready
-from aotbuild.build.worker_init import WorkerInit
+from aotbuild.store.local import default_root
+from aotbuild.toolchains.environments import make_ready
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A job, the settings of the worker that it needs, and its units."""
+
+    settings: Settings
+    job: Job
+    units: tuple[BuildUnit, ...]
+
+
+class Schedule:
+    """The tasks that nobody has begun. Safe to use from several threads.
+
+    Who asks keeps to the settings of its last task while there are more of them: others need
+    another process. Then come settings that nobody is at, and then those with the most work for
+    each who is at them. Among tasks of equal settings the longest comes first, as far as the same
+    signature for another target told how long it takes.
+    """
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._waiting: dict[Settings, list[Task]] = {}
+        for task in tasks:
+            self._waiting.setdefault(task.settings, []).append(task)
+        self._at_work: Counter[Settings] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._usual = 1.0
+        self._lock = threading.Lock()
+
+    def take(self, last: Settings | None) -> Task:
+        """Return the next task for one whose last task had these settings."""
+        with self._lock:
+            open_ones = [settings for settings, tasks in self._waiting.items() if tasks]
+            settings = last if last in open_ones else max(open_ones, key=self._urgency)
+            task = max(self._waiting[settings], key=self._expected)
+            self._waiting[settings].remove(task)
+            self._at_work[settings] += 1
+            return task
+
+    def finish(self, task: Task, seconds: float) -> None:
+        """Hear that a task is done, and how long it took."""
+        with self._lock:
+            self._at_work[task.settings] -= 1
+            self._seconds[task.job.label] = seconds
+            self._usual = sum(self._seconds.values()) / len(self._seconds)
+
+    def _urgency(self, settings: Settings) -> tuple[bool, float]:
+        work = sum(map(self._expected, self._waiting[settings]))
+        return not self._at_work[settings], work / (self._at_work[settings] + 1)
+
+    def _expected(self, task: Task) -> float:
+        return self._seconds.get(task.job.label, self._usual)
+
 
 # For calling a function with golden inputs, in seconds.
 GOLDEN_TIMEOUT = 60.0

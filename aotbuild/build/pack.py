@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executor import run_units
 from aotbuild.build.plan import Plan
+from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.sources import SourceTree
-from aotbuild.build.stages_file import write_stages
 from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
+from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path, write_whole
 from aotbuild.spec.record import Record
-from aotbuild.spec.stages import BESIDE, HEADER_KEY, packaged_blobs, stages_path
+
+# The earliest time that a zip can hold.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
+_MODE = 0o644
+
+
+def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
+    """Write the kept stages of records, whose blobs are below `folder`, to a zip file."""
+    names = {blob.path for record in records for _, blob in record.stages}
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name in sorted(names):
+            member = zipfile.ZipInfo(name, _EPOCH)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.create_system, member.external_attr = _UNIX, _MODE << 16
+            archive.writestr(member, (folder / name).read_bytes(), compresslevel=9)
+    write_whole(path, data.getvalue())
 
 
 @dataclass(frozen=True)
@@ -149,3 +169,36 @@ def _replace(staging: Path, folder: Path) -> None:
     if folder.exists():
         folder.rename(staging.parent / "replaced")
     staging.rename(folder)
+
+
+# What PyPI takes for one file unless a project asked for more: "100 MB" in its own message. Should
+# it count in powers of two, this is a little early.
+# https://docs.pypi.org/project-management/storage-limits
+PYPI_LIMIT = 100_000_000
+_CHUNK = 1 << 20
+
+
+def size_note(size: int, what: str) -> str | None:
+    """Return what to tell the owner of a wheel with that many bytes; None if it is small enough."""
+    if size <= PYPI_LIMIT:
+        return None
+    return (
+        f"{what} has {size / 1e6:.0f} MB; PyPI's default limit for one file is 100 MB. "
+        "`aotbuild split` makes a base wheel and one for each family of targets"
+    )
+
+
+def compressed_size(files: Iterable[Path]) -> int:
+    """Return the bytes of files in a wheel; they are compressed here only if that could matter."""
+    files = list(files)
+    plain = sum(file.stat().st_size for file in files)
+    return plain if plain <= PYPI_LIMIT else sum(map(_deflated, files))
+
+
+def _deflated(file: Path) -> int:
+    # As zipfile and hatchling do it: raw deflate with the usual level.
+    packer, size = zlib.compressobj(wbits=-zlib.MAX_WBITS), 0
+    with file.open("rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            size += len(packer.compress(chunk))
+    return size + len(packer.flush())

@@ -9,13 +9,13 @@ from math import prod
 
 from packaging.version import Version
 
-from aotbuild.build.environment import Environment, Toolchain
-from aotbuild.build.manifest import FunctionEntry, Manifest, StaticArg
-from aotbuild.build.targets import expand
-from aotbuild.build.targets.hardware import Hardware
 from aotbuild.errors import PlanError
+from aotbuild.manifest import FunctionEntry, Manifest, StaticArg
+from aotbuild.platforms import expand
+from aotbuild.platforms.base import Hardware
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import encode
+from aotbuild.toolchains.environment import Environment, Toolchain
 
 Row = tuple[tuple[str, int | str], ...]
 Statics = tuple[tuple[str | int, Hashable], ...]

@@ -1,7 +1,9 @@
-"""Where the user's code is: the folder to import from, and the place of `_aot/` in the wheel."""
+"""Where the user's code is: the folder to import from, and lines of it for messages."""
 
 from __future__ import annotations
 
+import linecache
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,3 +45,19 @@ def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> Sourc
     searched = "".join(f"\n  searched {place / relative}" for place in places)
     msg = f"package {package!r} of the manifest is not in the project{searched}\n{_REMEDY}"
     raise PlanError(msg)
+
+
+_PLACE = re.compile(r"(.+):(\d+) in (.*)")
+
+
+def place_text(line: str) -> str:
+    """Return `file:line in function` as lines of a message, with the source; "" for ""."""
+    found = _PLACE.fullmatch(line)
+    return frame_text(found[1], int(found[2]), found[3]) if found else ""
+
+
+def frame_text(filename: str, line: int | None, function: str) -> str:
+    """Return a place in a file, and the source that is there, if it can be read."""
+    source = linecache.getline(filename, line or 0).strip()
+    where = f"  at {filename}:{line}{f' in {function}' if function else ''}\n"
+    return f"{where}    {source}\n" if source else where

@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.build.jaxlib_versions import is_between
+from packaging.version import InvalidVersion, Version
+
+
+def is_between(jaxlib: str, first: str, end: str) -> bool:
+    """Return whether a version is `first` or later, and before `end` and all its prereleases."""
+    try:
+        version = Version(jaxlib)
+    except InvalidVersion:
+        return False
+    return Version(first) <= version and version.release < Version(end).release
+
 
 MODES = ("steady", "fast", "tuned")
 # Of the best steady state, what a set may cost to be taken for its start.

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from aotbuild.build.environment import Environment
-from aotbuild.build.events import Listener
 from aotbuild.build.executor import run_units
-from aotbuild.build.manifest import CudaTarget, FunctionEntry, GpuPreset, Manifest
-from aotbuild.build.manifest.types import KeepOptions
 from aotbuild.build.plan import BuildUnit, Plan, make_plan, mesh_size
+from aotbuild.build.progress import Listener
 from aotbuild.build.sources import SourceTree
-from aotbuild.build.targets.cuda import TUNING_TO
-from aotbuild.build.tuning_results import TuningResults, merge
 from aotbuild.errors import BuildError, PlanError
+from aotbuild.manifest import CudaTarget, FunctionEntry, GpuPreset, Manifest
+from aotbuild.manifest.types import KeepOptions
+from aotbuild.platforms.cuda.describe import TUNING_TO
+from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
+from aotbuild.toolchains.environment import Environment
 
 # The name of this machine's GPU in a target, which is in no package.
 LOCAL_GPU = "this-machine"

@@ -106,8 +106,8 @@ def _check_replaceable(folder: Path) -> None:
 
 def _compile(output: Output, project: Project, folder: Path, jobs: int | None) -> Package:
     from aotbuild.build.pack import build_package
-    from aotbuild.build.toolchains.make import make_ready
     from aotbuild.cli.progress import tracked
+    from aotbuild.toolchains.environments import make_ready
 
     make_ready(project.plan.environment.toolchains, say)
     states: list[UnitState] = []
@@ -176,7 +176,7 @@ def _flops(record: Record) -> str:
 
 
 def _notes(package: Package) -> list[str]:
-    from aotbuild.build.wheel_size import compressed_size, size_note
+    from aotbuild.build.pack import compressed_size, size_note
 
     note = size_note(compressed_size(package.files()), "compressed, what was built")
     return [*package.notes, *([note] if note else [])]

@@ -63,8 +63,8 @@ def doctor(output: Output, place: str | None, gpu: int | None, as_json: bool) ->
 
 
 def _describe_gpu(output: Output, number: int) -> None:
-    from aotbuild.build.targets.libcuda import open_driver
-    from aotbuild.build.targets.preset_text import preset_text
+    from aotbuild.platforms.cuda.driver import open_driver
+    from aotbuild.platforms.cuda.presets import preset_text
 
     gpu = open_driver().describe(number, f"gpu-{number}")
     facts = {"device_kind": gpu.device_kind, "capability": gpu.capability, **dict(gpu.facts)}

@@ -11,7 +11,7 @@ from aotbuild.cli.output import Output
 from aotbuild.cli.project import count, project_options, say
 
 if TYPE_CHECKING:
-    from aotbuild.build.toolchains.write import WrittenLock
+    from aotbuild.toolchains.write import WrittenLock
 
 
 @click.command(short_help="Pin the toolchains of a manifest.")
@@ -26,10 +26,10 @@ def lock(
 
     A build then makes its environments from these files, with exactly their versions and hashes.
     """
-    from aotbuild.build.manifest import load_manifest
     from aotbuild.build.sources import find_sources
-    from aotbuild.build.toolchains.project import project_requirements
-    from aotbuild.build.toolchains.write import check_locks, write_locks
+    from aotbuild.manifest import load_manifest
+    from aotbuild.toolchains.wanted import project_requirements
+    from aotbuild.toolchains.write import check_locks, write_locks
 
     output.as_json = as_json
     if upgrade and check:

@@ -2,25 +2,193 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output
-from aotbuild.cli.plan_explain import explain_project
-from aotbuild.cli.plan_size import known_size
-from aotbuild.cli.project import (
-    Project,
-    count,
-    open_project,
-    plan_document,
-    project_options,
-)
+from aotbuild.cli.project import Project, count, open_project, plan_document, project_options, say
+from aotbuild.report.words import bytes_text
 
 if TYPE_CHECKING:
-    from aotbuild.build.environment import Toolchain
+    from aotbuild.build.explain import Explained, Fork, FunctionReport, Program
+    from aotbuild.build.plan import BuildUnit
+    from aotbuild.spec.record import Record
+    from aotbuild.toolchains.environment import Toolchain
+
+# Signatures that are named; the document has all.
+_MOST_LABELS = 6
+
+
+def explain_project(output: Output, project: Project) -> bool:
+    """Trace everything and report it; return whether every trace would be accepted by a build."""
+    from aotbuild.build.explain import explain
+    from aotbuild.toolchains.environments import make_ready
+
+    make_ready(project.plan.environment.toolchains, say)
+    reports = explain(project.plan, project.sources, _say)
+    output.document["functions"] = [_document(report) for report in reports]
+    failures = [item.failure for report in reports for item in report.signatures if item.failure]
+    output.document["failures"] = [vars(failure) for failure in failures]
+    for report in reports:
+        output.text()
+        for line in _lines(report):
+            output.text(line)
+    return not failures
+
+
+def _say(result: Explained) -> None:
+    click.echo(f"{'refused' if result.failure else 'traced'}: {result.label}", err=True)
+
+
+def _document(report: FunctionReport) -> dict[str, Any]:
+    return {
+        "function": report.name,
+        "programs": [
+            {
+                "signatures": list(program.labels),
+                "differs_at": None if program.fork is None else vars(program.fork),
+            }
+            for program in report.programs
+        ],
+        "decided_by": list(report.decided_by),
+        "signatures": [
+            {
+                "label": item.label,
+                "symbolic": item.symbolic,
+                "traced": item.failure is None,
+                "notes": list(item.notes),
+            }
+            for item in report.signatures
+        ],
+    }
+
+
+def _lines(report: FunctionReport) -> list[str]:
+    lines = [_headline(report)]
+    if len(report.programs) > 1:
+        for number, program in enumerate(report.programs, 1):
+            lines += [f"  program {number}: {_labels(program)}", *_fork(program.fork)]
+    lines += [f"  note: {note}" for note in _notes(report)]
+    failed: dict[str, list[str]] = {}
+    for item in report.signatures:
+        if item.failure:
+            failed.setdefault(item.failure.message, []).append(item.label)
+    for message, labels in failed.items():
+        lines.append(f"  refused: {_listing(labels)}")
+        lines += [f"    {line}" for line in message.splitlines()]
+    return lines
+
+
+def _notes(report: FunctionReport) -> list[str]:
+    """Return one note for each place: the values differ with what the worker traced before."""
+    found: dict[str, str] = {}
+    for item in report.signatures:
+        for note in item.notes:
+            found.setdefault(note.partition(" changed ")[0], note)
+    return list(found.values())
+
+
+def _headline(report: FunctionReport) -> str:
+    number = sum(len(program.labels) for program in report.programs)
+    if not report.programs:
+        return f"{report.name}: no program"
+    if len(report.programs) == 1:
+        whose = f"all {number} signatures" if number > 1 else "its signature"
+        return f"{report.name}: one program for {whose}"
+    programs = f"{len(report.programs)} programs for {count(number, 'signature')}"
+    decided = " or ".join(report.decided_by) or "no single dim or static argument"
+    return f"{report.name}: {programs}, decided by {decided}"
+
+
+def _fork(fork: Fork | None) -> list[str]:
+    from aotbuild.build.sources import place_text
+
+    if fork is None:
+        return []
+    lines = [f"    differs from program 1 first: {fork.first}, here {fork.other}"]
+    lines += [f"    {line}" for line in place_text(fork.line).splitlines()]
+    return [*lines, *([f"    {fork.remark}"] if fork.remark else [])]
+
+
+def _labels(program: Program) -> str:
+    return _listing(program.labels)
+
+
+def _listing(labels: Sequence[str]) -> str:
+    missing = len(labels) - _MOST_LABELS
+    more = f" and {missing} more" if missing > 0 else ""
+    return ", ".join(labels[:_MOST_LABELS]) + more
+
+
+@dataclass(frozen=True)
+class KnownSize:
+    """What the executables of some units of a plan have in the `_aot` folder of an earlier build.
+
+    `size` is in bytes, compressed as in a wheel if that could matter; equal blobs count once.
+    """
+
+    folder: Path
+    size: int
+    units: int
+    total: int
+    note: str | None
+
+    def __str__(self) -> str:
+        return f"{bytes_text(self.size)} for {self.units} of {self.total} units in {self.folder}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as data."""
+        return {
+            "folder": str(self.folder),
+            "bytes": self.size,
+            "units": self.units,
+            "warning": self.note,
+        }
+
+
+def known_size(project: Project) -> KnownSize | None:
+    """Return what an earlier build tells of a project; None without one that can be read."""
+    artifacts = project.sources.artifacts
+    places = (project.sources.import_root / artifacts, Path("build", "aot", artifacts))
+    found = (_of_folder(place, project.plan.units) for place in places)
+    return max((known for known in found if known), key=lambda known: known.units, default=None)
+
+
+def _of_folder(folder: Path, units: tuple[BuildUnit, ...]) -> KnownSize | None:
+    from aotbuild.build.pack import compressed_size, size_note
+    from aotbuild.errors import AotbuildError
+
+    try:
+        records = _records(folder)
+    except (AotbuildError, OSError):
+        return None  # an earlier build that cannot be read tells nothing; this one replaces it
+    wanted = {(u.signature_label, str(u.target), u.toolchain.jaxlib) for u in units}
+    mine = [record for record in records if wanted & _keys(record, units)]
+    files = {folder / blob.path for record in mine for blob in record.blobs()}
+    size = compressed_size(file for file in sorted(files) if file.is_file())
+    what = f"what {len(mine)} of {len(units)} units made in an earlier build"
+    return KnownSize(folder, size, len(mine), len(units), size_note(size, what)) if mine else None
+
+
+def _records(folder: Path) -> list[Record]:
+    from aotbuild.runtime.source import DirectorySource, open_index
+
+    index = open_index(DirectorySource(folder))
+    return [record for f in index.functions() for record in index.records(f.name)]
+
+
+def _keys(record: Record, units: tuple[BuildUnit, ...]) -> set[tuple[str, str, str]]:
+    """Return what a unit that made this record is called; a portable one fits every jaxlib."""
+    jaxlib = record.requires.jaxlib
+    jaxlibs = {jaxlib} if jaxlib else {unit.toolchain.jaxlib for unit in units}
+    label = str(record.provenance.get("label", ""))
+    return {(label, str(record.target), version) for version in jaxlibs}
+
 
 _HEADERS = ("function", "signature", "target", "devices")
 

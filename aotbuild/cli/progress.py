@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aotbuild.build.events import Event, UnitDone, UnitStarted
 from aotbuild.build.plan import BuildUnit
+from aotbuild.build.progress import Event, UnitDone, UnitStarted
 from aotbuild.cli.output import make_console
 from aotbuild.report.words import bytes_text
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from aotbuild.build.environment import Toolchain
     from aotbuild.build.plan import BuildUnit, Plan
     from aotbuild.build.sources import SourceTree
+    from aotbuild.toolchains.environment import Toolchain
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -40,11 +40,11 @@ def project_options(command: _Command) -> _Command:
 
 def open_project(manifest: Path, root: Path | None) -> Project:
     """Read the manifest and make the plan; imports and compiles nothing of the user's."""
-    from aotbuild.build.manifest import load_manifest
     from aotbuild.build.plan import make_plan
     from aotbuild.build.sources import find_sources
-    from aotbuild.build.toolchains.choose import find_environment
-    from aotbuild.build.toolchains.project import project_requirements
+    from aotbuild.manifest import load_manifest
+    from aotbuild.toolchains.environments import find_environment
+    from aotbuild.toolchains.wanted import project_requirements
 
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)

@@ -10,7 +10,7 @@ import click
 
 from aotbuild.cli.exit_codes import USAGE
 from aotbuild.cli.inspect import place_of
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.layout import write_whole
 
 
 class _Refused(click.ClickException):

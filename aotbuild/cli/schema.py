@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.layout import write_whole
 
 
 @click.command()
@@ -17,7 +17,7 @@ from aotbuild.spec.files import write_whole
 )
 def schema(out: Path | None) -> None:
     """Print the JSON schema of the manifest."""
-    from aotbuild.build.manifest.schema import schema_text
+    from aotbuild.manifest.schema import schema_text
 
     data = schema_text().encode()
     if out is None:

@@ -10,7 +10,7 @@ import click
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import count, project_options
 from aotbuild.report.words import printable
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.layout import write_whole
 
 
 @click.command(short_help="Tune for this machine's GPU; builds elsewhere use the result.")
@@ -28,13 +28,13 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     Needs the GPU, its driver and jax[cuda13], of the version that builds. The file is for that jax
     and for GPUs with exactly these facts: aotbuild doctor --describe-gpu writes them down.
     """
-    from aotbuild.build.environment import probe
-    from aotbuild.build.manifest import load_manifest
     from aotbuild.build.sources import find_sources
-    from aotbuild.build.targets.libcuda import open_driver
     from aotbuild.build.tune import LOCAL_GPU, plan_tuning
     from aotbuild.build.tune import tune as run_tuning
     from aotbuild.cli.progress import tracked
+    from aotbuild.manifest import load_manifest
+    from aotbuild.platforms.cuda.driver import open_driver
+    from aotbuild.toolchains.environment import probe
 
     output.as_json = as_json
     loaded = load_manifest(manifest)

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, memory_of_device, peak_memory
 from aotbuild.report.document import HEADER_NAMES, pad_text, parameters, requirements_document
 from aotbuild.report.facts import FunctionFacts, PackageFacts, SignatureFacts, targets, total_size
 from aotbuild.report.provenance import provenance_items
-from aotbuild.report.words import plain
+from aotbuild.report.words import bytes_accessed, flops, memory_of_device, peak_memory, plain
 from aotbuild.spec.record import Record
 
 # Fields of `Changed.fields` that are numbers, in the order they are shown.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, memory_of_device, peak_memory
-from aotbuild.report.digests import Checked
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -18,12 +16,20 @@ from aotbuild.report.facts import (
     targets,
     total_size,
 )
-from aotbuild.report.words import plain, plural
-from aotbuild.spec.function import Function
+from aotbuild.report.provenance import Checked
+from aotbuild.report.words import (
+    bytes_accessed,
+    flops,
+    memory_of_device,
+    peak_memory,
+    plain,
+    plural,
+)
+from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.padding import Padding
 from aotbuild.spec.record import Blob, Constant, Golden, Record, Requirements
 from aotbuild.spec.record_json import requirements_to_json
-from aotbuild.spec.stages import HEADER_KEY, STAGES
+from aotbuild.spec.signature import Function
 
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
 

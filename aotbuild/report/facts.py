@@ -13,10 +13,10 @@ from typing import Any
 from aotbuild.errors import UnknownFunction
 from aotbuild.report.words import natural, shown, statics_text, target_order
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.layout import STAGES, packaged_blobs
 from aotbuild.spec.record import Blob, Constant, Record
-from aotbuild.spec.stages import STAGES, packaged_blobs
+from aotbuild.spec.signature import Function
 from aotbuild.spec.target import Target
 
 

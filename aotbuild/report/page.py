@@ -11,22 +11,15 @@ import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
 
-from aotbuild.report.charts import charts, coverage
-from aotbuild.report.costs import peak_memory
+from aotbuild.report.charts import charts, color, coverage
 from aotbuild.report.facts import PackageFacts, columns, stored_twice, total_size
 from aotbuild.report.markup import Markup, join, tag, trusted
-from aotbuild.report.sections import (
-    constants_card,
-    function_card,
-    measured_card,
-    settings_card,
-)
+from aotbuild.report.sections import constants_card, function_card, measured_card, settings_card
 from aotbuild.report.stage_cards import stage_cards
-from aotbuild.report.svg import color
 from aotbuild.report.text import covers, stages_text
-from aotbuild.report.words import bytes_text, plural, shown
+from aotbuild.report.words import bytes_text, peak_memory, plural, shown
+from aotbuild.spec.layout import HEADER_KEY
 from aotbuild.spec.record import Blob
-from aotbuild.spec.stages import HEADER_KEY
 
 _OPEN_FUNCTIONS = 12
 

@@ -21,9 +21,8 @@ from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.model.tool import ToolRepository
 from packageurl import PackageURL
 
-from aotbuild.report.distribution import Distribution, folder_in_wheel
 from aotbuild.report.facts import PackageFacts, constants, label_of
-from aotbuild.report.provenance import provenance_items
+from aotbuild.report.provenance import Distribution, folder_in_wheel, provenance_items
 from aotbuild.report.words import shown
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.record_json import record_digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, peak_memory, peak_text
+from aotbuild.report.charts import color
 from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
@@ -16,10 +16,16 @@ from aotbuild.report.facts import (
     short_label,
 )
 from aotbuild.report.markup import Markup, escape, join, tag
-from aotbuild.report.startup import MEASURED_HEADERS, measured_rows
-from aotbuild.report.svg import color
-from aotbuild.report.text import avals_text, setting_rows
-from aotbuild.report.words import bytes_text, count_text, plural
+from aotbuild.report.text import MEASURED_HEADERS, avals_text, measured_rows, setting_rows
+from aotbuild.report.words import (
+    bytes_accessed,
+    bytes_text,
+    count_text,
+    flops,
+    peak_memory,
+    peak_text,
+    plural,
+)
 from aotbuild.spec.record import Record
 
 _NUMBERS = ("size", "FLOPs", "bytes moved", "peak memory")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from aotbuild.report.facts import FunctionFacts, PackageFacts, short_label
 from aotbuild.report.markup import Markup, preformatted, tag
 from aotbuild.report.words import bytes_text, shown
+from aotbuild.spec.layout import STAGES
 from aotbuild.spec.record import Blob
-from aotbuild.spec.stages import STAGES
 
 _MOST_OWNERS = 4
 

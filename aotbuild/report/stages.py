@@ -10,8 +10,8 @@ from aotbuild.report.facts import PackageFacts, SignatureFacts, column_of, short
 from aotbuild.report.words import shown
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stages import read_stage
+from aotbuild.spec.layout import HEADER_KEY, STAGES, WHEEL
 from aotbuild.spec.record import Blob, Record
-from aotbuild.spec.stages import HEADER_KEY, STAGES, WHEEL
 
 # What the page shows at most, in bytes: of one stage, and of all together.
 _LONGEST = 100_000

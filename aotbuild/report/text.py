@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aotbuild.report.costs import bytes_accessed, flops, peak_text
-from aotbuild.report.digests import Checked, damages
 from aotbuild.report.document import call_text, pad_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
@@ -20,11 +18,20 @@ from aotbuild.report.facts import (
     stored_twice,
     total_size,
 )
-from aotbuild.report.provenance import distinct, settings
-from aotbuild.report.words import bytes_text, count_text, plural, shown
+from aotbuild.report.provenance import Checked, damages, distinct, settings
+from aotbuild.report.words import (
+    bytes_accessed,
+    bytes_text,
+    count_text,
+    flops,
+    number,
+    peak_text,
+    plural,
+    shown,
+)
+from aotbuild.spec.layout import HEADER_KEY
 from aotbuild.spec.parts import COMPANIONS, PART
 from aotbuild.spec.record import Record
-from aotbuild.spec.stages import HEADER_KEY
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 10
@@ -201,3 +208,34 @@ def _joined(avals: Sequence[str], full: bool) -> str:
 def _share(facts: FunctionFacts, column: str) -> str:
     covered, of = share(facts, column)
     return f"{covered}/{of}" if covered else "-"
+
+
+MEASURED_HEADERS = ("executable", "target", "set", "load ms", "first call ms", "later ms", "")
+_FIGURES = ("load_ms", "first_ms", "steady_ms")
+
+
+def measured_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
+    """Return a row for each set of options that was measured for an executable."""
+    return [
+        (shown(signature.label), shown(str(record.target)), *row)
+        for function in facts.functions
+        for signature in function.signatures
+        for record in signature.records
+        for row in _rows(record)
+    ]
+
+
+def _rows(record: Record) -> Iterator[tuple[str, ...]]:
+    startup = record.provenance.get("startup")
+    if not isinstance(startup, dict) or not isinstance(startup.get("measured"), list):
+        return
+    for item in startup["measured"]:
+        if isinstance(item, dict):
+            yield _row(item, kept=item.get("set") == startup.get("set"))
+
+
+def _row(item: dict[str, Any], *, kept: bool) -> tuple[str, ...]:
+    figures = (number(item.get(name)) for name in _FIGURES)
+    words = ("-" if figure is None else f"{figure:.3g}" for figure in figures)
+    mark = "kept" if kept else "dropped" if item.get("dropped") is True else ""
+    return (shown(item.get("set")), *words, mark)

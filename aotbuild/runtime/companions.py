@@ -66,7 +66,7 @@ def open_parts(source: Source, trust: Iterable[Key] | None, package: str | None)
         raise InvalidIndex(index_place(source), "the names of companions", str(err)) from err
     if package is None or not expected:
         return Parts(source, index)
-    from aotbuild.spec.joined_index import JoinedIndex
+    from aotbuild.spec.parts import JoinedIndex
 
     keys = None if trust is None else tuple(trust)
     companions = tuple(_open_all(index, package, expected, keys))

@@ -10,7 +10,7 @@ from aotbuild.spec import cpuinfo
 from aotbuild.spec.isa import best_level
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.scope import Scope
+    from aotbuild.runtime.devices import Scope
 
 # The distributions that a platform's PJRT plugin may come from; no two at once work.
 _PLUGINS = {"cuda": ("jax-cuda13-pjrt", "jax-cuda12-pjrt"), "tpu": ("libtpu",)}
@@ -65,9 +65,9 @@ def probe(where: str | Scope | None = None) -> Host:
     """
     import jax
 
-    from aotbuild.runtime import jax_private
-    from aotbuild.runtime.scope import Scope
-    from aotbuild.runtime.withjax.devices import scope_of
+    from aotbuild.runtime.backends.jax import private as jax_private
+    from aotbuild.runtime.backends.jax.placement import scope_of
+    from aotbuild.runtime.devices import Scope
 
     scope = where if isinstance(where, Scope) else scope_of(where)
     name, is_cuda = scope.platform, scope.platform == "cuda"
@@ -88,8 +88,7 @@ def host_of(scope: Scope, **facts: Any) -> Host:
     """Return the facts of some devices; `facts` are what the door knows. Imports no jax."""
     from jaxlib.version import __version__ as jaxlib_version
 
-    from aotbuild.runtime.order import bounds
-    from aotbuild.runtime.scope import capability_of
+    from aotbuild.runtime.devices import bounds, capability_of
 
     return Host(
         platform=scope.platform,

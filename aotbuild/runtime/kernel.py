@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import (
-    AotbuildError,
-    InvalidArgument,
-    NoExecutable,
-    SignatureMismatch,
-)
+from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
 from aotbuild.frozen import dataclass
-from aotbuild.runtime import arguments
-from aotbuild.runtime.arguments import Bound, Call
+from aotbuild.runtime import binding as arguments
+from aotbuild.runtime.binding import Bound, Call
+from aotbuild.runtime.devices import Scope
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.policy import policy_of
-from aotbuild.runtime.priming import Ready, example_calls, ready_for, tell
-from aotbuild.runtime.scope import Scope
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.trees import restore, restore_outputs
-from aotbuild.spec.function import Function
+from aotbuild.runtime.warmup import Ready, example_calls, ready_for, tell
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.door import Door, Placement
+    from aotbuild.runtime.backends.protocol import Door, Placement
     from aotbuild.runtime.padding import Step
 
 _MISMATCHES_KEPT = 1024
@@ -127,7 +122,7 @@ class Dispatch:
         self._canonical = door.dispatch(name, instead.call_source, miss, [0], [])
         self._padded = None
         if function.pad:
-            from aotbuild.runtime.padded_calls import PaddedCalls
+            from aotbuild.runtime.padding import PaddedCalls
 
             self._padded = PaddedCalls(package.index, function, door)
 
@@ -211,7 +206,7 @@ class Dispatch:
         """Return the best verdict that fits, and where its executable runs this call."""
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
-            from aotbuild.runtime.refusals import refusal_trace
+            from aotbuild.runtime.select import refusal_trace
 
             summary = "no executable may run here"
             trace = refusal_trace(verdicts, self.package.probe(self._scope(call)))

@@ -15,21 +15,20 @@ from aotbuild.errors import (
     UnknownFunction,
 )
 from aotbuild.frozen import dataclass
+from aotbuild.runtime.concurrency import Once
 from aotbuild.runtime.forked import refusal
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.once import Once
 from aotbuild.runtime.opening import Opening
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trust import Key
-from aotbuild.spec.function import Function
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
+    from aotbuild.runtime.devices import Scope
     from aotbuild.runtime.kernel import Kernel, Package
-    from aotbuild.runtime.preload import Job, Told
-    from aotbuild.runtime.preloading import Preloading
-    from aotbuild.runtime.scope import Scope
+    from aotbuild.runtime.preload import Job, Preloading, Told
 
 
 @dataclass(frozen=True)

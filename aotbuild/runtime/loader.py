@@ -11,18 +11,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.blobs import Blobs
-from aotbuild.runtime.constants import Constants
+from aotbuild.runtime.blobs import Blobs, Constants
+from aotbuild.runtime.concurrency import Once
+from aotbuild.runtime.devices import misplaced
 from aotbuild.runtime.forked import refuse_if_forked
-from aotbuild.runtime.once import Once
-from aotbuild.runtime.order import misplaced
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.stats import Stats
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.door import Engine, Placement
+    from aotbuild.runtime.backends.protocol import Engine, Placement
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 _LAPACK_REMEDY = "They come from scipy: reinstall it. At the end of a process it may be too late."

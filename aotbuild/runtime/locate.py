@@ -1,11 +1,14 @@
-"""Locating: from what `load` is given to a source, without importing the user's package."""
+"""From what `load` is given to a source, and from a file to the distribution it came with."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
+import zipfile
+import zlib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
@@ -75,3 +78,33 @@ def _top_level_folders(name: str) -> Iterator[Path]:
         return
     for location in (spec.submodule_search_locations or ()) if spec else ():
         yield Path(location)
+
+
+# What a damaged wheel or `.dist-info` raises; RuntimeError is zipfile's word for an encrypted one.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def find_owner(root: Path, name: str) -> metadata.Distribution | None:
+    """Return the distribution below `root` whose RECORD lists the file `name`, or None.
+
+    `root` is a folder of sys.path or a wheel, `name` the path of the file below it, with slashes.
+    """
+    found = metadata.distributions(path=[str(root)])
+    return next((distribution for distribution in found if _lists(distribution, name)), None)
+
+
+def _lists(distribution: metadata.Distribution, name: str) -> bool:
+    # Not `distribution.files`: Python 3.12 and later leave out of it what is inside a wheel.
+    try:
+        record = distribution.read_text("RECORD") or ""
+    except UNREADABLE:
+        return False
+    return any(line.startswith((f"{name},", f'"{name}",')) for line in record.splitlines())

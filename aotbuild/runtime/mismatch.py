@@ -2,15 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any
 
 from aotbuild.errors import SignatureMismatch
-from aotbuild.runtime.arguments import REMEDY, Call
-from aotbuild.runtime.differences import differences
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.binding import REMEDY, Call
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.nearest import find_nearest
 from aotbuild.runtime.select import Verdict, select
+from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
+from aotbuild.spec.signature import Function, Outline, Signature
+from aotbuild.spec.tree import LEAF, Tree, children_of
+from aotbuild.spec.values import shown
+
+
+def differences(call: Call, expected: Signature) -> list[str]:
+    """Return every way in which a call differs from a signature, each as one line."""
+    found = call.signature
+    lines = differences_around(call, expected)
+    if found.tree == expected.tree:
+        pairs = zip(call.paths, found.leaves, expected.leaves, strict=True)
+        lines += [_leaf_difference(path, *pair) for path, *pair in pairs if pair[0] != pair[1]]
+    return lines
+
+
+def differences_around(call: Call, expected: Signature) -> list[str]:
+    """Return how static values and trees differ; the leaves are not looked at."""
+    found = call.signature
+    lines = list(_static_differences(found.statics, expected.statics))
+    if found.tree != expected.tree:
+        lines += _tree_differences(call.bound.function, found.tree, expected.tree)
+    return lines
+
+
+def _leaf_difference(path: str, have: Aval, want: Aval) -> str:
+    line = f"{path}: expected {want}, found {have}"
+    if (have.shape, have.dtype) == (want.shape, want.dtype):
+        weak = "a Python number (weak type)" if want.weak_type else "an array, not a Python number"
+        return f"{line}: expected {weak}"
+    return line
+
+
+def _static_differences(
+    found: tuple[tuple[str, Any], ...], expected: tuple[tuple[str, Any], ...]
+) -> Iterator[str]:
+    values = dict(found)
+    for name, want in expected:
+        # Compared as text: in Python True == 1 == 1.0.
+        if repr(values.get(name)) != repr(want):
+            yield f"static {name}: expected {shown(want)}, found {shown(values.get(name))}"
+
+
+def _tree_differences(function: Function, found: Tree, expected: Tree) -> list[str]:
+    lines: list[str] = []
+    for group in (1, 2):
+        have, want = found[group], expected[group]
+        names = list(function.dynamic) if group == 1 else sorted(function.keywords)
+        pairs = zip(names, children_of(have), children_of(want), strict=False)
+        for name, child, wanted in pairs:
+            lines += _walk(name, child, wanted)
+    return lines or ["the trees of the arguments differ"]
+
+
+def _walk(path: str, found: Tree, expected: Tree) -> Iterator[str]:
+    if found == expected:
+        return
+    have, want = children_of(found), children_of(expected)
+    if _head(found) != _head(expected) or len(have) != len(want):
+        yield f"{path}: expected {_node(expected)}, found {_node(found)}"
+        return
+    for step, child, wanted in zip(_steps(found), have, want, strict=True):
+        yield from _walk(path + step, child, wanted)
+
+
+def _head(tree: Tree) -> Any:
+    return tree if tree == LEAF else tree[: len(tree) - len(children_of(tree))]
+
+
+def _steps(tree: Tree) -> list[str]:
+    if tree[0] == "dict":
+        return [f"[{shown(key)}]" for key in tree[1]]
+    return [f"[{index}]" for index in range(len(children_of(tree)))]
+
+
+def _node(tree: Tree) -> str:
+    if tree == LEAF:
+        return "an array"
+    kind, count = tree[0], len(children_of(tree))
+    if kind == "none":
+        return "None"
+    if kind == "dict":
+        return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
+    if kind in ("tuple", "list"):
+        return f"a {kind} of {count}"
+    name = f"a {tree[1].replace(':', '.')}"
+    return f"{name} with {count} children" + (f", data {tree[2]}" if kind == "node" else "")
+
+
+_TREE_WEIGHT = 1000
+_NO_SIZES: tuple[int, ...] = ()
+
+# (ways in which it differs, sum of the differences between sizes, key of the signature)
+Distance = tuple[int, int, str]
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """How many signatures there are, the nearest, and the key of the nearest with room.
+
+    A signature has room for a call that differs in sizes only, and has no larger ones.
+    """
+
+    count: int
+    distances: tuple[Distance, ...]
+    room: str | None
+
+
+def find_nearest(call: Call, outlines: Iterable[Outline], keep: int) -> Nearest:
+    """Return the nearest signatures, at most `keep` of them, equally near ones by their keys."""
+    ruler = _Ruler(call)
+    measured = [ruler.measure(outline) for outline in outlines]
+    nearest = tuple(nsmallest(keep, (distance for distance, _ in measured)))
+    room = min((distance for distance, has_room in measured if has_room), default=None)
+    return Nearest(len(measured), nearest, room[2] if room else None)
+
+
+class _Ruler:
+    """Measures from one call; what several signatures share is compared once."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._leaves = [str(aval) for aval in call.signature.leaves]
+        self._split = {text: _split(text) for text in self._leaves}
+        self._around: dict[bytes, tuple[int, bool]] = {}
+        self._pairs: dict[tuple[str, str], tuple[int, bool]] = {}
+
+    def measure(self, outline: Outline) -> tuple[Distance, bool]:
+        """Return the distance of a signature, and whether it has room for the call."""
+        key, leaves, rest = outline
+        lines, same_tree = self._around.get(rest) or self._compare_rest(rest)
+        has_room, size = lines == 0, 0
+        pairs = [pair for pair in zip(self._leaves, leaves, strict=False) if pair[0] != pair[1]]
+        for pair in pairs:
+            apart, fits = self._pairs.get(pair) or self._compare_leaf(pair)
+            size += apart
+            has_room = has_room and fits
+        return (lines + len(pairs) * same_tree, size, key), has_room
+
+    def _compare_rest(self, rest: bytes) -> tuple[int, bool]:
+        """Return how many ways statics and trees differ in, and whether the trees are one."""
+        try:
+            data = json.loads(b'{"leaves":[],"statics":' + rest + b"}")
+            expected = Signature.from_json(data)
+            same_tree = expected.tree == self._call.signature.tree
+            lines = len(differences_around(self._call, expected))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            same_tree, lines = False, _TREE_WEIGHT  # reading the record will say what is wrong
+        found = lines + (0 if same_tree else _TREE_WEIGHT), same_tree
+        self._around[rest] = found
+        return found
+
+    def _compare_leaf(self, pair: tuple[str, str]) -> tuple[int, bool]:
+        """Return how far the sizes of two avals are apart, and whether the second has room."""
+        kind, have = self._split[pair[0]]
+        wanted_kind, want = _split(pair[1])
+        apart = sum(abs(a - b) for a, b in zip(have, want, strict=False))
+        alike = kind == wanted_kind and len(have) == len(want)
+        found = apart, alike and all(a <= b for a, b in zip(have, want, strict=False))
+        self._pairs[pair] = found
+        return found
+
+
+def _split(aval: str) -> tuple[str, tuple[int, ...]]:
+    """Return what is before the sizes of an aval, and the sizes."""
+    kind, _, sizes = aval.partition("[")
+    try:
+        return kind, tuple(map(int, sizes[:-1].split(","))) if sizes != "]" else _NO_SIZES
+    except ValueError:
+        return aval, _NO_SIZES
+
 
 _SHOWN_SIGNATURES = 3
 _SHOWN_DIFFERENCES = 5

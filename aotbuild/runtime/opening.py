@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.companions import Parts, open_parts
+from aotbuild.runtime.concurrency import Once
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.once import Once
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stats import Stats
 from aotbuild.runtime.trust import Key, is_demanded
 from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.door import Door
+    from aotbuild.runtime.backends.protocol import Door
     from aotbuild.runtime.kernel import Package
-    from aotbuild.runtime.preloading import Preloading, Work
+    from aotbuild.runtime.preload import Preloading, Work
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Opening:
 
     def in_background(self, work: Work) -> Preloading:
         """Do something in a thread, which `close` ends."""
-        from aotbuild.runtime.preloading import Preloading
+        from aotbuild.runtime.preload import Preloading
 
         for ended in [preloading for preloading in [*self._preloads] if preloading.done]:
             self._preloads.pop(ended, None)
@@ -94,10 +94,10 @@ class Opening:
 
     def _make_door(self) -> Door:
         if self.arrays == "jax":
-            from aotbuild.runtime.withjax.door import JaxDoor
+            from aotbuild.runtime.backends.jax.backend import JaxDoor
 
             return JaxDoor(self.parts.source, self.stats)
-        from aotbuild.runtime.jaxfree.door import NumpyDoor
+        from aotbuild.runtime.backends.numpy.backend import NumpyDoor
 
         return NumpyDoor()
 

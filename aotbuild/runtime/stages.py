@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import DamagedBlob, StagesNotFound
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.runtime.wheel_source import WheelSource, read_member, view_member
+from aotbuild.spec.layout import BESIDE, HEADER_KEY, stages_path
 from aotbuild.spec.record import Blob
-from aotbuild.spec.stages import BESIDE, HEADER_KEY, stages_path
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper

@@ -11,7 +11,7 @@ from aotbuild.spec.tree import LEAF, Tree, children_of, subtree
 from aotbuild.spec.values import decode
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.door import Trees
+    from aotbuild.runtime.backends.protocol import Trees
 
 # Results of jax.numpy.linalg, for the most part.
 _OF_JAX = ("jax:", "jax.")

@@ -27,12 +27,10 @@ from typing import Any, Protocol, TypeVar
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
 from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import canonical_json, read_canonical, sha256_hex
-from aotbuild.spec.function import Function
-from aotbuild.spec.outline import Outline, outlines
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_from_json, record_to_json
-from aotbuild.spec.signature import KEY_DIGITS
-from aotbuild.spec.text import cut
+from aotbuild.spec.signature import KEY_DIGITS, Function, Outline, outlines
+from aotbuild.spec.values import cut
 
 T = TypeVar("T", Function, Record)
 

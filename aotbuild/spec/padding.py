@@ -7,7 +7,7 @@ from math import isnan, nan, prod
 from typing import Any
 
 from aotbuild.frozen import dataclass
-from aotbuild.spec.fields import flag, text, whole
+from aotbuild.spec.canonical import flag, text, whole
 from aotbuild.spec.values import decode, encode
 
 # Of each array the axes that are a dim: (axis, index of the dim).

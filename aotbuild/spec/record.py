@@ -102,8 +102,8 @@ class Golden:
     """What `verify` calls an executable with, and the results it compares with.
 
     `inputs` holds leaves that the user's function gave, by index; the others are seeded
-    (`spec.seeds`). `outputs` holds samples of the reference outputs. A tolerance of None is decided
-    by dtype and platform.
+    (`spec.golden`). `outputs` holds samples of the reference outputs. A tolerance of None is
+    decided by dtype and platform.
     """
 
     inputs: tuple[tuple[int, Blob], ...]

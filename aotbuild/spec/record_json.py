@@ -6,8 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.fields import flag, mapping, optional, text, tolerance, whole
+from aotbuild.spec.canonical import (
+    canonical_json,
+    flag,
+    mapping,
+    optional,
+    sha256_hex,
+    text,
+    tolerance,
+    whole,
+)
 from aotbuild.spec.record import (
     Blob,
     Calling,

@@ -1,14 +1,18 @@
-"""Signatures: what a call must look like for one executable to serve it."""
+"""Functions and signatures: how a call's arguments are named, and what a call must look like."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.canonical import canonical_json, optional, sha256_hex, text
 from aotbuild.spec.tree import Tree
 from aotbuild.spec.values import shown
+
+if TYPE_CHECKING:
+    from aotbuild.spec.padding import Padding
 
 KEY_DIGITS = 32
 
@@ -46,3 +50,121 @@ class Signature:
     def describe_statics(self) -> str:
         """Return the static arguments for people, as `causal=True, k=3`."""
         return ", ".join(f"{name}={shown(value)}" for name, value in self.statics)
+
+
+# (key of the signature, the texts of its avals, its statics and tree as JSON)
+Outline = tuple[str, list[str], bytes]
+
+# A record's object is canonical: its keys are in order, and quotes inside a text are escaped.
+_BEGIN, _MIDDLE, _END = b'"signature":{"leaves":[', b'],"statics":', b'},"stages":{'
+# Bytes that are read at once: the objects of a function lie side by side.
+_BLOCK = 1 << 18
+
+
+def outlines(
+    objects: Iterable[tuple[str, int, int]], read: Callable[[int, int], bytes]
+) -> Iterator[Outline]:
+    """Yield the outline in each object, given by its key, start and end; leave out what has none.
+
+    `read(start, end)` returns bytes.
+    """
+    block, at = b"", 0
+    for key, start, end in objects:
+        if not at <= start <= end <= at + len(block):
+            at, block = start, read(start, max(end, start + _BLOCK))
+        found = outline(block[start - at : end - at])
+        if found is not None:
+            yield key, *found
+
+
+def outline(line: bytes) -> tuple[list[str], bytes] | None:
+    """Return the avals and the rest of the signature in an object, or None if there is none."""
+    begin, end = line.rfind(_BEGIN), line.rfind(_END)
+    if begin < 0:
+        return None
+    leaves, _, rest = line[begin + len(_BEGIN) : end].partition(_MIDDLE)
+    texts = leaves[1:-1].decode("utf-8", "replace").split('","') if leaves else []
+    return texts, rest
+
+
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True)
+class Static:
+    """A static parameter: its name, and its default as `values.encode` where it has one."""
+
+    name: str
+    default: Any = _MISSING
+
+    @property
+    def has_default(self) -> bool:
+        """Whether a call may leave it out."""
+        return self.default is not _MISSING
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of a package.
+
+    `positional` names the parameters a call may give by position, in the order of the user's
+    function, static ones included; `dynamic` those of them that are arrays, in signature order;
+    `keywords` the arrays given by name. `call` is `module:qualname` of the source. `pad` says which
+    calls between the compiled sizes are padded; None for none.
+    """
+
+    name: str
+    call: str
+    positional: tuple[str, ...]
+    dynamic: tuple[str, ...]
+    keywords: tuple[str, ...]
+    statics: tuple[Static, ...]
+    donate: tuple[str, ...] = ()
+    pad: Padding | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {
+            "name": self.name,
+            "call": self.call,
+            "positional": list(self.positional),
+            "dynamic": list(self.dynamic),
+            "keywords": list(self.keywords),
+            "statics": [[s.name, s.default] if s.has_default else [s.name] for s in self.statics],
+            "donate": list(self.donate),
+            **({"pad": self.pad.to_json()} if self.pad else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Function:
+        """Read what `to_json` wrote; ValueError for anything else."""
+        try:
+            return cls(
+                name=text(data["name"]),
+                call=text(data["call"]),
+                positional=_names(data["positional"]),
+                dynamic=_names(data["dynamic"]),
+                keywords=_names(data["keywords"]),
+                statics=tuple(Static(text(name), *rest) for name, *rest in data["statics"]),
+                donate=_names(data["donate"]),
+                pad=optional(_padding, data.get("pad")),
+            )
+        except (KeyError, TypeError, AttributeError) as err:
+            msg = f"not a function: {type(err).__name__}: {err}"
+            raise ValueError(msg) from err
+
+
+def _padding(data: Any) -> Padding:
+    # Here, not above: most functions have none, and a cold start pays for each import.
+    from aotbuild.spec.padding import Padding
+
+    return Padding.from_json(data)
+
+
+def _names(data: Any) -> tuple[str, ...]:
+    """Return names of parameters; they are in one order, so none can be there twice."""
+    names = tuple(map(text, data))
+    if not isinstance(data, list) or len(set(names)) != len(names):
+        msg = f"expected a list of different names, found {data!r}"
+        raise TypeError(msg)
+    return names

@@ -32,7 +32,7 @@ from collections.abc import Iterable
 from aotbuild.errors import UntrustedPackage
 from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.text import cut
+from aotbuild.spec.values import cut
 
 SEALS_NAME = "index.sig"
 MAX_SEALS_BYTES = 1 << 16

@@ -154,3 +154,8 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "bytes": bytes.fromhex,
     "complex": lambda body: complex(_decode(body[0]), _decode(body[1])),
 }
+
+
+def cut(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters; one that was cut ends with `…`."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -18,16 +18,16 @@ from aotbuild.verify.contents import (
     CHECKS,
     Contents,
     check_contents,
+    check_stages,
     files_of_folder,
     files_of_wheel,
 )
-from aotbuild.verify.elsewhere import against, look_around, not_loaded
-from aotbuild.verify.job import Job
+from aotbuild.verify.jobs import Job
+from aotbuild.verify.other_hosts import against, look_around, not_loaded
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, concluded, not_checked
 from aotbuild.verify.process import Children
 from aotbuild.verify.signing.check import CHECK as SIGNATURE
 from aotbuild.verify.signing.check import SignatureOptions, check_signature
-from aotbuild.verify.stages import check_stages
 
 DEFAULT_TIMEOUT = 60.0
 NOT_RUN = "--no-run: no native code was loaded"

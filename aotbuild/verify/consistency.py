@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from aotbuild.spec.function import Function
 from aotbuild.spec.parts import COMPANIONS, companions_of
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 
 _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}", re.ASCII)
 _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9][af]?", re.ASCII)

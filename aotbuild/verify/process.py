@@ -16,14 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from aotbuild.verify.ending import (
+from aotbuild.verify.jobs import (
     Death,
+    Job,
+    batches,
     outcomes_of,
     outcomes_of_dead,
     read_messages,
     read_platforms,
 )
-from aotbuild.verify.job import Job, batches
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, not_checked
 
 _BOOTSTRAP = (

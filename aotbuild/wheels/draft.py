@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, write_index
+from aotbuild.spec.layout import packaged_blobs
 from aotbuild.spec.record import Record
-from aotbuild.spec.stages import packaged_blobs
+from aotbuild.spec.signature import Function
+from aotbuild.wheels.attachments import make_sbom
 from aotbuild.wheels.opened import OpenedWheel, WheelName
-from aotbuild.wheels.sbom import make_sbom
 from aotbuild.wheels.writing import File, made, write_wheel
 
 

@@ -4,23 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from packaging.utils import canonicalize_name
 
 from aotbuild.errors import WheelRefused
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.index import write_index
+from aotbuild.spec.parts import companions_of, whole_header
+from aotbuild.spec.record import Record
+from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
-from aotbuild.wheels.headers import joined_header, joined_tag, with_tags
-from aotbuild.wheels.joined_requirements import joined_requirements
-from aotbuild.wheels.metadata import requirements, with_requirements
+from aotbuild.wheels.joining import (
+    function_problems,
+    joined_header,
+    joined_requirements,
+    joined_tag,
+    unite,
+    with_tags,
+)
+from aotbuild.wheels.metadata import requirements, with_requirements, without_companions
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
-from aotbuild.wheels.records import function_problems, unite
-from aotbuild.wheels.sbom import note_if_left_out
 from aotbuild.wheels.split import signature_notes
-from aotbuild.wheels.stages import absent_stages, split_stages
-from aotbuild.wheels.whole import Whole, make_whole
+
+_ALL_PARTS = "Give the base and all of its companions, as `aotbuild split` wrote them."
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A package in one piece: the wheel with the code, and all that it would say unsplit."""
+
+    wheel: OpenedWheel
+    parts: tuple[OpenedWheel, ...]
+    header: dict[str, Any]
+    records: tuple[Record, ...]
+    metadata: str
+
+    @property
+    def path(self) -> Path:
+        """The wheel with the code."""
+        return self.wheel.path
+
+
+def make_whole(wheels: Sequence[OpenedWheel]) -> list[Whole]:
+    """Return each package of some wheels in one piece; WheelRefused if a part is missing."""
+    bases = [wheel for wheel in wheels if wheel.part is None]
+    digests = {base.split for base in bases}
+    orphans = [wheel for wheel in wheels if wheel.part and wheel.split not in digests]
+    if orphans:
+        problem = "a companion without the base that it was split from"
+        raise WheelRefused(str(orphans[0].path), problem, [], _ALL_PARTS)
+    return [_whole(base, wheels) for base in bases]
+
+
+def _whole(base: OpenedWheel, wheels: Sequence[OpenedWheel]) -> Whole:
+    header = whole_header(base.index.header)
+    if base.split is None:
+        return Whole(base, (), header, base.records, base.metadata)
+    expected = companions_of(base.index.header)
+    found = {wheel.part: wheel for wheel in wheels if wheel.part and wheel.split == base.split}
+    missing = [name for part, name in expected.items() if part not in found]
+    if missing:
+        raise WheelRefused(str(base.path), "companions are missing", missing, _ALL_PARTS)
+    parts = tuple(found[part] for part in expected)
+    records = (*base.records, *(record for part in parts for record in part.records))
+    digest = sha256_hex(write_index(header, base.functions, records))
+    if digest != base.split:
+        problem = "with its companions, this is not the package that was split"
+        reasons = [f"expected the index {base.split}", f"found    the index {digest}"]
+        raise WheelRefused(str(base.path), problem, reasons, _ALL_PARTS)
+    metadata = without_companions(base.metadata, expected, base.distribution[1])
+    return Whole(base, parts, header, records, metadata)
+
 
 _MADE_ANEW = ("METADATA", "WHEEL")
 _SHOWN = 20

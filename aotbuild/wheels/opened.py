@@ -13,10 +13,10 @@ from pathlib import Path
 from aotbuild.errors import WheelRefused
 from aotbuild.report.sbom import SBOM_NAME
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.function import Function
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.parts import PART, SPLIT, home_of
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.verify.api import Options, examine
 from aotbuild.verify.archive.wheel_record import dist_infos

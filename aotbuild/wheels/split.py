@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
-from aotbuild.spec.function import Function
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.parts import (
     COMPANIONS,
@@ -18,12 +17,12 @@ from aotbuild.spec.parts import (
     whole_header,
 )
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 from aotbuild.spec.target import PLATFORMS
+from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
 from aotbuild.wheels.metadata import companion_metadata, with_companions
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
-from aotbuild.wheels.sbom import note_if_left_out
-from aotbuild.wheels.stages import absent_stages, split_stages
 from aotbuild.wheels.writing import made
 
 # A target's family is its platform.

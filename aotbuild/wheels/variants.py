@@ -21,14 +21,13 @@ from typing import Any
 from packaging.version import Version
 
 from aotbuild.errors import WheelRefused
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.layout import write_whole
 from aotbuild.spec.parts import whole_header
 from aotbuild.spec.record import Record
+from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
 from aotbuild.wheels.opened import OpenedWheel, open_wheel
-from aotbuild.wheels.sbom import note_if_left_out
 from aotbuild.wheels.split import families_of, functions_of, records_of, signature_notes
-from aotbuild.wheels.stages import absent_stages, split_stages
 from aotbuild.wheels.writing import check_free
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.spec.files import move_whole
+from aotbuild.spec.layout import move_whole
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +13,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-from aotbuild.build.events import Event, UnitDone
-from aotbuild.build.manifest import Manifest, load_manifest
-from aotbuild.build.pack import Package, build_package
+from aotbuild.build.pack import Package, build_package, size_note
 from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import Event, UnitDone
 from aotbuild.build.requirements import (
     build_requirements,
     deferred_requirements,
@@ -24,17 +23,68 @@ from aotbuild.build.requirements import (
     wheel_tag,
 )
 from aotbuild.build.sources import SourceTree, find_sources
-from aotbuild.build.toolchains.choose import find_environment
-from aotbuild.build.toolchains.make import make_ready
-from aotbuild.build.wheel_size import size_note
-from aotbuild.errors import AotbuildError
-from aotbuild.report.distribution import Distribution
-from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME
+from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.report.provenance import Distribution
+from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_json, timestamp_of
+from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME
-from aotbuild.spec.stages import stages_path
+from aotbuild.spec.layout import stages_path, write_whole
+from aotbuild.toolchains.environments import find_environment, make_ready
 from hatch_aotbuild.options import Options, read_options
-from hatch_aotbuild.sbom import check_sbom, write_sbom
-from hatch_aotbuild.stages import chosen_folder, put_stages
+
+
+def check_sbom() -> None:
+    """Raise PlanError if no document can be made here: now, not when everything is compiled."""
+    if missing := missing_library():
+        msg = f"sbom = true: {missing}"
+        raise PlanError(msg)
+    try:
+        timestamp_of(os.environ)
+    except ValueError as err:
+        raise PlanError(str(err)) from err
+
+
+def write_sbom(artifacts: Path, folder: Path, wheel: Distribution) -> None:
+    """Write the document of an `_aot` folder into another folder, under its usual name."""
+    data = sbom_json(DirectorySource(artifacts), wheel, timestamp_of(os.environ))
+    (folder / SBOM_NAME).write_bytes(data)
+
+
+VARIABLE = "AOTBUILD_STAGES"
+# pip sets it in all that it starts. It takes nothing but the wheel out of the folder it gives.
+_PIP = "PIP_BUILD_TRACKER"
+
+
+def chosen_folder(environment: Mapping[str, str]) -> Path | None:
+    """Return the folder that AOTBUILD_STAGES names, if it does; PlanError if it is relative."""
+    chosen = environment.get(VARIABLE)
+    if chosen and not Path(chosen).is_absolute():
+        msg = (
+            f"the environment variable {VARIABLE}: expected an absolute path, found {chosen!r}; "
+            "builds run in folders of their own"
+        )
+        raise PlanError(msg)
+    return Path(chosen) if chosen else None
+
+
+def put_stages(
+    file: Path, wheel: Path, project: Path, environment: Mapping[str, str]
+) -> Path | None:
+    """Copy a file of kept stages to where people find it, and return that; None without a file.
+
+    That is the folder of AOTBUILD_STAGES, else the wheel's, or `dist` of the project where pip
+    would throw the wheel's away. A file of an earlier build beside the wheel goes.
+    """
+    stages_path(wheel).unlink(missing_ok=True)
+    if not file.exists():
+        return None
+    usual = project / "dist" if environment.get(_PIP) else wheel.parent
+    folder = chosen_folder(environment) or usual
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / stages_path(wheel).name
+    write_whole(place, file.read_bytes())
+    return place
 
 
 class AotBuildHook(BuildHookInterface[Any]):

@@ -26,9 +26,9 @@ from aotbuild.errors import AotbuildError
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
     "aotbuild.runtime.kernel",
-    "aotbuild.runtime.withjax.engine",
+    "aotbuild.runtime.backends.jax.executables",
     "aotbuild.runtime.loader",
-    "aotbuild.runtime.withjax.fallback",
+    "aotbuild.runtime.backends.jax.fallback",
     "safetensors.numpy",
     "scipy.linalg.cython_lapack",
 )

@@ -94,7 +94,7 @@ def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Resul
         return loaded.status, loaded.reasons
     if loaded.status is not Status.PASS:
         return Status.NOT_CHECKED, [NOT_LOADED]
-    from aotbuild.verify.child.calling import check_golden, why_not
+    from aotbuild.verify.child.golden import check_golden, why_not
 
     reason = why_not(record) or loaded.no_call
     if reason or loaded.run is None:

@@ -1,1 +1,0 @@
-"""Toolchains that are not the running environment: resolved, locked and made by uv, then reused."""

@@ -1,0 +1,213 @@
+"""What names, versions and scalars of a manifest may look like: one small check each.
+
+Each check returns its value, or raises a `PydanticCustomError` whose text is shown as it is.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from typing import Any, NoReturn
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion, Version
+from pydantic_core import PydanticCustomError
+
+from aotbuild.manifest.problems import did_you_mean, one_of, quote
+from aotbuild.platforms.cuda.preset_files import is_file_name, preset_files
+from aotbuild.platforms.tpu.slices import parse_slice
+from aotbuild.spec.isa import LEVELS
+
+ISA_NAMES = ("host", *LEVELS)
+# The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
+# compares), and `on`, which is kept for choosing devices.
+LIBRARY_NAMES = frozenset(
+    {"close", "explain", "functions", "kernel", "on", "open", "preload", "stats"}
+)
+CUSTOM = "aotbuild"  # error type: the message is ours
+
+_CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+_PYTHON = re.compile(r"3\.(?:0|[1-9][0-9]?)\Z")
+_GPU = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
+_ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CHECK = re.compile(r"platform\Z|custom_call:[^\s]{1,200}\Z")
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise the error that carries a message of ours through pydantic."""
+    raise PydanticCustomError(CUSTOM, "{message}", {"message": message})
+
+
+def is_identifier(name: object) -> bool:
+    """Return whether a name can be written in Python: ASCII, and not a keyword."""
+    return (
+        isinstance(name, str)
+        and name.isascii()
+        and name.isidentifier()
+        and not keyword.iskeyword(name)
+    )
+
+
+def identifier(name: str) -> str:
+    """Check a name of an argument, dim or mesh axis."""
+    if not is_identifier(name):
+        refuse(f"{quote(name)} is not a Python identifier in ASCII")
+    return name
+
+
+def function_name_problem(name: str) -> str | None:
+    """Return what is wrong with a name under ``functions:``; it becomes an attribute."""
+    if not is_identifier(name):
+        return f"{quote(name)} is not a Python identifier in ASCII"
+    if name.startswith("_"):
+        return f"{quote(name)} begins with an underscore; choose a public name"
+    if name in LIBRARY_NAMES:
+        return f"{quote(name)} is a name of the Library itself; choose another one"
+    return None
+
+
+def package_name(name: str) -> str:
+    """Check a dotted import name."""
+    if not _DOTTED.match(name) or any(map(keyword.iskeyword, name.split("."))):
+        hint = f" (did you mean {name.replace('-', '_')!r}?)" if "-" in name else ""
+        refuse(f"expected the name of an import package, found {quote(name)}{hint}")
+    return name
+
+
+def call_reference(text: str) -> str:
+    """Check ``module:qualname``; nothing is imported."""
+    if _CALL.match(text) and not any(map(keyword.iskeyword, re.split(r"[.:]", text))):
+        return text
+    head, dot, tail = text.rpartition(".")
+    guess = f"{head}:{tail}"
+    hint = f" (did you mean {guess!r}?)" if dot and _CALL.match(guess) else ""
+    refuse(f"expected module:qualname, found {quote(text)}{hint}")
+
+
+def isa_name(name: str) -> str:
+    """Check an ISA level; ``native`` has a message of its own."""
+    if name == "native":
+        reason = "leaks the machine that builds into the wheel"
+        refuse(f"'native' {reason}; write 'host', or a level: {one_of(LEVELS)}")
+    if name not in ISA_NAMES:
+        hint = did_you_mean(name, ISA_NAMES)
+        refuse(f"expected {one_of(ISA_NAMES)}, found {quote(name)}{hint}")
+    return name
+
+
+def gpu_name(name: str) -> str:
+    """Check the name of a GPU's preset, or of a file of the user's, which is read later."""
+    if not is_file_name(name) and name not in preset_files():
+        hint = did_you_mean(name, preset_files()) or f"; known: {', '.join(preset_files())}"
+        own = "or name a file of your own, such as ./my-gpu.yaml"
+        refuse(f"unknown GPU {quote(name)}{hint}, {own}")
+    return name
+
+
+def is_gpu_name(name: str) -> bool:
+    """Return whether a preset can have this name, which is in its target's."""
+    return _GPU.match(name) is not None
+
+
+def topology(name: str) -> str:
+    """Check the name of a TPU slice: its generation is known, and there are such slices."""
+    try:
+        parse_slice(name)
+    except ValueError as err:
+        refuse(str(err))
+    return name
+
+
+def jax_version(text: str) -> str:
+    """Check one exact version (PEP 440)."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        found = f"expected one exact version such as '0.10.2', found {quote(text)}"
+        refuse(found)
+    return text
+
+
+def python_version(text: str) -> str:
+    """Check a Python version of two numbers."""
+    if not _PYTHON.match(text):
+        refuse(f"expected a version such as '3.11', found {quote(text)}")
+    return text
+
+
+def requirement(text: str) -> str:
+    """Check one requirement (PEP 508)."""
+    try:
+        Requirement(text)
+    except InvalidRequirement:
+        refuse(f"expected a requirement such as 'numpy>=2', found {quote(text)}")
+    return text
+
+
+def scalar(value: Any) -> Any:
+    """Check a value of ``config``: one finite scalar."""
+    if not isinstance(value, None | bool | int | float | str):
+        refuse("expected one scalar value, not a list or map")
+    if isinstance(value, float) and not math.isfinite(value):
+        refuse("expected a finite number")
+    return value
+
+
+def pad_value(value: Any) -> Any:
+    """Check a value that arrays are padded with: a number, also .nan and .inf, or a boolean."""
+    if not isinstance(value, bool | int | float):
+        refuse("expected a number or a boolean to pad with")
+    return value
+
+
+def option_value(value: Any) -> Any:
+    """Check a value of ``compiler_options``: one finite scalar, not null."""
+    if value is None:
+        refuse("expected one scalar value, found nothing (null)")
+    return scalar(value)
+
+
+def config_name(name: str) -> str:
+    """Check the name of a jax configuration option."""
+    if not name.startswith("jax_") or not is_identifier(name):
+        hint = f" (did you mean {'jax_' + name!r}?)" if is_identifier(name) else ""
+        refuse(f"a config name begins with 'jax_', found {quote(name)}{hint}")
+    return name
+
+
+def env_name(name: str) -> str:
+    """Check the name of an environment variable."""
+    if not _ENV.match(name):
+        refuse(f"expected the name of an environment variable, found {quote(name)}")
+    if name.startswith("JAX_"):
+        refuse(f"{name} is set by aotbuild; give jax's options under config:")
+    # What TF_XLA_FLAGS and LIBTPU_INIT_ARGS say would be in no record and in no key of the store.
+    if name.startswith(("XLA_", "TF_XLA_", "LIBTPU_")):
+        refuse(f"{name} is set by aotbuild; give XLA's options under compiler_options:")
+    if name.startswith(("TPU_", "CUDA_")):
+        refuse(f"{name} is set by aotbuild, for compilers that see no device; leave it out")
+    return name
+
+
+def env_value(value: str) -> str:
+    """Check the value of an environment variable."""
+    if "\0" in value:
+        refuse("an environment variable cannot hold a NUL character")
+    return value
+
+
+def disabled_check(text: str) -> str:
+    """Check the name of a safety check of jax.export."""
+    if not _CHECK.match(text):
+        hint = did_you_mean(text, ["platform"])
+        refuse(f"expected platform or custom_call:NAME, found {quote(text)}{hint}")
+    return text
+
+
+def reference_problem(text: object) -> str | None:
+    """Return what was expected where a value is not ``module:attr``, else None."""
+    if isinstance(text, str) and _CALL.match(text):
+        return None
+    return "expected module:attr"

@@ -1,0 +1,252 @@
+"""The manifest as a pydantic model: structure, types, defaults, and the words of the JSON schema.
+
+What a model cannot say with a position inside (argument specs, shardings, static values) is `Any`
+here, carries its schema by the name of a form, and is read from the nodes by modules of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+
+from aotbuild.manifest import names
+from aotbuild.manifest.schema_base import Count, Model, Size, listed
+from aotbuild.manifest.schema_targets import CpuOptions, TargetItem, TargetMap
+
+FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
+
+
+def _form(name: str) -> WithJsonSchema:
+    return WithJsonSchema({FORM: name})
+
+
+def _dims_form(value: Any) -> str:
+    return "\0rows" if isinstance(value, list) else "\0product"
+
+
+def _float(value: object) -> object:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _pad_map(value: object) -> object:
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def _keep_map(value: object) -> object:
+    return {"stages": value} if isinstance(value, list) else value
+
+
+def _one_key(value: dict[str, Any]) -> dict[str, Any]:
+    if len(value) != 1:
+        names.refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
+    return value
+
+
+def _version_one(value: int) -> int:
+    if value != 1:
+        remedy = "upgrade aotbuild, or write version: 1"
+        names.refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
+    return value
+
+
+Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
+Spec: TypeAlias = Annotated[Any, _form("argument_spec")]
+ShardingValue: TypeAlias = Annotated[Any, _form("sharding")]
+StaticMap: TypeAlias = Annotated[dict[Any, Any], _form("static")]
+Sizes: TypeAlias = Annotated[
+    list[Size], BeforeValidator(listed, json_schema_input_type=Size | list[Size])
+]
+Tolerance: TypeAlias = Annotated[
+    float,
+    BeforeValidator(_float, json_schema_input_type=float),
+    Field(ge=0, allow_inf_nan=False),
+]
+ScalarValue: TypeAlias = Annotated[
+    Any,
+    AfterValidator(names.scalar),
+    WithJsonSchema({"type": ["string", "number", "boolean", "null"]}),
+]
+OptionValue: TypeAlias = Annotated[
+    Any,
+    AfterValidator(names.option_value),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+PadValue: TypeAlias = Annotated[
+    Any,
+    AfterValidator(names.pad_value),
+    WithJsonSchema({"type": ["number", "boolean"]}),
+]
+Dims: TypeAlias = Annotated[
+    Annotated[dict[Name, Sizes], Tag("\0product")]
+    | Annotated[list[dict[Name, Size]], Tag("\0rows")],
+    Discriminator(_dims_form),
+]
+
+
+class Toolchain(Model):
+    """Exact versions that compile."""
+
+    jax: Annotated[str, AfterValidator(names.jax_version)] = Field(
+        description="Exact jax version, such as 0.10.2"
+    )
+    python: Annotated[str, AfterValidator(names.python_version)] | None = Field(
+        default=None, description="Python that runs it, quoted, such as '3.11'"
+    )
+    packages: list[Annotated[str, AfterValidator(names.requirement)]] = Field(
+        default=[], description="What it needs besides, such as nvidia-cudnn-cu13, as requirements"
+    )
+
+
+class Export(Model):
+    """What jax.export is told for the portable artifact."""
+
+    dims: dict[Name, str] = Field(
+        default={}, description="Dim of the function to a symbolic expression of jax.export"
+    )
+    constraints: list[str] = Field(
+        default=[], description="Constraints on the symbolic dims, such as 'b <= 64'"
+    )
+    vjp_order: Annotated[int, Field(ge=0, le=2)] = Field(
+        default=0, description="How many times the artifact can be differentiated"
+    )
+    disabled_checks: list[Annotated[str, AfterValidator(names.disabled_check)]] = Field(
+        default=[], description="Safety checks left out: platform, or custom_call:NAME"
+    )
+
+
+class Pad(Model):
+    """How a dim is padded to the next larger size."""
+
+    value: PadValue = Field(description="What is put into the padding")
+    safe: bool = Field(
+        default=False, description="Padding reaches no result that is used: checked by nobody"
+    )
+
+
+class Verify(Model):
+    """What `aotbuild verify` calls an executable with, and how near its results must be."""
+
+    golden: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Reference outputs, computed while building: where it is cheap, or not",
+    )
+    inputs: Annotated[str, AfterValidator(names.call_reference)] | None = Field(
+        default=None, description="module:function that returns arguments by name; default: seeded"
+    )
+    rtol: Tolerance | None = Field(
+        default=None, description="Relative tolerance; default: by dtype and platform"
+    )
+    atol: Tolerance | None = Field(
+        default=None, description="Absolute tolerance; default: by dtype and platform"
+    )
+
+
+class Options(Model):
+    """What a function can be told besides its call and arguments."""
+
+    dims: Dims = Field(
+        default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
+    )
+    pad: dict[
+        Name, Annotated[Pad, BeforeValidator(_pad_map, json_schema_input_type=PadValue | Pad)]
+    ] = Field(default={}, description="Dims whose calls are padded to the next size, and the value")
+    static: StaticMap = Field(
+        default={}, description="Static arguments by name or position, with their values"
+    )
+    donate: list[Name] = Field(default=[], description="Arguments whose buffers the call may reuse")
+    keep_unused: bool = Field(default=False, description="Keep inputs that nothing reads")
+    mesh: dict[Name, Count] = Field(
+        default={}, description="Axes of the device mesh and their sizes, in order"
+    )
+    in_shardings: dict[Name, ShardingValue] = Field(
+        default={}, description="Argument name to its sharding, or a tree prefix of shardings"
+    )
+    out_shardings: ShardingValue = Field(
+        default=None, description="Sharding of the result, or a tree prefix of shardings"
+    )
+    compiler_options: dict[str, OptionValue] = Field(default={}, description="XLA compiler options")
+    config: dict[Annotated[str, AfterValidator(names.config_name)], ScalarValue] = Field(
+        default={}, description="jax configuration while tracing and compiling"
+    )
+    env: dict[
+        Annotated[str, AfterValidator(names.env_name)],
+        Annotated[str, AfterValidator(names.env_value)],
+    ] = Field(default={}, description="Environment variables while tracing; values are text")
+    constants: Literal["embed", "hoist"] = Field(
+        default="embed", description="Arrays closed over: in each executable, or stored once"
+    )
+    export: Export = Field(
+        default_factory=Export, description="Options of jax.export; needs a portable target"
+    )
+    verify: Verify = Field(
+        default_factory=Verify, description="Golden outputs, which aotbuild verify compares with"
+    )
+    purity: Literal["check", "skip"] = Field(
+        default="check", description="Trace twice and compare, or trust that it is the same"
+    )
+    startup: Literal["steady", "fast", "tuned"] = Field(
+        default="steady",
+        description="On CPUs: compile for the fastest calls, the fastest start, or measure both",
+    )
+
+
+class Function(Options):
+    """One function to compile."""
+
+    call: Annotated[str, AfterValidator(names.call_reference)] = Field(
+        description="Where the function is: module:qualname"
+    )
+    args: list[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
+        default=[], description="Positional arguments in order, each one name: spec"
+    )
+    kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
+
+
+Stages: TypeAlias = list[Literal["jaxpr", "stablehlo", "hlo", "cost", "memory"]]
+
+
+class Keep(Model):
+    """Which stages of each compilation are kept for people to look at, and where."""
+
+    stages: Stages = Field(
+        default=["jaxpr", "stablehlo", "hlo", "cost", "memory"], description="What is kept"
+    )
+    where: Literal["beside", "wheel"] = Field(
+        default="beside", description="In a file beside the wheel, or in the wheel"
+    )
+
+
+class ManifestModel(Model):
+    """The manifest of aotbuild: which functions to compile, and for what."""
+
+    version: Annotated[int, AfterValidator(_version_one), WithJsonSchema({"const": 1})] = Field(
+        description="Version of this format: 1"
+    )
+    package: Annotated[str, AfterValidator(names.package_name)] = Field(
+        description="The import package that receives _aot/"
+    )
+    runtime: Literal["jax", "jaxlib"] = Field(
+        default="jax", description="What the wheel requires where it runs"
+    )
+    fallback: Literal["none", "portable", "jit"] = Field(
+        default="none", description="What a call without a native match does"
+    )
+    targets: Annotated[list[TargetItem], Field(min_length=1)] = Field(
+        default=[TargetMap(cpu=CpuOptions())], description="What to compile for"
+    )
+    toolchains: list[Toolchain] = Field(
+        default=[], description="What compiles; default: the jax of the build environment"
+    )
+    keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
+        default=Keep(stages=[]), description="Stages of each compilation to keep; default: none"
+    )
+    memory: Literal["refuse", "warn"] = Field(
+        default="refuse", description="What a unit that needs more memory than its device has does"
+    )
+    defaults: Options = Field(
+        default_factory=Options, description="Options of every function that does not set them"
+    )
+    functions: Annotated[dict[str, Function], Field(min_length=1)] = Field(
+        description="Name to function; the name is an attribute of the Library"
+    )

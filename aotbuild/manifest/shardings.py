@@ -1,0 +1,71 @@
+"""Read shardings from nodes: replicated, a PartitionSpec, or a tree prefix of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode
+from aotbuild.manifest.problems import describe, did_you_mean, quote
+from aotbuild.manifest.specs import Report, Steps
+from aotbuild.manifest.types import PartitionSpec, Sharding, ShardingTree
+
+
+@dataclass(frozen=True)
+class ShardingReader:
+    """Reads the shardings of one function; `mesh` is None where it is unknown."""
+
+    report: Report
+    mesh: Mapping[str, int] | None
+
+    def read(self, node: Node, steps: Steps) -> Sharding:
+        """Return the sharding in a node; a problem leaves it replicated."""
+        if isinstance(node, ListNode):
+            return self._spec(node, steps)
+        if isinstance(node, MapNode):
+            return self._tree(node, steps)
+        if node.value is not None:
+            message = "expected null, a list of mesh axes, or a map of shardings"
+            self.report(node.mark, steps, f"{message}, found {describe(node)}")
+        return None
+
+    def _tree(self, node: MapNode, steps: Steps) -> Sharding:
+        if not node.entries:
+            self.report(node.mark, steps, "an empty map shards nothing; write null for replicated")
+        return ShardingTree(
+            tuple(
+                (key.value, self.read(value, (*steps, key.value)))
+                for key, value in node.entries
+                if isinstance(key.value, str | int)
+            )
+        )
+
+    def _spec(self, node: ListNode, steps: Steps) -> PartitionSpec:
+        axes = tuple(self._element(item, (*steps, i)) for i, item in enumerate(node.items))
+        used = Counter(name for axis in axes for name in _names_of(axis))
+        for name in (name for name, count in used.items() if name and count > 1):
+            self.report(node.mark, steps, f"the axis {quote(name)} is used more than once")
+        return PartitionSpec(axes)
+
+    def _element(self, node: Node, steps: Steps) -> str | tuple[str, ...] | None:
+        if isinstance(node, ListNode):
+            return tuple(self._axis(item, (*steps, i)) for i, item in enumerate(node.items))
+        if isinstance(node, ScalarNode) and node.value is None:
+            return None
+        return self._axis(node, steps)
+
+    def _axis(self, node: Node, steps: Steps) -> str:
+        name = node.value if isinstance(node, ScalarNode) else None
+        if not isinstance(name, str):
+            message = f"expected the name of a mesh axis, found {describe(node)}"
+            self.report(node.mark, steps, message)
+            return ""
+        if self.mesh is not None and name not in self.mesh:
+            hint = did_you_mean(name, self.mesh) or f"; the mesh has {', '.join(self.mesh)}"
+            self.report(node.mark, steps, f"unknown mesh axis {quote(name)}{hint}")
+        return name
+
+
+def _names_of(axis: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (axis,) if isinstance(axis, str) else axis or ()

@@ -1,0 +1,79 @@
+"""One function's options with the defaults applied, and where in the YAML each one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.manifest.nodes import MapNode, Mark, Node, ScalarNode, child, walk
+from aotbuild.manifest.problems import Problems, dotted
+from aotbuild.manifest.schema_model import Function, Options
+
+MERGED = frozenset({"config", "env", "compiler_options"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """Everything that the checks of one function look at.
+
+    ``broken`` are the options that were already refused; no check reads them.
+    """
+
+    name: str
+    key: ScalarNode
+    entry: Node
+    defaults: Node | None
+    model: Function
+    broken: frozenset[str]
+    problems: Problems
+
+    def node(self, option: str) -> Node | None:
+        """Return the node of an option: the function's own, else that of the defaults."""
+        own = child(self.entry, option)
+        if own is not None or self.defaults is None:
+            return own
+        return child(self.defaults, option)
+
+    def entries(self, option: str) -> tuple[tuple[ScalarNode, Node], ...]:
+        """Return the key and value nodes of an option that is a map; none if it is absent."""
+        node = self.node(option)
+        return node.entries if isinstance(node, MapNode) and option not in self.broken else ()
+
+    def at(self, *steps: object) -> Mark:
+        """Return where an option, or something inside it, is written."""
+        node = self.node(str(steps[0])) if steps else None
+        return walk(node, steps[1:]).mark if node else self.key.mark
+
+    def has_own(self, option: str) -> bool:
+        """Return whether the function itself sets an option."""
+        return child(self.entry, option) is not None
+
+    def add(self, mark: Mark, steps: tuple[object, ...], message: str) -> None:
+        """Note a problem at a place inside this function."""
+        option = str(steps[0]) if steps else ""
+        inherited = not self.has_own(option) and self.node(option) is not None
+        origin = " (from defaults)" if inherited else ""
+        self.problems.add(mark, dotted(("functions", self.name, *steps)), message + origin)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all args, then of all kwargs."""
+        return (*positional(self.model), *self.model.kwargs)
+
+
+def positional(model: Function) -> tuple[str, ...]:
+    """Return the names under ``args:``, in order."""
+    return tuple(name for arg in model.args for name in arg)
+
+
+def with_defaults(function: Function, defaults: Options) -> Function:
+    """Return the function with the options it does not set taken from the defaults.
+
+    ``config``, ``env`` and ``compiler_options`` are merged key by key; the rest is replaced.
+    """
+    update: dict[str, Any] = {}
+    for option in Options.model_fields:
+        if option in MERGED:
+            update[option] = {**getattr(defaults, option), **getattr(function, option)}
+        elif option in defaults.model_fields_set - function.model_fields_set:
+            update[option] = getattr(defaults, option)
+    return function.model_copy(update=update)

@@ -1,0 +1,1 @@
+"""What is known of each kind of hardware: one folder each, behind the seam in `base`."""

@@ -1,0 +1,1 @@
+"""CPUs: instruction-set levels, their features, and the code for them."""

@@ -1,0 +1,128 @@
+"""Compile for CPUs of a level: for a CPU that is described, or for this one below a cap.
+
+From jaxlib 0.11.2 on, XLA is told of a CPU that is exactly of the level. Before, the flags of the
+process cap this machine's CPU, which leaves features that no level has: those that the code really
+uses are found by reading its instructions, in both cases, and become requirements.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jax
+from jaxlib.version import __version__ as jaxlib_version
+
+from aotbuild.errors import TraceRefused
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.cpu.describe import cross_compiles
+from aotbuild.platforms.cpu.instructions import features_beyond
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.isa import IsaLevel, level_of
+from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
+from aotbuild.spec.record import Record
+from aotbuild.spec.target import Target
+from aotbuild.worker import private as jax_private
+
+_DESCRIBED, _MESSAGE = 9, 2
+_DEVICE, _MACHINE, _LOCAL = 1, 5, 3
+_TRIPLE, _CPU, _FEATURES = 1, 2, 3
+
+
+def retarget(topology: bytes, level: IsaLevel, devices: int) -> bytes:
+    """Return the topology of so many devices that are exactly of a level.
+
+    TraceRefused if this jaxlib describes its CPU in another way than those that were tried.
+    """
+    try:
+        here = bytes_of(bytes_of(topology, _DESCRIBED), _MESSAGE)
+        there = _cpu_topology(here, level, devices)
+        return replaced(topology, [_DESCRIBED, _MESSAGE], there)
+    except Malformed as err:
+        msg = (
+            f"jaxlib describes this machine's CPU in a way that aotbuild does not know ({err}); "
+            f"{level.name} cannot be compiled for: use a jax that this aotbuild was tested with"
+        )
+        raise TraceRefused(msg) from err
+
+
+def _cpu_topology(here: bytes, level: IsaLevel, devices: int) -> bytes:
+    triple = bytes_of(bytes_of(here, _MACHINE), _TRIPLE)
+    if not triple:
+        msg = "no machine with a triple"
+        raise Malformed(msg)
+    machine = bytes_field(_TRIPLE, triple)
+    machine += bytes_field(_CPU, level.llvm_cpu.encode())
+    machine += bytes_field(_FEATURES, level.llvm_features.encode())
+    parts = [bytes_field(_DEVICE, number_field(_LOCAL, local)) for local in range(devices)]
+    parts += [field.whole for field in fields(here) if field.number not in (_DEVICE, _MACHINE)]
+    return b"".join([*parts, bytes_field(_MACHINE, machine)])
+
+
+class CpuPlatform:
+    """See `Platform`."""
+
+    def devices(self, target: Target, _: Hardware) -> Sequence[Any]:
+        """Return devices of the target's level, or where jaxlib has none, this process's own."""
+        if cross_compiles(jaxlib_version):
+            return _absent_devices(target.detail, target.devices)
+        return list(jax.devices("cpu")[: target.devices])
+
+    def compiler_options(self, _: Target, __: Hardware) -> Mapping[str, Any]:
+        """Return none: XLA:CPU ignores them where they cap the instruction set."""
+        return {}
+
+    def requirements(self, target: Target, _: Hardware, data: bytes, __: str) -> dict[str, Any]:
+        """Return the level, and the features beyond it that the code uses."""
+        level = level_of(target.detail)
+        return {"isa": level.name, "features": list(_features(level, data))}
+
+    def provenance(self, _: Hardware) -> dict[str, Any]:
+        """Return the number of CPUs that loops were split for."""
+        return {"cpus": cpu_count()}
+
+    def asks_for_device(self, _: Exception) -> bool:
+        """Return False: these devices are those that tracing has."""
+        return False
+
+
+def level_notes(record: Record) -> list[str]:
+    """Return a note for the user where an executable needs more of a CPU than its level says."""
+    more = ", ".join(record.requires.features)
+    if not more:
+        return []
+    why = (
+        f"jaxlib {jaxlib_version} compiles for the CPU of this machine below a cap; "
+        "jax 0.11.2 and later compile for the level itself"
+    )
+    if cross_compiles(jaxlib_version):
+        why = "XLA was not told to use it; report it to aotbuild"
+    return [f"{record.target} uses {more} beyond its level, and CPUs without are refused: {why}"]
+
+
+def deciding_facts() -> list[Any]:
+    """Return what of this machine decides the bytes of an executable for CPUs, as JSON."""
+    if cross_compiles(jaxlib_version):
+        return [cpu_count()]
+    return [cpu_count(), cpuinfo.architecture(), sorted(cpuinfo.features())]
+
+
+def cpu_count() -> int:
+    """Return how many CPUs this process may use: into so many parts XLA:CPU splits big loops."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _features(level: IsaLevel, data: bytes) -> tuple[str, ...]:
+    exact = cross_compiles(jaxlib_version)
+    if level.architecture == "x86_64":
+        return features_beyond(level, data, exact=exact)
+    # Nobody reads these instructions: all that the compiler saw here may be in them.
+    return () if exact else tuple(sorted(cpuinfo.features()))
+
+
+@cache
+def _absent_devices(level: str, count: int) -> list[Any]:
+    return jax_private.absent_cpu_devices(lambda here: retarget(here, level_of(level), count))

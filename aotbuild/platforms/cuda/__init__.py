@@ -1,0 +1,1 @@
+"""CUDA GPUs: presets, compilers, drivers and the bytes of their executables."""

@@ -1,0 +1,1 @@
+"""TPU slices: topologies, and compiling for them with libtpu."""

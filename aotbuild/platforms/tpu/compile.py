@@ -1,0 +1,74 @@
+"""Compile for TPU slices that are not there, with libtpu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+from jax.experimental import topologies
+
+from aotbuild.errors import TraceRefused
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.tpu.describe import LIBTPU
+from aotbuild.spec.target import Target
+
+# What Pallas says where a kernel asks for the TPU that it is made for (jax 0.10.2 and 0.12.0.1).
+_NEEDS_TPU = "Unsupported TPU device kind: cpu"
+
+
+class TpuPlatform:
+    """See `Platform`."""
+
+    def devices(self, target: Target, hardware: Hardware) -> Sequence[Any]:
+        """Return the devices of a slice in the order of `jax.devices()` on a real one.
+
+        They are grouped by process. The first one stands for all where a function takes only one.
+        """
+        return _slice(target.detail, hardware)[: target.devices]
+
+    def compiler_options(self, _: Target, __: Hardware) -> Mapping[str, Any]:
+        """Return none."""
+        return {}
+
+    def requirements(self, target: Target, hardware: Hardware, _: bytes, __: str) -> dict[str, Any]:
+        """Return the device kind, libtpu's version and, if it is spanned, the size of the slice."""
+        wiring = target.detail.partition(":")[2] if target.devices > 1 else None
+        return {
+            "device_kinds": [hardware.kind],
+            "topology": wiring,
+            "plugin": [LIBTPU, metadata.version(LIBTPU)],
+        }
+
+    def provenance(self, _: Hardware) -> dict[str, Any]:
+        """Return libtpu's version."""
+        return {"compilers": {LIBTPU: metadata.version(LIBTPU)}}
+
+    def asks_for_device(self, error: Exception) -> bool:
+        """Return whether a trace failed for want of knowing the TPU."""
+        return _NEEDS_TPU in str(error)
+
+
+@cache
+def _slice(name: str, hardware: Hardware) -> Sequence[Any]:
+    """Return the same devices for the same slice: those of two topologies are never equal."""
+    told: dict[str, Any] = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in hardware.description
+    }
+    try:
+        devices: list[Any] = list(topologies.get_topology_desc(platform="tpu", **told).devices)
+    except Exception as err:  # libtpu raises several types
+        reason = str(err).partition("\n")[0]
+        msg = f"tpu:{name}: {LIBTPU} {metadata.version(LIBTPU)} has no such slice: {reason}"
+        raise TraceRefused(msg) from err
+    kinds = sorted({device.device_kind for device in devices})
+    if kinds != [hardware.kind]:
+        msg = (
+            f"tpu:{name}: {LIBTPU} {metadata.version(LIBTPU)} names these devices "
+            f"{', '.join(kinds)}, expected {hardware.kind}: no TPU would take the executable; "
+            "use a jax that this aotbuild was tried with"
+        )
+        raise TraceRefused(msg)
+    return devices

@@ -1,0 +1,210 @@
+"""TPU slices: the generations, the sizes of slices, and the machines that they are made of.
+
+Sources: device kinds and memory are what libtpu 0.0.42.1 and 0.0.50.1 say, sizes what both take
+(docs/explanation/targets-facts.md); pods and machines are those of Google's pages on each
+generation (cloud.google.com/tpu/docs/v6e and its neighbours).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+from aotbuild.manifest.problems import did_you_mean, one_of, quote
+
+Sizes = tuple[int, int, int]
+
+_GIB = 1 << 30
+_NAME = re.compile(r"([a-z0-9]+):([1-9][0-9]{0,4}(?:x[1-9][0-9]{0,4}){0,2})\Z")
+# As Google's APIs name slices: `v5litepod-4`, `v5p-8`.
+_ACCELERATOR = re.compile(r"([a-z0-9]+)-([1-9][0-9]{0,4})\Z")
+_OTHER_NAMES = {
+    "v5lite": "v5e",
+    "v5litepod": "v5e",
+    "trillium": "v6e",
+    "v6": "v6e",
+    "v7": "tpu7x",
+    "v7x": "tpu7x",
+    "tpu7": "tpu7x",
+    "ironwood": "tpu7x",
+}
+# Chips of one machine, in the order in which they are tried.
+_MACHINES: tuple[Sizes, ...] = ((1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1), (2, 4, 1), (4, 2, 1))
+_WHOLE_MACHINES = (1, 4, 8)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is true of every slice of a generation.
+
+    `axes` is how many sizes a slice has. `kind` is jax's `device_kind`, `memory` what programs may
+    use of one device, in bytes: libtpu states it where a program is too large. `cores` is how many
+    devices jax sees in a chip. `machine` is how many chips a machine has at most, `pod` a slice.
+    `counted` is by how much the number in an accelerator type such as `v5p-8` exceeds the chips.
+    `config` names libtpu's configuration of chips, where its default is not that of real machines.
+    """
+
+    name: str
+    axes: int
+    kind: str
+    memory: int
+    pod: int
+    cores: int = 1
+    machine: int = 4
+    counted: int = 2
+    config: str | None = None
+
+
+GENERATIONS = {
+    generation.name: generation
+    for generation in (
+        # Real v4 machines join the two cores of a chip to one device; libtpu's default does not.
+        Generation("v4", 3, "TPU v4", int(30.75 * _GIB), 4096, config="megacore"),
+        Generation("v5e", 2, "TPU v5 lite", int(15.75 * _GIB), 256, machine=8, counted=1),
+        Generation("v5p", 3, "TPU v5", int(95.73 * _GIB), 8960),
+        Generation("v6e", 2, "TPU v6 lite", int(31.24 * _GIB), 256, machine=8, counted=1),
+        Generation("tpu7x", 3, "TPU7x", int(94.74 * _GIB), 9216, cores=2),
+    )
+}
+
+
+@dataclass(frozen=True)
+class TpuSlice:
+    """A slice: its generation, and its chips along x, y and z."""
+
+    generation: Generation
+    sizes: Sizes
+
+    @property
+    def text(self) -> str:
+        """The sizes as Google writes them, as `2x4`."""
+        return "x".join(map(str, self.sizes[: self.generation.axes]))
+
+    @property
+    def chips(self) -> int:
+        """How many chips it has."""
+        return prod(self.sizes)
+
+    @property
+    def devices(self) -> int:
+        """How many devices jax sees in it."""
+        return self.chips * self.generation.cores
+
+    @property
+    def processes(self) -> int:
+        """How many processes it has by default: one for each machine.
+
+        8 chips of v5e and v6e are one machine (ct5lp-hightpu-8t, ct6e-standard-8t) or two of 4; one
+        is what the TPU API gives for v5litepod-8 and v6e-8. Larger slices are of machines with 4.
+        """
+        return 1 if self.chips <= self.generation.machine else self.chips // 4
+
+    def bounds(self, processes: int) -> Sizes | None:
+        """Return the chips of one machine along x, y and z; None if there are no such machines."""
+        share, rest = divmod(self.chips, processes)
+        if rest or share > self.generation.machine:
+            return None
+        fits = (m for m in _MACHINES if prod(m) == share and self._is_made_of(m))
+        return next(fits, None)
+
+    def _is_made_of(self, machine: Sizes) -> bool:
+        return all(size % part == 0 for size, part in zip(self.sizes, machine, strict=True))
+
+
+def parse_slice(name: str) -> TpuSlice:
+    """Return the slice that a topology such as `v5e:2x2` names; ValueError says what is wrong."""
+    match = _NAME.match(name)
+    generation = GENERATIONS.get(match[1]) if match else None
+    if match is None or generation is None:
+        raise ValueError(_unknown(name))
+    sizes = tuple(map(int, match[2].split("x")))
+    if len(sizes) != generation.axes:
+        raise ValueError(_wrong_axes(name, generation, sizes))
+    found = _slice(generation, sizes)
+    problem = _impossible(found)
+    if problem:
+        raise ValueError(problem)
+    return found
+
+
+def machine_counts(found: TpuSlice) -> list[int]:
+    """Return in how many processes a slice can be, fewest first: of machines that are whole."""
+    counts = (found.chips // chips for chips in (*_WHOLE_MACHINES, found.chips))
+    return sorted({count for count in counts if count and found.bounds(count)})
+
+
+def slice_pattern() -> str:
+    """Return a regular expression for topologies, as the JSON schema has it."""
+    forms = (f"{g.name}:{'x'.join(['[0-9]+'] * g.axes)}" for g in GENERATIONS.values())
+    return f"^({'|'.join(forms)})$"
+
+
+def _unknown(name: str) -> str:
+    """Return what is wrong with a name of no known form or generation, with the one meant."""
+    accelerator = _ACCELERATOR.match(name)
+    stem, colon, rest = name.partition(":")
+    known = _OTHER_NAMES.get(stem, stem)
+    if accelerator and _generation(accelerator[1]):
+        generation = _generation(accelerator[1])
+        assert generation is not None, "it was found"
+        chips = max(1, int(accelerator[2]) // generation.counted)
+        hint = _mean(_standard(generation, chips))
+    elif known in GENERATIONS and not colon:
+        hint = _mean(_standard(GENERATIONS[known], 4))
+    elif known in GENERATIONS and known != stem and _NAME.match(f"{known}:{rest}"):
+        hint = f" (did you mean '{known}:{rest}'?)"
+    elif colon and known not in GENERATIONS:
+        hint = did_you_mean(stem, GENERATIONS)
+    else:
+        hint = ""
+    expected = f"expected a topology such as 'v5e:2x2', of {one_of(GENERATIONS)}"
+    return f"{expected}, found {quote(name)}{hint}"
+
+
+def _wrong_axes(name: str, generation: Generation, sizes: tuple[int, ...]) -> str:
+    padded = (*sizes, 1, 1)[: generation.axes]
+    fits = prod(padded) == prod(sizes) and _slice(generation, padded).processes
+    meant = _slice(generation, padded) if fits else _standard(generation, prod(sizes))
+    expected = f"{generation.name} slices have {generation.axes} sizes"
+    return f"{expected}, found {quote(name)}{_mean(meant)}"
+
+
+def _impossible(found: TpuSlice) -> str | None:
+    """Return why there is no such slice, with the nearest that there is; None if there is one."""
+    generation, name = found.generation, quote(f"{found.generation.name}:{found.text}")
+    near = _mean(_standard(generation, found.chips))
+    if found.chips > generation.pod:
+        return (
+            f"{name} has {found.chips} chips; {generation.name} has at most {generation.pod}{near}"
+        )
+    if found.bounds(found.processes) is None:
+        return f"{name}: machines have 2x2 chips, or one; expected even sizes along x and y{near}"
+    return None
+
+
+def _generation(name: str) -> Generation | None:
+    return GENERATIONS.get(_OTHER_NAMES.get(name, name))
+
+
+def _slice(generation: Generation, sizes: tuple[int, ...]) -> TpuSlice:
+    x, y, z = (*sizes, 1)[:3]
+    return TpuSlice(generation, (x, y, z))
+
+
+def _standard(generation: Generation, chips: int) -> TpuSlice:
+    """Return the largest of the usual slices with at most so many chips."""
+    sizes = [1] * generation.axes
+    if chips >= 4:
+        sizes[:2] = [2, 2]
+        while prod(sizes) * 2 <= min(chips, generation.pod):
+            # The last axis of the smallest: 2x2, 2x4, 4x4; and 2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4.
+            smallest = min(sizes)
+            last = max(index for index, size in enumerate(sizes) if size == smallest)
+            last = len(sizes) - 1 if smallest == 2 and sizes[-1] == 2 else last
+            sizes[last] *= 2
+    return _slice(generation, tuple(sizes))
+
+
+def _mean(meant: TpuSlice) -> str:
+    return f" (did you mean '{meant.generation.name}:{meant.text}'?)"

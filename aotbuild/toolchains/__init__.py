@@ -1,0 +1,1 @@
+"""Toolchains: the environments, by uv, with the exact versions that compile; and their locks."""

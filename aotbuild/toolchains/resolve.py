@@ -1,0 +1,123 @@
+"""From what is wanted to exact versions: by the lock beside the manifest, else by uv, once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+from aotbuild.errors import PlanError
+from aotbuild.spec.layout import write_whole
+from aotbuild.store.local import key_of
+from aotbuild.toolchains.lock import Lock, read_lock, unmet
+from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv
+from aotbuild.toolchains.wanted import Wanted
+
+Say = Callable[[str], None]
+
+
+def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock, Path | None]:
+    """Return the lock of a toolchain for a Python (`3.11`), and its file if it is committed.
+
+    `folder` is the manifest's. Without a committed lock, uv resolves once and the result is kept;
+    `say` hears of it. PlanError where the lock is out of date, or with uv's reason.
+    """
+    committed = committed_lock(wanted, folder)
+    if committed is not None:
+        return checked_lock(wanted, python, committed), committed
+    inputs = {
+        "requirements": list(wanted.requirements),
+        "python": python,
+        "machine": [platform.system(), platform.machine()],
+        # Another index, or another day, may have other versions.
+        "uv": {name: value for name, value in os.environ.items() if name.startswith("UV_")},
+    }
+    place = cache_folder() / "locks" / key_of(inputs) / "pylock.toml"
+    with locked(place.parent):
+        if not place.exists():
+            say(f"{wanted.title}: no lock beside the manifest (aotbuild lock); asking uv")
+            text = compile_lock(wanted, python, folder)
+            place.parent.mkdir(exist_ok=True)
+            write_whole(place, text.encode())
+        text = place.read_text(encoding="utf-8")
+    return read_lock(text, str(place), python), None
+
+
+def committed_lock(wanted: Wanted, folder: Path) -> Path | None:
+    """Return the lock of a toolchain beside its manifest, if there is one."""
+    path = folder / wanted.lock_name
+    return path if wanted.lock_name and path.is_file() else None
+
+
+def compile_lock(wanted: Wanted, python: str, folder: Path, before: str | None = None) -> str:
+    """Let uv resolve; return the text of the lock. PlanError has uv's reason.
+
+    Versions of the text `before` stay where they can.
+    """
+    with tempfile.TemporaryDirectory(prefix="aotbuild-") as temporary:
+        given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
+        given.write_text("".join(f"{r}\n" for r in wanted.requirements), encoding="utf-8")
+        if before is not None:
+            made.write_text(before, encoding="utf-8")
+        try:
+            run_uv(_compile(given, made, python), folder)
+        except UvFailed as err:
+            reason, hint = _indented(str(err)), _hint(wanted, python, folder)
+            msg = f"{wanted.title}: uv cannot resolve it for Python {python}\n{reason}\n{hint}"
+            raise PlanError(msg) from err
+        return made.read_text(encoding="utf-8")
+
+
+def _compile(given: Path, made: Path, python: str, *more: str) -> list[str | Path]:
+    # This Python is only asked what machine it is on; the one that is resolved for may not be here.
+    options = ["--python", sys.executable, "--python-version", python, "--no-header", *more]
+    return ["pip", "compile", "--quiet", *options, "--format=pylock.toml", "-o", made, given]
+
+
+def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:
+    """Read a committed lock; PlanError says what of the requirements it does not meet."""
+    lock = read_lock(path.read_text(encoding="utf-8", errors="replace"), str(path), python)
+    problems = list(unmet(lock, wanted.requirements, python))
+    if problems:
+        listing = "".join(f"\n  {problem}" for problem in problems)
+        msg = (
+            f"{path}: does not fit the manifest and the project any more{listing}\n"
+            "Run aotbuild lock, and commit what it writes."
+        )
+        raise PlanError(msg)
+    return lock
+
+
+def _hint(wanted: Wanted, python: str, folder: Path) -> str:
+    """Return what may help: versions of jax near the one that is wanted, where uv finds any."""
+    tries = (f"jax<={wanted.jax}", "jax")
+    found = dict.fromkeys(filter(None, (_newest(t, python, folder) for t in tries)))
+    if not found:
+        return (
+            "uv finds no jax at all: it needs the package index, and reads its own settings of one "
+            "(UV_DEFAULT_INDEX, uv.toml), not pip's. A lock of aotbuild lock spares builds that."
+        )
+    found.pop(wanted.jax, None)
+    near = f"  versions of jax for Python {python} near it: {', '.join(found)}\n" if found else ""
+    remedy = "Change jax:, python: or packages: of the toolchain, or the project's dependencies."
+    return f"{near}{remedy}"
+
+
+def _newest(requirement: str, python: str, folder: Path) -> str | None:
+    with tempfile.TemporaryDirectory(prefix="aotbuild-") as temporary:
+        given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
+        given.write_text(f"{requirement}\n", encoding="utf-8")
+        try:
+            run_uv(_compile(given, made, python, "--no-deps"), folder)
+        except UvFailed:
+            return None
+        (package,) = tomllib.loads(made.read_text(encoding="utf-8"))["packages"]
+        return str(package["version"])
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

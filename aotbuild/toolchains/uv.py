@@ -1,0 +1,179 @@
+"""The program uv: where it is, how it is run, the Pythons it uses, and the folder it fills."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from aotbuild.errors import PlanError
+
+# These would choose an environment or an interpreter for uv; every call names its own. What uv
+# reads of indexes, certificates and its cache stays as the user set it.
+_DROPPED = frozenset(
+    {
+        "CONDA_PREFIX",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "UV_PROJECT_ENVIRONMENT",
+        "UV_PYTHON",
+        "UV_SYSTEM_PYTHON",
+        "VIRTUAL_ENV",
+    }
+)
+
+
+class UvFailed(Exception):
+    """uv ended with an error; the text is what it said."""
+
+
+def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
+    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed has its words."""
+    done = subprocess.run(
+        [uv_program(), "--color=never", "--no-progress", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=_environment(os.environ),
+        cwd=folder,
+        check=False,
+    )
+    if done.returncode:
+        raise UvFailed(done.stderr.strip() or f"exit code {done.returncode}")
+    return done.stdout
+
+
+def uv_program() -> str:
+    """Return the path of uv: that of the PyPI package, else one on PATH; PlanError without."""
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        found = shutil.which("uv")
+    if found is None:
+        msg = (
+            "a toolchain has to be made by uv, which is not installed; "
+            "install aotbuild[build], which brings it"
+        )
+        raise PlanError(msg)
+    return found
+
+
+def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in inherited.items() if name not in _DROPPED}
+
+
+_PROBE = (
+    "import platform, sys; print(sys.implementation.name, platform.machine(), "
+    "platform.python_version())"
+)
+_PATIENCE = 20.0  # seconds for an interpreter to start
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter that is installed, and its version, as `3.11.7`."""
+
+    path: Path
+    version: str
+
+
+def running_python() -> str:
+    """Return the version of this Python as `3.11`."""
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+@cache
+def find_python(version: str) -> Python | None:
+    """Return a CPython of a version (`3.11`) and of this machine's architecture, or None.
+
+    The running one is taken if it fits; else one of PATH, of pyenv, or of those that uv manages,
+    in this order. uv's own search stops at the first name on PATH, and a shim of pyenv may be it.
+    """
+    if version == running_python():
+        return Python(Path(sys.executable), platform.python_version())
+    for path in _candidates(version):
+        found = _version_of(path)
+        if found and found.startswith(f"{version}."):
+            return Python(path, found)
+    return None
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        path = Path(folder, f"python{version}")
+        if folder and path.is_file():
+            yield path
+    root = os.environ.get("PYENV_ROOT")
+    versions = Path(root) if root else Path("~/.pyenv").expanduser()
+    found = versions.glob(f"versions/{version}.*/bin/python")
+    yield from sorted(found, key=_release, reverse=True)
+    try:
+        query = ("python", "find", "--managed-python", "--no-python-downloads", version)
+        yield Path(run_uv(query, Path.cwd()).strip())
+    except UvFailed:
+        return
+
+
+def _release(path: Path) -> Version:
+    try:
+        return Version(path.parent.parent.name)
+    except InvalidVersion:
+        return Version("0")
+
+
+def _version_of(path: Path) -> str | None:
+    """Return the version of an interpreter; None if it does not run or is of another kind."""
+    command = [str(path), "-I", "-c", _PROBE]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = done.stdout.split()
+    fits = done.returncode == 0 and words[:2] == ["cpython", platform.machine()]
+    return words[2] if fits else None
+
+
+VARIABLE = "AOTBUILD_TOOLCHAINS"
+
+
+def cache_root(environment: Mapping[str, str]) -> Path:
+    """Return the folder: AOTBUILD_TOOLCHAINS, or one below the user's cache; PlanError without."""
+    chosen = environment.get(VARIABLE)
+    if chosen:
+        return Path(chosen).absolute()
+    cache, home = environment.get("XDG_CACHE_HOME"), environment.get("HOME")
+    if not cache and not home:
+        msg = f"toolchains have no place: set HOME, or {VARIABLE} to a folder that is kept"
+        raise PlanError(msg)
+    return (Path(cache) if cache else Path(str(home)) / ".cache") / "aotbuild" / "toolchains"
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Hold the lock of a place while others that want it wait; it ends with the process."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def cache_folder() -> Path:
+    """Return the folder of this process's user, which is there."""
+    folder = cache_root(os.environ)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,145 @@
+"""What a toolchain must have: its versions, and what its environment holds besides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from aotbuild.errors import PlanError
+from aotbuild.manifest import Manifest
+from aotbuild.platforms import expand
+from aotbuild.toolchains.environment import Toolchain
+
+_OWN = "aotbuild"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One toolchain as the manifest asks for it.
+
+    `python` is as `3.11`, None for the running one. `special` are what its targets need beside
+    jax, and what the manifest adds; `common` are the requirements of the project and of a worker.
+    `title` is how messages name it, `lock_name` the file of its lock.
+    """
+
+    title: str
+    jax: str
+    python: str | None
+    special: tuple[str, ...]
+    common: tuple[str, ...]
+    lock_name: str
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """All of it, sorted, each once."""
+        return tuple(sorted({f"jax=={self.jax}", "jaxlib", *self.special, *self.common}))
+
+    def is_met_by(self, running: Toolchain) -> bool:
+        """Return whether the running environment is this toolchain, with all that it needs."""
+        if Version(self.jax) != Version(running.jax):
+            return False
+        if self.python and not running.python.startswith(f"{self.python}."):
+            return False
+        return all(map(_is_installed, self.special))
+
+
+def wanted_toolchains(
+    manifest: Manifest, project: Iterable[str], running: Toolchain | None
+) -> tuple[Wanted, ...]:
+    """Return the toolchains of a manifest, in its order; without any, the running jax's.
+
+    `project` are the dependencies of the project, as requirements. `running` may be None only where
+    the manifest names a toolchain.
+    """
+    common = (*worker_requirements(), *_without_own(project))
+    if not manifest.toolchains:
+        assert running is not None, "a manifest without toolchains is built by the running jax"
+        title = f"{manifest.file}: jax {running.jax} (the running one)"
+        special = _for_targets(manifest, running.jax)
+        return (Wanted(title, running.jax, None, special, common, ""),)
+    return tuple(
+        Wanted(
+            title=f"{manifest.file}: toolchains.{number} (jax {request.jax})",
+            jax=request.jax,
+            python=request.python,
+            special=(*_for_targets(manifest, request.jax), *request.packages),
+            common=common,
+            lock_name=lock_name(Path(manifest.file), request.jax, request.python),
+        )
+        for number, request in enumerate(manifest.toolchains)
+    )
+
+
+def lock_name(manifest: Path, jax: str, python: str | None) -> str:
+    """Return the name of a lock, as `pylock.aot-jax0_10_2-py3_11.toml`: PEP 751 wants two dots."""
+    parts = [manifest.stem, f"jax{jax}", *([f"py{python}"] if python else [])]
+    return f"pylock.{re.sub('[^A-Za-z0-9_-]', '_', '-'.join(parts))}.toml"
+
+
+def worker_requirements() -> tuple[str, ...]:
+    """Return what a worker imports beside jax and aotbuild: aotbuild's extra `worker`."""
+    declared = map(Requirement, metadata.requires(_OWN) or [])
+    return tuple(f"{r.name}{r.specifier}" for r in declared if _is_of_extra(r, "worker"))
+
+
+def plugin_needs(manifest: Manifest) -> bool:
+    """Return whether a manifest's targets need more than jax to compile for them."""
+    return bool(_for_targets(manifest, "0"))
+
+
+def _for_targets(manifest: Manifest, jax: str) -> tuple[str, ...]:
+    found = (r for target in manifest.targets for r in expand.packages(target, jax))
+    return tuple(dict.fromkeys(found))
+
+
+def _without_own(project: Iterable[str]) -> Iterator[str]:
+    """Yield the project's dependencies but for aotbuild: workers have that of their parent."""
+    for text in project:
+        if canonicalize_name(Requirement(text).name) != _OWN:
+            yield text
+
+
+def _is_of_extra(requirement: Requirement, extra: str) -> bool:
+    marker = requirement.marker
+    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate()
+
+
+def _is_installed(text: str) -> bool:
+    requirement = Requirement(text)
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return True
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        return False
+    return requirement.specifier.contains(version, prereleases=True)
+
+
+def project_requirements(root: Path) -> tuple[str, ...]:
+    """Return the dependencies of the project in a folder; none without a [project] table.
+
+    Dynamic ones are found where hatchling's metadata hooks set them. PlanError if the file is not
+    what it should be.
+    """
+    # Not at the top: a worker, which imports this package too, has no hatchling.
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    file = root / "pyproject.toml"
+    if not file.is_file():
+        return ()
+    metadata = ProjectMetadata(str(root), PluginManager())
+    try:
+        if "project" not in metadata.config:
+            return ()
+        return tuple(map(str, metadata.core.dependencies))
+    except (ValueError, TypeError, OSError) as err:
+        msg = f"{file}: the project's dependencies cannot be read: {err}"
+        raise PlanError(msg) from err

@@ -1,0 +1,107 @@
+"""Argument specs to trees of avals, as `jax.jit` takes them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from aotbuild.errors import TraceRefused
+from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
+from aotbuild.spec.aval import Aval
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.resolve import resolve
+from aotbuild.worker.user_errors import user_traceback
+
+Dims = Callable[[str], Any]
+
+_LIKE_REMEDY = (
+    "Expected arrays, jax.ShapeDtypeStructs, a tree of them, or a function of the dims that "
+    "returns one (equinox: eqx.filter(module, eqx.is_array))."
+)
+
+
+def make_avals(spec: ArgSpec, role: str, symbolic: Dims | None = None) -> Any:
+    """Return the pytree of `jax.ShapeDtypeStruct` that a spec describes.
+
+    `symbolic` turns the expression of a symbolic dim into one. TraceRefused names `role`.
+    """
+    match spec:
+        case LeafSpec():
+            return _leaf(spec, role, symbolic)
+        case LikeSpec():
+            return _like(spec, role, symbolic)
+        case ListSpec(items):
+            return [make_avals(item, f"{role}[{i}]", symbolic) for i, item in enumerate(items)]
+        case TupleSpec(items):
+            parts = (make_avals(item, f"{role}[{i}]", symbolic) for i, item in enumerate(items))
+            return tuple(parts)
+        case DictSpec(items):
+            return {key: make_avals(item, f"{role}.{key}", symbolic) for key, item in items}
+        case NoneSpec():
+            return None
+
+
+def to_aval(leaf: Any) -> Aval:
+    """Return the aval of a `ShapeDtypeStruct` or an abstract value of jax."""
+    return Aval(tuple(map(int, leaf.shape)), str(leaf.dtype), bool(leaf.weak_type))
+
+
+def _leaf(spec: LeafSpec, role: str, symbolic: Dims | None) -> Any:
+    shape = tuple(symbolic(d) if symbolic and isinstance(d, str) else d for d in spec.shape)
+    if Aval((), spec.dtype).needs_x64 and not jax.config.jax_enable_x64:
+        msg = (
+            f"{role}: dtype {spec.dtype} needs 64-bit mode; set config: "
+            "{jax_enable_x64: true}, or use the 32-bit dtype"
+        )
+        raise TraceRefused(msg)
+    dtype = jax_private.dtype_of(spec.dtype)
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=spec.weak_type)
+
+
+def _like(spec: LikeSpec, role: str, symbolic: Dims | None) -> Any:
+    found = resolve(spec.ref, role)
+    found = getattr(found, "__aotbuild_source__", found)
+    values = {k: symbolic(v) if symbolic and isinstance(v, str) else v for k, v in spec.values}
+    where = f"{role}: like: {spec.ref}"
+    if callable(found) and not _is_tree_of_arrays(found):
+        try:
+            return jax.eval_shape(functools.partial(found, **values))
+        except (Exception, SystemExit) as err:  # user code may raise anything
+            msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_LIKE_REMEDY}"
+            raise TraceRefused(msg) from err
+    for path, leaf in jax.tree_util.tree_flatten_with_path(found)[0]:
+        kind = _no_array(leaf)
+        if kind:
+            msg = f"{where}{jax.tree_util.keystr(path)} is a {kind}\n{_LIKE_REMEDY}"
+            raise TraceRefused(msg)
+    return jax.eval_shape(lambda tree: tree, found)
+
+
+def _no_array(leaf: Any) -> str | None:
+    """Return what a leaf is if it can be no input of an executable."""
+    if jax_private.is_mutable_ref(leaf):
+        return "mutable array"
+    if isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype"):
+        return None
+    return f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+
+
+def _is_tree_of_arrays(value: Any) -> bool:
+    """Whether a callable is itself a pytree, as a module with a `__call__`, not a function."""
+    return not isinstance(value, type) and jax.tree.structure(value) != jax.tree.structure(0)
+
+
+def is_key_dtype(dtype: Any) -> bool:
+    """Return whether a dtype is one of typed PRNG keys, as `key<fry>`."""
+    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def as_numpy(array: Any) -> Any:
+    """Return an array as numpy's; of typed PRNG keys, the numbers behind them."""
+    if is_key_dtype(array.dtype):
+        array = jax.random.key_data(array)
+    return np.asarray(array)

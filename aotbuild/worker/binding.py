@@ -1,0 +1,189 @@
+"""How the manifest's arguments meet the parameters of the user's function."""
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+from aotbuild.manifest.problems import did_you_mean
+from aotbuild.spec.signature import Function, Static
+from aotbuild.spec.values import NotEncodable, encode
+
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_LONGEST = 200
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A function with its parameters sorted out: which are arrays, which are static."""
+
+    function: Function
+    statics: tuple[tuple[str, Any], ...]
+    signature: inspect.Signature
+
+    def static_values(self) -> tuple[tuple[str, Any], ...]:
+        """Return (name, encoded value) of every static argument, sorted by name."""
+        return tuple(sorted((name, encode(value)) for name, value in self.statics))
+
+
+def bind(job: Job, function: Any) -> Binding:
+    """Match a job's arguments with a function's parameters; TraceRefused where they differ."""
+    signature = _signature(job, function)
+    parameters = list(signature.parameters.values())
+    positional = [p.name for p in parameters if p.kind in _POSITIONAL]
+    statics = [(_static_name(job, name, positional, signature), v) for name, v in job.statics]
+    static_names = {name for name, _ in statics}
+    if len(static_names) < len(statics):
+        names = [name for name, _ in statics]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
+        msg = f"{where}: one parameter is given by name and by position ({', '.join(twice)})"
+        raise TraceRefused(msg)
+    slots = [name for name in positional if name not in static_names]
+    _check_arguments(job, signature, slots, static_names)
+    dynamic = tuple(name for name, _ in job.args)
+    keywords = tuple(sorted(name for name, _ in job.kwargs))
+    used = {*dynamic, *keywords, *static_names}
+    last = max((i for i, name in enumerate(positional) if name in used), default=-1)
+    order = (*positional[: last + 1], *(n for n in dynamic if n not in positional))
+    described = Function(
+        name=job.name,
+        call=job.call,
+        positional=tuple(order),
+        dynamic=dynamic,
+        keywords=keywords,
+        statics=tuple(_static(name, signature) for name in sorted(static_names)),
+        donate=job.donate,
+    )
+    return Binding(described, tuple(statics), signature)
+
+
+def call_arguments(
+    binding: Binding, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return (args, kwargs) for the user's function, static values in their places."""
+    parameters = binding.signature.parameters
+    named = {**args, **kwargs, **statics}
+    extra = {name: named[name] for name in named if name not in _named(binding.signature)}
+    ordered: OrderedDict[str, Any] = OrderedDict()
+    for name, parameter in parameters.items():
+        if parameter.kind == Parameter.VAR_POSITIONAL:
+            rest = tuple(extra.pop(key) for key in args if key in extra)
+            # An empty one would end up among the keywords when a parameter before it is left out.
+            ordered.update({name: rest} if rest else {})
+        elif parameter.kind == Parameter.VAR_KEYWORD:
+            ordered[name] = extra
+        elif name in named:
+            ordered[name] = named[name]
+    bound = inspect.BoundArguments(binding.signature, ordered)
+    return bound.args, bound.kwargs
+
+
+def _named(signature: inspect.Signature) -> dict[str, Parameter]:
+    """Return the parameters that an argument can be given to by name or place of its own."""
+    return {n: p for n, p in signature.parameters.items() if p.kind not in _VARIADIC}
+
+
+def _signature(job: Job, function: Any) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as err:
+        msg = f"functions.{job.name}: {job.call} has no readable signature ({err}); wrap it in def"
+        raise TraceRefused(msg) from err
+
+
+def _static_name(
+    job: Job, given: str | int, positional: list[str], signature: inspect.Signature
+) -> str:
+    if isinstance(given, int):
+        if given >= len(positional):
+            msg = (
+                f"functions.{job.name}.static: position {given} is outside the "
+                f"{len(positional)} positional parameters of {job.call}{_shown(signature)}"
+            )
+            raise TraceRefused(msg)
+        return positional[given]
+    if given not in _named(signature) and not _takes(signature, Parameter.VAR_KEYWORD):
+        hint = did_you_mean(given, _named(signature))
+        where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
+        msg = f"{where} has no parameter {given!r}{hint}"
+        raise TraceRefused(msg)
+    return given
+
+
+def _static(name: str, signature: inspect.Signature) -> Static:
+    parameter = signature.parameters.get(name)
+    if parameter is None or parameter.default is Parameter.empty:
+        return Static(name)
+    try:
+        return Static(name, encode(parameter.default))
+    except NotEncodable:
+        return Static(name)
+
+
+def _check_arguments(
+    job: Job, signature: inspect.Signature, slots: list[str], statics: set[str]
+) -> None:
+    """Refuse a wrong number, order or name of arguments, naming the function's own signature."""
+    given = [*(name for name, _ in (*job.args, *job.kwargs)), *statics]
+    checks = (
+        _keywords_problem(signature, [name for name, _ in job.args], [n for n, _ in job.kwargs]),
+        _places_problem(signature, [name for name, _ in job.args], slots),
+        _missing_problem(signature, given),
+    )
+    for option, problem in (found for found in checks if found):
+        msg = f"functions.{job.name}.{option}: {job.call}{_shown(signature)} {problem}"
+        raise TraceRefused(msg)
+
+
+def _keywords_problem(
+    signature: inspect.Signature, args: list[str], kwargs: list[str]
+) -> tuple[str, str] | None:
+    parameters = _named(signature)
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    for name in args:
+        if kinds.get(name) == Parameter.KEYWORD_ONLY:
+            return "args", f"takes {name!r} by name only; give it under kwargs"
+    for name in kwargs:
+        if kinds.get(name) == Parameter.POSITIONAL_ONLY:
+            return "kwargs", f"takes {name!r} by position only; give it under args"
+        if name not in parameters and not _takes(signature, Parameter.VAR_KEYWORD):
+            return "kwargs", f"has no parameter {name!r}{did_you_mean(name, parameters)}"
+    return None
+
+
+def _places_problem(
+    signature: inspect.Signature, args: list[str], slots: list[str]
+) -> tuple[str, str] | None:
+    for name, slot in zip(args, slots, strict=False):
+        if name != slot:
+            return "args", f"expected {slot!r} at this place, found {name!r}; args are positional"
+    if len(args) > len(slots) and not _takes(signature, Parameter.VAR_POSITIONAL):
+        counts = f"takes {len(slots)} array arguments by position, the manifest gives {len(args)}"
+        return "args", f"{counts}: {', '.join(args)}"
+    return None
+
+
+def _missing_problem(signature: inspect.Signature, given: list[str]) -> tuple[str, str] | None:
+    required = (n for n, p in _named(signature).items() if p.default is Parameter.empty)
+    missing = [repr(name) for name in required if name not in given]
+    if not missing:
+        return None
+    remedy = "add it there, or to static:"
+    return "args", f"needs {', '.join(missing)}, which the manifest does not give; {remedy}"
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """Return a signature for people; the default of a parameter may be a whole array."""
+    text = str(signature)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"
+
+
+def _takes(signature: inspect.Signature, kind: Any) -> bool:
+    return any(parameter.kind == kind for parameter in signature.parameters.values())

@@ -1,0 +1,147 @@
+"""Golden inputs: what the user's function gives, checked against the avals; the rest is seeded."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from aotbuild.errors import TraceRefused
+from aotbuild.manifest.problems import did_you_mean
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.golden import KEYS, seeded, stored_shape
+from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
+from aotbuild.worker.jitted import Jitted
+from aotbuild.worker.resolve import resolve_function
+from aotbuild.worker.user_errors import shorten, user_traceback
+
+# Bytes of one signature's given inputs: each is in the wheel.
+GIVEN_LIMIT = 64 << 20
+_SCALARS = {
+    bool: np.bool_,
+    int: np.integer,
+    float: np.floating,
+    complex: np.complexfloating,
+}
+
+
+def given_leaves(jitted: Jitted) -> dict[int, Any]:
+    """Call `verify: inputs:`; return the leaves that it gives, as numpy arrays, by index.
+
+    TraceRefused names the leaf that is not as its aval says; typed PRNG keys become their data.
+    """
+    job = jitted.job
+    if job.verify.inputs is None:
+        return {}
+    role = f"functions.{job.name}.verify.inputs: {job.verify.inputs}"
+    found = _call(role, jitted)
+    _check_names(role, found, {**jitted.args, **jitted.kwargs})
+    leaves = dict(_leaves(role, found, jitted))
+    total = sum(array.nbytes for array in leaves.values())
+    if total > GIVEN_LIMIT:
+        msg = (
+            f"{role} gave {total:,} bytes\n  expected at most {GIVEN_LIMIT:,} bytes for one "
+            "signature: they are kept in the wheel\nLeave large arguments out; they are seeded."
+        )
+        raise TraceRefused(msg)
+    return leaves
+
+
+def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:
+    """Return a leaf as the function takes it: what was given, or the seeded array."""
+    array = given[leaf] if leaf in given else seeded(leaf, aval)
+    if aval.dtype in KEYS:
+        return jax.random.wrap_key_data(array, impl=KEYS[aval.dtype][0])
+    return array
+
+
+def _call(role: str, jitted: Jitted) -> dict[str, Any]:
+    job = jitted.job
+    function = resolve_function(str(job.verify.inputs), f"functions.{job.name}.verify.inputs")
+    values = {**dict(job.dims), **dict(jitted.binding.statics)}
+    try:
+        found = function(**_accepted(function, values))
+        jax.block_until_ready(found)
+    except (Exception, SystemExit) as err:  # user code may raise anything
+        taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
+        msg = f"{role} raised; it is offered ({taken})\n{user_traceback(err)}"
+        raise TraceRefused(msg) from err
+    if not isinstance(found, dict):
+        kind = f"{type(found).__module__}.{type(found).__qualname__}"
+        msg = f"{role} returned a {kind}; expected a dict of arguments by name"
+        raise TraceRefused(msg)
+    return found
+
+
+def _accepted(function: Any, values: dict[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return values
+    names = {p.name for p in parameters if p.kind != inspect.Parameter.POSITIONAL_ONLY}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _check_names(role: str, found: dict[str, Any], known: dict[str, Any]) -> None:
+    for name in found:
+        if name not in known:
+            hint = did_you_mean(str(name), known)
+            msg = f"{role} gave {name!r}, which is no argument in args or kwargs{hint}"
+            raise TraceRefused(msg)
+
+
+def _leaves(role: str, found: dict[str, Any], jitted: Jitted) -> Iterator[tuple[int, Any]]:
+    args, kwargs = jitted.canonical
+    index = 0
+    for name, expected in zip(jitted.names, [*args, *kwargs.values()], strict=True):
+        wanted = jax.tree_util.tree_flatten_with_path(expected)[0]
+        if name in found:
+            _check_tree(f"{role}: {name}", expected, found[name])
+            for offset, (path, leaf) in enumerate(wanted):
+                place = f"{role}: {name}{jax.tree_util.keystr(path)}"
+                value = jax.tree.leaves(found[name])[offset]
+                yield index + offset, _array(place, to_aval(leaf), value)
+        index += len(wanted)
+
+
+def _check_tree(place: str, expected: Any, found: Any) -> None:
+    want, have = jax.tree.structure(expected), jax.tree.structure(found)
+    if want != have:
+        msg = (
+            f"{place} is another tree\n  expected {shorten(str(want))}\n"
+            f"  found    {shorten(str(have))}"
+        )
+        raise TraceRefused(msg)
+
+
+def _array(place: str, aval: Aval, value: Any) -> Any:
+    array = _as_argument(aval, value)
+    shape, dtype = stored_shape(aval), seeded(0, Aval((0,), aval.dtype)).dtype
+    if array is None or array.shape != shape or array.dtype != dtype:
+        have = f"{type(value).__module__}.{type(value).__qualname__}"
+        if hasattr(value, "dtype"):
+            have = f"{value.dtype}{list(value.shape)}"
+        elif array is not None:
+            have = f"{array.dtype}{list(array.shape)}"
+        msg = f"{place}\n  expected {aval}\n  found    {have}"
+        raise TraceRefused(msg)
+    return array
+
+
+def _as_argument(aval: Aval, value: Any) -> Any:
+    """Return a value as jit takes it, or None if it is no array: 64 bits become 32 without x64."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and is_key_dtype(dtype):
+        return as_numpy(value) if str(dtype) == aval.dtype else None
+    if aval.dtype in KEYS:
+        return None
+    if type(value) in _SCALARS:
+        wanted = jax.numpy.dtype(aval.dtype)
+        fits = jax.numpy.issubdtype(wanted, _SCALARS[type(value)])
+        return np.asarray(value, wanted if fits else None)
+    if dtype is None:
+        return None
+    array = np.asarray(value)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)

@@ -1,0 +1,164 @@
+"""Golden outputs: what the function returned when it was built, for `verify` to compare with.
+
+The last step of a job, made of these messages:
+
+    {"golden_start": true}              from here on the user's function runs, and may do anything
+    {"golden": {…}, "provenance": {…}, "notes": [text…]}    as in a record
+    {"golden": null, "reason": text, "notes": [text…]}      none, and why, as the record keeps it
+    {"golden_error": text}              the manifest asks for what cannot be
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE, no_golden
+from aotbuild.errors import TraceRefused
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.golden import stored_bytes
+from aotbuild.spec.record import Blob
+from aotbuild.spec.record_json import blob_to_json
+from aotbuild.store.local import Entry, Store, key_of
+from aotbuild.worker.blobs import BlobFolder, serialize, store_array
+from aotbuild.worker.golden.inputs import as_argument, given_leaves
+from aotbuild.worker.golden.reference import NotForCpu, Reference, float_dtypes, lower_reference
+from aotbuild.worker.settings import unchanged_config
+from aotbuild.worker.trace import Traced
+from aotbuild.worker.user_errors import user_traceback
+
+# What `golden: auto` takes for cheap.
+AUTO_BYTES = 256 << 20
+AUTO_FLOPS = 1e11
+
+# Modes without any; the parent sets the last two.
+_NONE = {
+    "never": "the manifest says verify: {golden: never}",
+    "slow": "the other signatures of this function took long enough; verify: {golden: always} "
+    "computes all of them",
+    "unsafe": "another signature of this function killed the process that computed them",
+}
+_FAILED = "the function raised {} when it was called with golden inputs"
+
+
+class _Skipped(Exception):
+    """There will be no golden outputs; the text says why."""
+
+
+@dataclass(frozen=True)
+class GoldenMaker:
+    """Computes golden outputs, or takes them from the store."""
+
+    blobs: BlobFolder
+    store: Store | None
+    provenance: Mapping[str, Any]
+
+    def messages(self, traced: Traced) -> Iterator[dict[str, Any]]:
+        """Yield the messages of one job's golden outputs."""
+        mode = traced.job.verify.golden
+        if mode in _NONE:
+            yield no_golden(_NONE[mode])
+            return
+        yield {"golden_start": True}
+        try:
+            with unchanged_config(f"functions.{traced.job.name}.verify"):
+                message = self._make(traced)
+        except _Skipped as err:
+            message = no_golden(str(err))
+        except NotForCpu as err:
+            is_wanted = mode == "always"
+            none = no_golden(str(err), f"no golden outputs: {err}")
+            message = {"golden_error": f"no golden outputs: {err}"} if is_wanted else none
+        except TraceRefused as err:
+            message = {"golden_error": str(err)}
+        except Exception as err:  # noqa: BLE001 (the function may raise anything)
+            reason = _FAILED.format(type(err).__name__)
+            text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
+            none = no_golden(reason, f"no golden outputs: {text}")
+            message = {"golden_error": text} if mode == "always" else none
+        yield message
+
+    def _make(self, traced: Traced) -> dict[str, Any]:
+        verify, reference = traced.job.verify, lower_reference(traced)
+        if verify.golden == "auto":
+            _check_is_cheap(traced, reference)
+        given = given_leaves(reference.jitted)
+        blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
+        entry = self._run_once(reference, given, blobs)
+        outputs = self.blobs.add("safetensors", entry.data)
+        return {
+            "golden": {
+                "inputs": [[leaf, blob_to_json(blob)] for leaf, blob in blobs.items()],
+                "outputs": blob_to_json(outputs),
+                "rtol": verify.rtol,
+                "atol": verify.atol,
+            },
+            "provenance": {"floats": sorted(set(float_dtypes(traced.closed_jaxpr)))},
+            "notes": [] if entry.facts["finite"] else [NOT_FINITE],
+        }
+
+    def _run_once(
+        self, reference: Reference, given: dict[int, Any], blobs: dict[int, Blob]
+    ) -> Entry:
+        if self.store is None:
+            return _run(reference, given)
+        key = key_of(self._inputs(reference, blobs))
+        entry = self.store.get(key)
+        if entry is None:
+            entry = _run(reference, given)
+            self.store.put(key, entry)
+        return entry
+
+    def _inputs(self, reference: Reference, blobs: dict[int, Blob]) -> dict[str, Any]:
+        """Return all that decides golden outputs, as the store's key wants it."""
+        leaves = reference.traced.signature.leaves
+        return {
+            "entry": "golden 1",
+            "reference": reference.identity,
+            "leaves": [str(aval) for aval in leaves],
+            "given": [[leaf, blob.sha256] for leaf, blob in blobs.items()],
+            "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
+            **{name: self.provenance[name] for name in ("aotbuild", "jax", "jaxlib", "xla_flags")},
+        }
+
+
+def _check_is_cheap(traced: Traced, reference: Reference) -> None:
+    size = sum(map(stored_bytes, traced.signature.leaves)) + reference.result_bytes
+    if size > AUTO_BYTES:
+        msg = f"arguments and results have {size:,} bytes, more than {AUTO_BYTES:,}"
+        raise _Skipped(msg)
+    if reference.flops > AUTO_FLOPS:
+        msg = f"a call takes about {reference.flops:.1e} FLOPs, more than {AUTO_FLOPS:.0e}"
+        raise _Skipped(msg)
+
+
+def _check_memory(compiled: Any) -> None:
+    size = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
+    if size > AUTO_BYTES:
+        msg = f"a call needs {size:,} bytes for temporary values, more than {AUTO_BYTES:,}"
+        raise _Skipped(msg)
+
+
+def _run(reference: Reference, given: dict[int, Any]) -> Entry:
+    compiled = reference.compile()
+    if reference.traced.job.verify.golden == "auto":
+        _check_memory(compiled)
+    leaves = enumerate(reference.traced.signature.leaves)
+    samples = reference.run(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])
+    named = {str(index): sample for index, sample in enumerate(samples)}
+    return Entry({"finite": _is_finite(samples)}, serialize(named))
+
+
+def _is_finite(samples: list[Any]) -> bool:
+    """Return whether any float is finite, or there are none."""
+    floats = [s for s in samples if s.size and jax.numpy.issubdtype(s.dtype, np.inexact)]
+    return not floats or any(map(_any_finite, floats))
+
+
+def _any_finite(sample: Any) -> bool:
+    wide = np.complex128 if sample.dtype.kind == "c" else np.float64
+    return bool(np.isfinite(sample.astype(wide)).any())

@@ -1,0 +1,128 @@
+"""The reference: the user's own function under plain `jax.jit`, for CPU, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aotbuild.build.jobs import Job
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.golden import sample_indices
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.avals import as_numpy
+from aotbuild.worker.binding import call_arguments
+from aotbuild.worker.jaxprs import body_of, inner_jaxprs
+from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
+from aotbuild.worker.trace import Traced
+from aotbuild.worker.user_errors import shorten
+
+_STATIC = object()
+
+
+class NotForCpu(Exception):
+    """The function does not run on a CPU, such as one with a kernel for TPUs."""
+
+    def __init__(self, error: Exception) -> None:
+        first = shorten(str(error)).partition("\n")[0]
+        reason = f"{type(error).__name__}: {first}"
+        super().__init__(f"the function does not run on a CPU, which would compute them: {reason}")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A function at one signature, lowered; nothing of it is compiled before `compile`."""
+
+    traced: Traced
+    jitted: Jitted
+    stage: Any
+    lowered: Any
+
+    @property
+    def identity(self) -> str:
+        """The SHA-256 of the lowered module."""
+        return sha256_hex(jax_private.module_bytes(self.lowered))
+
+    @property
+    def flops(self) -> float:
+        """XLA's estimate; the body of a loop counts once."""
+        analysis = self.lowered.cost_analysis() or {}
+        return float(analysis.get("flops", 0.0))
+
+    @property
+    def result_bytes(self) -> int:
+        """The size of the result in bytes; that of typed PRNG keys is not known and left out."""
+        leaves = jax.tree.leaves(self.stage.out_info)
+        return sum(leaf.size * getattr(leaf.dtype, "itemsize", 0) for leaf in leaves)
+
+    def compile(self) -> Any:
+        """Return it compiled, as `jax.stages.Compiled`."""
+        with in_mesh(self.jitted.mesh):
+            return self.lowered.compile()
+
+    def run(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Call what `compile` returned; return samples of each output as numpy arrays."""
+        return [_sample(output) for output in self.outputs(compiled, leaves)]
+
+    def outputs(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Call what `compile` returned; return each output, whole, as a numpy array."""
+        args, kwargs = self._call(leaves)
+        with in_mesh(self.jitted.mesh):
+            outputs = jax.tree.leaves(compiled(*args, **kwargs))
+            return [as_numpy(output) for output in outputs]
+
+    def _call(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return leaves as the function takes them, without the static arguments."""
+        treedef = jax.tree.structure(self.jitted.canonical)
+        values, named = jax.tree.unflatten(treedef, leaves)
+        binding = self.jitted.binding
+        args = dict(zip(self.jitted.args, values, strict=True))
+        statics = {name: _STATIC for name, _ in binding.statics}
+        given, keywords = call_arguments(binding, args, named, statics)
+        left = {name: value for name, value in keywords.items() if value is not _STATIC}
+        return tuple(value for value in given if value is not _STATIC), left
+
+
+def lower_job(traced: Traced, job: Job) -> Reference:
+    """Return what `lower_reference` does, of a job that differs from the traced one in its sizes.
+
+    It may raise anything.
+    """
+    jitted = jit_job(job)
+    stage = jitted.trace()
+    with in_mesh(jitted.mesh):
+        return Reference(traced, jitted, stage, stage.lower())
+
+
+def lower_reference(traced: Traced) -> Reference:
+    """Trace and lower a job's function as `jax.jit` does; symbolic dims have their sample's sizes.
+
+    Where the job was traced with these sizes, jax has the trace already. NotForCpu if it cannot be.
+    """
+    jit_job(traced.job)
+    try:
+        return lower_job(traced, traced.job)
+    except Exception as err:  # lowering rules raise many types
+        raise NotForCpu(err) from err
+
+
+def float_dtypes(closed: Any) -> Iterator[str]:
+    """Yield the dtype of every float that a jaxpr computes with, repeatedly."""
+    jaxpr = body_of(closed)
+    values = [*jaxpr.invars, *jaxpr.constvars]
+    for equation in jaxpr.eqns:
+        values += equation.outvars
+        for inner in inner_jaxprs(equation.params):
+            yield from float_dtypes(inner)
+    for value in values:
+        dtype = getattr(value.aval, "dtype", None)
+        if dtype is not None and jax.numpy.issubdtype(dtype, np.inexact):
+            yield str(dtype)
+
+
+def _sample(output: Any) -> Any:
+    flat = output.reshape(-1)
+    return flat[sample_indices(flat.size)]

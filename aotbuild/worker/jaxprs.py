@@ -1,0 +1,84 @@
+"""Jaxprs: the ones inside an equation, and what an executable on disk cannot carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+from aotbuild.worker import private as jax_private
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Return whether a parameter is a jaxpr, with or without constants."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+    """Yield the jaxprs among an equation's parameters, constants with them, by their names."""
+    for _, value in sorted(params.items()):
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if is_jaxpr(item):
+                yield item
+
+
+def body_of(closed: Any) -> Any:
+    """Return a jaxpr without its constants."""
+    return getattr(closed, "jaxpr", closed)
+
+
+_CALLBACKS = {
+    "pure_callback": "calls back into Python",
+    "io_callback": "calls back into Python",
+    "debug_callback": "calls back into Python",
+    "debug_print": "prints from Python",
+}
+_CALLBACK_REMEDY = (
+    "A host callback is an address in the process that traced it. Remove it, or move it outside "
+    "the function (equinox and diffrax: set EQX_ON_ERROR to nan under env:)."
+)
+_REF_REMEDY = "Pass the value in as an argument, and return the new one."
+_EFFECT_REMEDY = "Write it as a pure function: values in, values out."
+
+
+def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
+    """Raise TraceRefused with every callback, mutable closure and effect in a jaxpr."""
+    problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr)]
+    effects = [e for e in closed_jaxpr.effects if not jax_private.is_internal_effect(e)]
+    if effects and not problems:
+        names = ", ".join(sorted(type(effect).__name__ for effect in effects))
+        problems.append(f"has side effects ({names})\n  {_EFFECT_REMEDY}")
+    if problems:
+        msg = "\n".join(f"{job.call} {problem}" for problem in dict.fromkeys(problems))
+        raise TraceRefused(msg)
+
+
+def _refs(closed_jaxpr: Any) -> Iterator[str]:
+    jaxpr = closed_jaxpr.jaxpr
+    for variable, constant in zip(jaxpr.constvars, closed_jaxpr.consts, strict=True):
+        if jax_private.is_mutable_ref(constant):
+            uses = (equation for equation in jaxpr.eqns if variable in equation.invars)
+            where = next(map(_at, uses), "")
+            yield f"closes over a mutable array, {variable.aval}{where}\n  {_REF_REMEDY}"
+    for variable in jaxpr.invars:
+        if str(variable.aval).startswith("Ref{"):
+            yield f"takes a mutable array, {variable.aval}\n  {_REF_REMEDY}"
+
+
+def _equations(closed: Any) -> Iterator[str]:
+    for equation in body_of(closed).eqns:
+        name = equation.primitive.name
+        if name in _CALLBACKS or "callback" in name:
+            what = _CALLBACKS.get(name, "calls back into Python")
+            yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
+        else:
+            for inner in inner_jaxprs(equation.params):
+                yield from _equations(inner)
+
+
+def _at(equation: Any) -> str:
+    line = jax_private.source_line(equation)
+    return f" at {line}" if line else ""

@@ -1,0 +1,191 @@
+"""Which axes of a function's arrays are a dim, found by tracing it at other sizes of the dim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+
+from aotbuild.build.jobs import JobPadding
+from aotbuild.errors import TraceRefused
+from aotbuild.manifest.dims import value_problem
+from aotbuild.spec.padding import Axes, PaddedDim, Padding
+from aotbuild.worker.avals import is_key_dtype
+from aotbuild.worker.jitted import Jitted, jit_job
+from aotbuild.worker.trace import Traced
+from aotbuild.worker.trees import named_path
+from aotbuild.worker.user_errors import user_traceback
+
+Shapes = list[tuple[int, ...]]
+Paths = Sequence[str]
+
+_LEAVE_OUT = "Leave the dim out of pad."
+
+
+def with_padding(traced: Traced) -> Traced:
+    """Return a trace whose function says how calls are padded; TraceRefused if that cannot be."""
+    pad = traced.job.pad
+    if pad is None:
+        return traced
+    padding = _find(traced, pad)
+    return replace(traced, function=replace(traced.function, pad=padding))
+
+
+def smaller_size(pad: JobPadding, index: int, size: int, step: int) -> int | None:
+    """Return the smallest size of a dim that is padded to `size`, a multiple of `step`, if any.
+
+    That is one more than the next smaller bucket. Where buckets are neighbours, it is a size that
+    another bucket serves, but that could be padded just as well.
+    """
+    below = [bucket[index] for bucket in pad.buckets if bucket[index] < size]
+    wanted = max(below, default=0) + 1
+    for candidate in (-(-wanted // step) * step, (size - 1) // step * step):
+        if 0 < candidate < size:
+            return candidate
+    return None
+
+
+def granularity(traced: Traced) -> int:
+    """Return what sizes over a mesh are multiples of, so that any axes of it can share them."""
+    return int(traced.mesh.size) if traced.mesh else 1
+
+
+def _find(traced: Traced, pad: JobPadding) -> Padding:
+    here = jit_job(pad.at(traced.job, {}))
+    names = [str(name) for name in here.names]
+    flat = jax.tree_util.tree_flatten_with_path(here.canonical)[0]
+    leaf_paths = [_path(named_path(path, tuple(names))) for path, _ in flat]
+    outputs = jax.tree_util.tree_flatten_with_path(here.trace().out_info)[0]
+    out_paths = [f"result{jax.tree_util.keystr(path)}" for path, _ in outputs]
+    leaf_dims: list[list[tuple[int, int]]] = [[] for _ in flat]
+    out_dims: list[list[tuple[int, int]]] = [[] for _ in outputs]
+    for index, dim in enumerate(pad.dims):
+        where = f"functions.{traced.job.name}.pad.{dim.name}"
+        size = dict(here.job.dims)[dim.name]
+        other, there = _at_another_size(traced, pad, index)
+        inputs, results = (_shapes(here), _shapes(there)), (_out_shapes(here), _out_shapes(there))
+        for group, found, paths in (
+            (leaf_dims, inputs, leaf_paths),
+            (out_dims, results, out_paths),
+        ):
+            for number, axes in enumerate(_following(where, paths, found, (size, other))):
+                group[number] += [(axis, index) for axis in axes]
+        _check_leaves(where, dim, index, leaf_dims, leaf_paths, [leaf for _, leaf in flat])
+        _check_outputs(where, dim, index, out_dims, out_paths, [leaf for _, leaf in outputs])
+    return Padding(pad.dims, pad.buckets, _sorted(leaf_dims), _sorted(out_dims))
+
+
+def _at_another_size(traced: Traced, pad: JobPadding, index: int) -> tuple[int, Jitted]:
+    """Return another size of a dim and the function there; of sizes that fail, the first tells.
+
+    A dim that is not vouched for has to work at the size that its padding is compared with.
+    """
+    dim, size = pad.dims[index], dict(traced.job.dims)[pad.dims[index].name]
+    step = granularity(traced)
+    smaller = smaller_size(pad, index, size, step)
+    others = [smaller] if smaller else []
+    if dim.safe or not others:
+        others += [bucket[index] for bucket in pad.buckets if bucket[index] != size]
+        others += [size + step, 2 * size + step]
+    error: Exception | None = None
+    for other in others:
+        try:
+            jitted = jit_job(pad.at(traced.job, {dim.name: other}))
+            jitted.trace()
+        except (Exception, SystemExit) as err:  # noqa: BLE001 (user code may raise anything)
+            error = error or (err if isinstance(err, Exception) else TraceRefused(str(err)))
+            continue
+        return other, jitted
+    assert error is not None, "at least one size was tried"
+    text = str(error) if isinstance(error, TraceRefused) else user_traceback(error)
+    remedy = "" if dim.safe else f", or write pad: {{{dim.name}: {{value: …, safe: true}}}}"
+    msg = (
+        f"functions.{traced.job.name}.pad.{dim.name}: padding was to be tried at "
+        f"{dim.name}={others[0]}, where the function cannot be traced\n{text}\n"
+        f"Let it take every size up to the largest{remedy}, if padding cannot reach a result."
+    )
+    raise TraceRefused(msg) from error
+
+
+def _shapes(jitted: Jitted) -> Shapes:
+    return [tuple(map(int, leaf.shape)) for leaf in jax.tree.leaves(jitted.canonical)]
+
+
+def _out_shapes(jitted: Jitted) -> Shapes:
+    return [tuple(map(int, leaf.shape)) for leaf in jax.tree.leaves(jitted.trace().out_info)]
+
+
+def _following(
+    where: str, paths: Paths, shapes: tuple[Shapes, Shapes], sizes: tuple[int, int]
+) -> Iterator[list[int]]:
+    """Yield the axes of each array that have the size of a dim at both sizes of it."""
+    (here, there), (size, other) = shapes, sizes
+    if len(here) != len(there):
+        found = f"{len(here)} arrays at {size}, {len(there)} at {other}"
+        msg = f"{where}: the tree depends on the size: {found}\n{_LEAVE_OUT}"
+        raise TraceRefused(msg)
+    for path, shape, changed in zip(paths, here, there, strict=True):
+        axes = [i for i, pair in enumerate(zip(shape, changed, strict=False)) if pair[0] != pair[1]]
+        is_plain = all((shape[i], changed[i]) == (size, other) for i in axes)
+        if len(shape) != len(changed) or not is_plain:
+            msg = (
+                f"{where}: {path} follows the dim in another way than by its size\n"
+                f"  expected axes of {size} that become {other} when the dim does\n"
+                f"  found    {list(shape)} at {size}, {list(changed)} at {other}\n{_LEAVE_OUT}"
+            )
+            raise TraceRefused(msg)
+        yield axes
+
+
+def _check_leaves(
+    where: str,
+    dim: PaddedDim,
+    index: int,
+    dims: Sequence[Iterable[tuple[int, int]]],
+    paths: Paths,
+    leaves: Sequence[Any],
+) -> None:
+    padded = [number for number, own in enumerate(dims) if index in [d for _, d in own]]
+    if not padded:
+        msg = f"{where}: no argument has an axis of this dim\n{_LEAVE_OUT}"
+        raise TraceRefused(msg)
+    for number in padded:
+        problem = value_problem(dim.value, str(leaves[number].dtype))
+        if problem:
+            msg = f"{where}: {paths[number]} is {leaves[number].dtype}: {problem}"
+            raise TraceRefused(msg)
+
+
+def _check_outputs(
+    where: str,
+    dim: PaddedDim,
+    index: int,
+    dims: Sequence[Iterable[tuple[int, int]]],
+    paths: Paths,
+    outputs: Sequence[Any],
+) -> None:
+    for path, own, output in zip(paths, dims, outputs, strict=True):
+        has_dim = index in [d for _, d in own]
+        if has_dim and is_key_dtype(output.dtype):
+            msg = f"{where}: {path} holds typed PRNG keys, which cannot be cut\n{_LEAVE_OUT}"
+            raise TraceRefused(msg)
+        if not has_dim and not dim.safe:
+            msg = (
+                f"{where}: {path} has no axis of this dim\n"
+                f"  expected an axis of {dim.name} in every result, where padding is cut off\n"
+                f"  found    {output.dtype}{list(output.shape)}\n"
+                "If padding with this value does not change it, as a sum is not changed by zeros, "
+                f"write pad: {{{dim.name}: {{value: …, safe: true}}}}; else leave the dim out of "
+                "pad."
+            )
+            raise TraceRefused(msg)
+
+
+def _path(path: tuple[Any, ...]) -> str:
+    return f"{path[0]}{jax.tree_util.keystr(tuple(path[1:]))}"
+
+
+def _sorted(dims: Iterable[Iterable[tuple[int, int]]]) -> Axes:
+    return tuple(tuple(sorted(own)) for own in dims)

@@ -1,0 +1,255 @@
+"""Whether padding changes results: the function at a smaller size, and padded from it, compared.
+
+The last step of a job but one, made of these messages:
+
+    {"pad_start": true}     from here on the user's function runs, and may do anything
+    {"pad_error": text}     padding changes what it returns, or nobody can tell
+
+Dims that the manifest calls safe keep their size here: whoever wrote that vouches for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from aotbuild.build.jobs import Job, JobPadding
+from aotbuild.errors import TraceRefused
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
+from aotbuild.spec.padding import Padding, resized
+from aotbuild.store.local import Entry, Store, key_of
+from aotbuild.worker.avals import to_aval
+from aotbuild.worker.golden.inputs import as_argument, given_leaves
+from aotbuild.worker.golden.reference import Reference, float_dtypes, lower_job
+from aotbuild.worker.padding.axes import granularity, smaller_size
+from aotbuild.worker.settings import unchanged_config
+from aotbuild.worker.trace import Traced
+from aotbuild.worker.user_errors import user_traceback
+
+_LARGE = 100
+
+
+def middle(padding: Padding, axes: tuple[tuple[int, int], ...]) -> float:
+    """Return the value that an array is padded with, or 0 where others vanish beside it."""
+    value = padding.dims[axes[0][1]].value
+    return value if abs(value) < _LARGE else 0
+
+
+def as_seeded(array: Any, _: float) -> Any:
+    """Return an array as it is."""
+    return array
+
+
+def _above(array: Any, value: float) -> Any:
+    return (value + np.abs(array)).astype(array.dtype) if _has_sign(array) else array
+
+
+def _below(array: Any, value: float) -> Any:
+    return (value - np.abs(array)).astype(array.dtype) if _has_sign(array) else array
+
+
+def _has_sign(array: Any) -> bool:
+    kinds = np.signedinteger, np.floating
+    return any(jax.numpy.issubdtype(array.dtype, kind) for kind in kinds)
+
+
+# A maximum shows padding only where no number is above it, a minimum where none is below.
+KINDS = (as_seeded, _above, _below)
+
+
+def pad_leaf(
+    padding: Padding, leaf: Any, axes: tuple[tuple[int, int], ...], sizes: tuple[int, ...]
+) -> Any:
+    """Return a numpy array padded to the sizes of its dims; see `spec.padding` for corners.
+
+    The runtime has the same in `runtime.padding`, which this side may not import.
+    """
+    array = np.asarray(leaf)
+    for axis, dim in sorted(axes, key=lambda pair: pair[1]):
+        shape = resized(((axis, dim),), array.shape, sizes)
+        larger = np.full(shape, padding.dims[dim].value, array.dtype)
+        larger[tuple(slice(size) for size in array.shape)] = array
+        array = larger
+    return array
+
+
+VACUOUS = (
+    "is finite nowhere, so nothing can be compared; the arguments were seeded, or those of "
+    "verify: inputs:"
+)
+
+_VARIES = (
+    "The function mixes along this dim, as a mean over it does, or its size is in the numbers."
+)
+
+
+def difference(want: Any, have: Any, tolerance: Tolerance) -> str | None:
+    """Return the first difference of two numpy arrays of one shape; None if near enough."""
+    if not want.size:
+        return None
+    dtype = str(want.dtype)
+    if not default_tolerance(dtype, tolerance.platform):
+        return _first(want, have, want == have)
+    want, have = widened(want), widened(have)
+    if not np.isfinite(want).any():
+        return VACUOUS
+    return _first(want, have, near(want, have, tolerance.bound(want, dtype)))
+
+
+def _first(want: Any, have: Any, is_same: Any) -> str | None:
+    if is_same.all():
+        return None
+    index = tuple(map(int, np.argwhere(~np.atleast_1d(is_same))[0]))
+    want, have = np.atleast_1d(want)[index], np.atleast_1d(have)[index]
+    count = int((~is_same).sum())
+    return (
+        f"changes in {count} of {is_same.size} numbers, first at {list(index)}\n"
+        f"  expected {want}\n  found    {have}\n{_VARIES}"
+    )
+
+
+_REMEDY = (
+    "Leave the dim out of pad. If padding reaches no result when the function is called as you do, "
+    "with a mask for one, give arguments like yours with verify: inputs:, or vouch for it with "
+    "pad: {{{name}: {{value: …, safe: true}}}}."
+)
+
+
+@dataclass(frozen=True)
+class PaddingCheck:
+    """Compares, or knows from the store that it did before."""
+
+    store: Store | None
+    provenance: Mapping[str, Any]
+
+    def messages(self, traced: Traced) -> Iterator[dict[str, Any]]:
+        """Yield the messages of one job's padding; none if nothing was compiled to be padded."""
+        job, pad = traced.job, traced.job.pad
+        sizes = _smaller(traced, pad) if pad else {}
+        if pad is None or not sizes or all(target.is_portable for target in job.targets):
+            return
+        yield {"pad_start": True}
+        for tried in _with_two(traced, sizes):
+            problem = self._tried(traced, pad, tried)
+            if problem:
+                yield {"pad_error": problem}
+                return
+
+    def _tried(self, traced: Traced, pad: JobPadding, sizes: dict[str, int]) -> str | None:
+        job = traced.job
+        shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        where = f"functions.{job.name}.pad: padding {shown}"
+        try:
+            with unchanged_config(f"functions.{job.name}.pad"):
+                problem = self._problem(traced, pad, sizes)
+        except TraceRefused as err:
+            problem = str(err)
+        except Exception as err:  # noqa: BLE001 (the function may raise anything)
+            problem = f"it could not be tried: the function raised\n{user_traceback(err)}"
+        if not problem:
+            return None
+        remedy = _REMEDY.format(name=next(iter(sizes)))
+        return f"{where} to {_sizes(job, sizes)}: {problem}\n{remedy}"
+
+    def _problem(self, traced: Traced, pad: JobPadding, sizes: dict[str, int]) -> str | None:
+        padding = traced.function.pad
+        assert padding is not None, "the trace has looked for the axes"
+        exact = lower_job(traced, pad.at(traced.job, sizes))
+        padded = lower_job(traced, pad.at(traced.job, {}))
+        given = given_leaves(exact.jitted)
+        key = key_of(self._inputs(traced, padding, exact, padded, given))
+        if self.store is not None and self.store.get(key) is not None:
+            return None
+        problem = _compare(traced, padding, exact, padded, given)
+        if problem is None and self.store is not None:
+            self.store.put(key, Entry({"padding": "changes nothing"}, b""))
+        return problem
+
+    def _inputs(
+        self,
+        traced: Traced,
+        padding: Padding,
+        exact: Reference,
+        padded: Reference,
+        given: Mapping[int, Any],
+    ) -> dict[str, Any]:
+        """Return all that decides the comparison, as the store's key wants it."""
+        verify = traced.job.verify
+        return {
+            "entry": "padding 2",
+            "modules": [exact.identity, padded.identity],
+            "padding": {**padding.to_json(), "buckets": []},
+            "leaves": [str(to_aval(leaf)) for leaf in jax.tree.leaves(exact.jitted.canonical)],
+            "given": [[leaf, sha256_hex(array.tobytes())] for leaf, array in sorted(given.items())],
+            "tolerances": [verify.rtol, verify.atol],
+            "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
+            **{name: self.provenance[name] for name in ("aotbuild", "jax", "jaxlib", "xla_flags")},
+        }
+
+
+def _smaller(traced: Traced, pad: JobPadding) -> dict[str, int]:
+    """Return the sizes to pad from, by dim; only of those nobody vouches for that have one."""
+    here, found = dict(traced.job.dims), {}
+    for index, dim in enumerate(pad.dims):
+        size = smaller_size(pad, index, here[dim.name], granularity(traced))
+        if size is not None and not dim.safe:
+            found[dim.name] = size
+    return found
+
+
+def _with_two(traced: Traced, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Yield the sizes, and others that have 2 where they have 1.
+
+    One element alone tells little: it is its own sum, and where positions count, it is the first.
+    """
+    yield sizes
+    here = dict(traced.job.dims)
+    others = {n: 2 if size == 1 and here[n] > 2 else size for n, size in sizes.items()}
+    if others != sizes:
+        yield others
+
+
+def _compare(
+    traced: Traced,
+    padding: Padding,
+    exact: Reference,
+    padded: Reference,
+    given: Mapping[int, Any],
+) -> str | None:
+    """Return how the results differ, and where; None if they do not."""
+    avals = [to_aval(leaf) for leaf in jax.tree.leaves(exact.jitted.canonical)]
+    seeds = [as_argument(index, aval, given) for index, aval in enumerate(avals)]
+    sizes = tuple(dict(padded.jitted.job.dims)[dim.name] for dim in padding.dims)
+    verify = traced.job.verify
+    floats = tuple(float_dtypes(traced.closed_jaxpr))
+    tolerance = Tolerance("cpu", floats, verify.rtol, verify.atol)
+    paths = jax.tree_util.tree_flatten_with_path(exact.stage.out_info)[0]
+    small_run, large_run = exact.compile(), padded.compile()
+    for made in KINDS:
+        small = [
+            leaf if index in given or not own else made(leaf, middle(padding, own))
+            for index, (leaf, own) in enumerate(zip(seeds, padding.leaves, strict=True))
+        ]
+        large = [
+            pad_leaf(padding, leaf, own, sizes) if own else leaf
+            for leaf, own in zip(small, padding.leaves, strict=True)
+        ]
+        wanted, found = exact.outputs(small_run, small), padded.outputs(large_run, large)
+        for (path, _), want, have in zip(paths, wanted, found, strict=True):
+            cut = have[tuple(slice(size) for size in want.shape)]
+            text = difference(want, cut, tolerance)
+            # Only the arguments that golden outputs have, too, must give finite numbers.
+            if text and (text != VACUOUS or made is as_seeded):
+                return f"result{jax.tree_util.keystr(path)} {text}"
+    return None
+
+
+def _sizes(job: Job, sizes: Mapping[str, int]) -> str:
+    here = dict(job.dims)
+    return ", ".join(str(here[name]) for name in sizes)

@@ -1,0 +1,132 @@
+"""Export a trace as portable StableHLO: one artifact for several platforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import export
+
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.record import Calling, Record, Requirements
+from aotbuild.spec.target import Target
+from aotbuild.worker.avals import Dims, to_aval
+from aotbuild.worker.blobs import BlobFolder
+from aotbuild.worker.compile import jit_flat
+from aotbuild.worker.jitted import in_mesh
+from aotbuild.worker.shardings import in_specs, out_specs
+from aotbuild.worker.stages import Stages, exported_texts
+from aotbuild.worker.trace import Traced
+from aotbuild.worker.user_errors import user_traceback
+
+
+def export_portable(
+    traced: Traced, target: Target, blobs: BlobFolder, provenance: Any, stages: Stages
+) -> Record:
+    """Return the record of an exported function, its bytes written to `blobs`.
+
+    Where dims are symbolic, the avals with their names are kept as `provenance["symbolic_leaves"]`.
+    """
+    exported = _export(traced, target)
+    data = _serialize(traced, exported)
+    return Record(
+        function=traced.job.name,
+        signature=traced.signature,
+        target=target,
+        blob=blobs.add("stablehlo", data),
+        requires=_requirements(target),
+        calling=_calling(traced),
+        provenance={**provenance, **_export_facts(exported, traced)},
+        stages=stages.keep(exported_texts(traced, exported)),
+    )
+
+
+def symbolic_dims(job: Job) -> Dims:
+    """Return what makes symbolic sizes of a job's expressions, all in one scope."""
+    where, constraints = f"functions.{job.name}.export", job.export.constraints
+    try:
+        scope = export.SymbolicScope(constraints)
+    except ValueError as err:
+        msg = f"{where}.constraints: jax refuses {', '.join(map(repr, constraints))}: {err}"
+        raise TraceRefused(msg) from err
+
+    def dim(text: str) -> Any:
+        try:
+            return export.symbolic_shape(text, scope=scope)[0]
+        except ValueError as err:
+            msg = f"{where}.dims: jax refuses {text!r}: {err}"
+            raise TraceRefused(msg) from err
+
+    return dim
+
+
+def _export(traced: Traced, target: Target) -> export.Exported:
+    checks = [_check(name) for name in traced.job.export.disabled_checks]
+    jitted = jit_flat(traced)
+    try:
+        with in_mesh(traced.mesh):
+            exporter = export.export(jitted, platforms=target.platforms, disabled_checks=checks)
+            return exporter(*traced.leaves)
+    except Exception as err:  # jax.export raises many types for what it cannot carry
+        msg = (
+            f"{traced.job.call} cannot be exported for {', '.join(target.platforms)}\n"
+            f"{user_traceback(err)}\n"
+            "Leave out the platform, or allow the custom call under export: disabled_checks."
+        )
+        raise TraceRefused(msg) from err
+
+
+def _serialize(traced: Traced, exported: export.Exported) -> bytes:
+    """Return the artifact; the derivatives that `vjp_order` asks for are traced here."""
+    order = traced.job.export.vjp_order
+    try:
+        return bytes(exported.serialize(vjp_order=order))
+    except Exception as err:  # differentiating raises many types
+        msg = (
+            f"{traced.job.call} was exported, but not its derivatives of order {order}\n"
+            f"{user_traceback(err)}\nSet export: {{vjp_order: 0}} if nobody differentiates it."
+        )
+        raise TraceRefused(msg) from err
+
+
+def _requirements(target: Target) -> Requirements:
+    x64 = bool(jax.config.jax_enable_x64)
+    return Requirements(platforms=target.platforms, devices=target.devices, x64=x64)
+
+
+def _calling(traced: Traced) -> Calling:
+    outputs = [out for out in traced.outputs if all(isinstance(d, int) for d in out.shape)]
+    symbolic = len(outputs) != len(traced.outputs)
+    mesh = traced.mesh
+    return Calling(
+        name=traced.job.name,
+        constants=(),
+        kept=tuple(range(len(traced.leaves))),
+        donated=traced.donated,
+        in_specs=in_specs(traced) if mesh else (),
+        outputs=() if symbolic else tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
+        out_specs=(out_specs(traced) or ()) if mesh else (),
+        out_tree=traced.out_tree,
+        mesh=traced.job.mesh,
+    )
+
+
+def _export_facts(exported: Any, traced: Traced) -> dict[str, Any]:
+    facts = {
+        "stablehlo": sha256_hex(exported.mlir_module_serialized),
+        "calling_convention_version": exported.calling_convention_version,
+        "vjp_order": traced.job.export.vjp_order,
+    }
+    if traced.job.sample:
+        facts["symbolic_leaves"] = [str(aval) for aval in exported.in_avals]
+    return facts
+
+
+def _check(name: str) -> Any:
+    """Return the safety check that a manifest disables by name."""
+    kind, _, target = name.partition(":")
+    if kind == "platform":
+        return export.DisabledSafetyCheck.platform()
+    return export.DisabledSafetyCheck.custom_call(target)

@@ -1,0 +1,210 @@
+"""What a function can read beside its arguments, and what tracing changed of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import sys
+import types
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.worker.purity.values import (
+    CACHE_AROUND,
+    PLAIN,
+    Child,
+    children,
+    describe_value,
+    instance_dict,
+    is_a,
+)
+
+# Values that are looked at, and bytes of numpy arrays that are digested; jax's do not change.
+_MOST_VALUES = 5_000
+_MOST_BYTES = 16 * 2**20
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value is kept: what kind of place, and the expression that leads there."""
+
+    kind: str
+    expression: str
+
+    def __str__(self) -> str:
+        return f"the {self.kind} `{self.expression}`"
+
+
+@dataclass
+class Captured:
+    """The state around a function at one moment.
+
+    `values` gives each place what is there, for comparing and for people; `tracers` are the values
+    of a trace that is still going on, or over. `complete` is False where the walk met its bounds.
+    """
+
+    values: dict[Place, tuple[Any, str]] = field(default_factory=dict)
+    tracers: dict[Place, Any] = field(default_factory=dict)
+    complete: bool = True
+    # An address is used again once its object is gone.
+    _alive: list[Any] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
+    _bytes: int = _MOST_BYTES
+
+    def look(self, roots: Iterable[tuple[Place, Any]]) -> None:
+        """Take in everything that can be reached from some places, the nearest first."""
+        waiting = deque((place, value, 0) for place, value in roots)
+        while waiting:
+            place, value, depth = waiting.popleft()
+            if is_a(value, types.ModuleType) or not self._is_new(value):
+                continue
+            if len(self.values) >= _MOST_VALUES:
+                self.complete = False
+                return
+            if is_a(value, jax.core.Tracer):
+                self.tracers[place] = value
+                continue
+            below = self._take(place, value)
+            if depth < _DEEPEST:
+                waiting.extend((_below(place, child), child.value, depth + 1) for child in below)
+            elif below:
+                self.complete = False
+
+    def _is_new(self, value: Any) -> bool:
+        if type(value) in PLAIN:
+            return True  # one object, as the number 1, is in many places
+        if id(value) in self._seen:
+            return False
+        self._seen.add(id(value))
+        self._alive.append(value)
+        return True
+
+    def _take(self, place: Place, value: Any) -> list[Child]:
+        """Note a value, and return what it holds."""
+        try:
+            described = describe_value(value, self._bytes)
+            below = list(children(value))
+        except Exception:  # noqa: BLE001 (a class of the user's can make any reading fail)
+            return []
+        if described is not None:
+            self.values[place] = described.key, described.text
+            self._bytes -= described.digested
+        return below
+
+
+def capture(reference: str, function: Any) -> Captured:
+    """Return the state around the function that `module:qualname` names."""
+    found = Captured()
+    module, _, qualname = reference.partition(":")
+    owner = Place("function", f"{module}.{qualname}")
+    found.look([*_globals(module), (owner, function)])
+    return found
+
+
+def project_modules(module: str) -> dict[str, types.ModuleType]:
+    """Return the imported modules of the project that a module is part of, the module first."""
+    package = module.partition(".")[0]
+    names = [module, *sorted(name for name in sys.modules if name.partition(".")[0] == package)]
+    found = {name: sys.modules[name] for name in names if name in sys.modules}
+    # The state of an installed library is its own business.
+    return {name: m for name, m in found.items() if "-packages" not in _file(m)}
+
+
+def _globals(module: str) -> Iterator[tuple[Place, Any]]:
+    for name, found in project_modules(module).items():
+        for variable, value in list(instance_dict(found).items()):
+            if not variable.startswith("__"):
+                yield Place("global", f"{name}.{variable}"), value
+
+
+def _below(place: Place, child: Child) -> Place:
+    return Place(child.kind or place.kind, f"{place.expression}{child.suffix}")
+
+
+def _file(module: types.ModuleType) -> str:
+    return str(instance_dict(module).get("__file__") or "")
+
+
+_NOTHING = (None, "nothing")
+# More would be read by nobody.
+_MOST_SHOWN = 8
+# What jax says of a tracer that outlived its trace.
+_ORIGIN = re.compile(r"created on line (.+?):(\d+)(?::\d+)? \((.+?)\)")
+
+
+def describe_changes(*moments: Captured) -> tuple[str, ...]:
+    """Return one sentence for each place whose value changed; what is inside it is left out.
+
+    `moments` are the state before the first trace and after each one.
+    """
+    found = list(_changes(moments))
+    missing = len(found) - _MOST_SHOWN
+    more = (f"{missing} more values changed while tracing",) if missing > 0 else ()
+    return (*found[:_MOST_SHOWN], *more)
+
+
+def kept_tracers(before: Captured, after: Captured) -> Iterator[tuple[Place, str]]:
+    """Yield where a traced value was left, and the line that made it, as `file:line in function`.
+
+    What an earlier function of this worker left is that function's fault. An argument has no line.
+    """
+    old = set(map(id, before.tracers.values()))
+    for place, tracer in after.tracers.items():
+        if id(tracer) not in old:
+            yield place, _origin(tracer)
+
+
+def random_states() -> dict[str, str]:
+    """Return digests of the generators inside the modules `random` and `numpy.random`."""
+    kind, words, *rest = np.random.get_state()
+    states = {
+        "random": random.getstate(),
+        "numpy.random": (kind, np.asarray(words).tobytes(), rest),
+    }
+    return {name: sha256_hex(repr(state).encode()) for name, state in states.items()}
+
+
+def _changes(moments: tuple[Captured, ...]) -> Iterator[str]:
+    told: list[str] = []
+    tracers = {place for moment in moments for place in moment.tracers}
+    for place in dict.fromkeys(place for moment in moments for place in moment.values):
+        # A cache that fills is what it is for.
+        if place in tracers or place.kind == CACHE_AROUND:
+            continue
+        if place.expression.startswith(tuple(told)):
+            continue
+        words = _change(moments, place)
+        if words:
+            told += [f"{place.expression}.", f"{place.expression}["]
+            yield f"{place} {words}"
+
+
+def _change(moments: tuple[Captured, ...], place: Place) -> str:
+    # Where a walk met its bounds, what it lacks may well be there.
+    known = [m.values.get(place, _NOTHING) for m in moments if m.complete or place in m.values]
+    if all(value[0] == known[0][0] for value in known):
+        return ""
+    words = [known[0][1]]
+    for old, new in itertools.pairwise(known):
+        if new[0] != old[0]:
+            words.append(f"another {new[1].removeprefix('a ')}" if new[1] == old[1] else new[1])
+    return f"changed while tracing: {' -> '.join(words)}"
+
+
+def _origin(tracer: Any) -> str:
+    """Return where a tracer was made, which jax tells in the error about using it."""
+    try:
+        jax.lax.optimization_barrier(tracer)
+    except Exception as err:  # noqa: BLE001 (whatever it is, only its text is of use)
+        found = _ORIGIN.search(str(err))
+        if found:
+            return f"{found[1]}:{found[2]} in {found[3]}"
+    return ""

@@ -1,0 +1,169 @@
+"""Values and jaxprs in a form that compares: between two traces, and between signatures."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Literal
+
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.avals import as_numpy
+from aotbuild.worker.jaxprs import body_of, inner_jaxprs, is_jaxpr
+
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{6,}")
+_DEEPEST = 8
+# Of the text of an object that nothing else is known of, in characters.
+_LONGEST = 2000
+
+
+def neutral(value: Any, depth: int = 0) -> Any:
+    """Return nested tuples of plain values; equal ones come from parameters that mean the same."""
+    if depth > _DEEPEST:
+        return type(value).__qualname__
+    if is_jaxpr(value):
+        return "jaxpr"
+    if is_array(value):
+        return array_digest(value)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        # repr: NaN equals itself, and 1 is not True.
+        return type(value).__name__, repr(value), str(getattr(value, "dtype", ""))
+    if isinstance(value, dict):
+        items = ((repr(neutral(k, depth + 1)), neutral(v, depth + 1)) for k, v in value.items())
+        return "dict", tuple(sorted(items, key=lambda item: item[0]))
+    if isinstance(value, (tuple, list)):
+        return type(value).__name__, tuple(neutral(item, depth + 1) for item in value)
+    if isinstance(value, (set, frozenset)):
+        return "set", tuple(sorted(repr(neutral(item, depth + 1)) for item in value))
+    if callable(value):
+        return "function", type(value).__name__, str(getattr(value, "__qualname__", ""))
+    if dataclasses.is_dataclass(value) and not isinstance(value, enum.Enum):
+        fields = (getattr(value, field.name, None) for field in dataclasses.fields(value))
+        return type(value).__qualname__, tuple(neutral(field, depth + 1) for field in fields)
+    return type(value).__qualname__, without_addresses(value)
+
+
+def without_addresses(value: Any) -> str:
+    """Return the text of an object, the same in every process that makes an equal one."""
+    try:
+        return _ADDRESS.sub("", repr(value))[:_LONGEST]
+    except Exception:  # noqa: BLE001 (an object of the user's may raise anything)
+        return ""
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of numpy or jax, or a literal one."""
+    if isinstance(value, type):  # numpy's scalar types have these too, as descriptors
+        return False
+    return all(hasattr(value, name) for name in ("shape", "dtype", "__array__"))
+
+
+def same_array(first: Any, second: Any) -> bool:
+    """Return whether two constants hold the same bytes; large ones are mostly one object."""
+    if first is second:
+        return True
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    a, b = numbers(first), numbers(second)
+    if a is None or b is None:
+        return type(first) is type(second)
+    # Bytes: NaN equals itself, and -0.0 is not 0.0.
+    x, y = (np.ascontiguousarray(data).reshape(-1).view(np.uint8) for data in (a, b))
+    return bool(np.array_equal(x, y))
+
+
+def array_digest(value: Any) -> tuple[Any, ...]:
+    """Return the dtype, shape and digest of an array; of a mutable one or a tracer, the kind."""
+    dtype, shape = str(value.dtype), tuple(map(str, value.shape))
+    data = numbers(value)
+    if data is None:
+        return "array", dtype, shape, type(value).__name__
+    return "array", dtype, shape, sha256_hex(np.ascontiguousarray(data).tobytes())
+
+
+def numbers(value: Any) -> Any:
+    """Return the numbers of an array as numpy, those behind random keys too; None without any."""
+    if isinstance(value, jax.core.Tracer):
+        return None
+    try:
+        data = as_numpy(value)
+    except Exception:  # noqa: BLE001 (mutable and deleted arrays, arrays of other libraries)
+        return None
+    return None if data.dtype.hasobject else data
+
+
+# Parameters that follow from the sizes of the arrays; dimension numbers are none of them.
+_SIZES = {
+    "axis_size",
+    "fft_lengths",
+    "k",
+    "length",
+    "limit_indices",
+    "new_sizes",
+    "operand_shape",
+    "padding",
+    "padding_config",
+    "shape",
+    "sizes",
+    "slice_sizes",
+    "start_indices",
+    "window_dimensions",
+}
+# A shape inside the text of something else, as that of an aval.
+_SHAPE = re.compile(r"\[[\d, ]*\]")
+
+# Depth of nesting, primitive, `file:line in function` or "", digest of what else has to be equal.
+Step = tuple[int, str, str, str]
+
+
+def skeleton(closed_jaxpr: Any) -> list[Step]:
+    """Return the equations of a closed jaxpr in order, those inside an equation right after it.
+
+    Sizes and the values of constants are left out; dtypes, ranks, dimension numbers, and which
+    value goes where are kept. Loops of Python are as long as they were.
+    """
+    return list(_steps(closed_jaxpr, 0))
+
+
+def _steps(closed: Any, depth: int) -> Iterator[Step]:
+    jaxpr = body_of(closed)
+    numbers: dict[Any, int] = {}
+    for variable in (*jaxpr.constvars, *jaxpr.invars):
+        numbers[variable] = len(numbers)
+    for equation in jaxpr.eqns:
+        inputs = " ".join(_input(value, numbers) for value in equation.invars)
+        for variable in equation.outvars:
+            numbers[variable] = len(numbers)
+        outputs = " ".join(_kind(variable.aval) for variable in equation.outvars)
+        line = jax_private.source_line(equation)
+        rest = f"{inputs} -> {outputs}{_parameters(equation)}"
+        yield depth, _name(equation), line, sha256_hex(rest.encode())[:16]
+        for inner in inner_jaxprs(equation.params):
+            yield from _steps(inner, depth + 1)
+
+
+def _name(equation: Any) -> str:
+    """Return the primitive, with the name of the function where it calls one: `jit tril`."""
+    called = equation.params.get("name")
+    name = str(equation.primitive.name)
+    return f"{name} {called}" if isinstance(called, str) else name
+
+
+def _input(value: Any, numbers: dict[Any, int]) -> str:
+    return _kind(value.aval) if isinstance(value, Literal) else str(numbers[value])
+
+
+def _kind(aval: Any) -> str:
+    """Return dtype and rank, as `float32/2`: all of an aval but its sizes."""
+    return f"{getattr(aval, 'dtype', aval)}/{len(getattr(aval, 'shape', ()))}"
+
+
+def _parameters(equation: Any) -> str:
+    kept = sorted((n, neutral(v)) for n, v in equation.params.items() if n not in _SIZES)
+    return "".join(f" {name}={_SHAPE.sub('[]', repr(value))}" for name, value in kept)

@@ -1,0 +1,152 @@
+"""What a worker does with a job: one trace, then every target that is made from it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+from jaxlib.version import __version__ as jaxlib_version
+
+from aotbuild.build.jobs import Job
+from aotbuild.build.protocol import WorkerInit
+from aotbuild.errors import AotbuildError, TraceRefused
+from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.cpu.compile import level_notes
+from aotbuild.platforms.cpu.instructions import prepare
+from aotbuild.platforms.hints import hint
+from aotbuild.platforms.registry import searchable
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.record import Record
+from aotbuild.spec.record_json import record_to_json
+from aotbuild.spec.target import Target
+from aotbuild.store.local import Store
+from aotbuild.worker.blobs import BlobFolder
+from aotbuild.worker.compile import CustomCalls, NativeCompiler
+from aotbuild.worker.golden.make import GoldenMaker
+from aotbuild.worker.padding.axes import with_padding
+from aotbuild.worker.padding.check import PaddingCheck
+from aotbuild.worker.portable import export_portable, symbolic_dims
+from aotbuild.worker.purity.normalize import skeleton
+from aotbuild.worker.settings import apply_config, traced_with, unchanged_config
+from aotbuild.worker.stages import Stages
+from aotbuild.worker.trace import Traced, trace_job
+from aotbuild.worker.tuning.choose import startup_notes
+from aotbuild.worker.user_errors import user_traceback
+
+# Where no path goes on: a control character or a quote.
+_PATH_END = re.compile(rb"[\0-\x1f\"']")
+
+
+class Session:
+    """One worker's life: where blobs go, and what was registered before the user's code ran."""
+
+    def __init__(self, init: WorkerInit) -> None:
+        self._explain = init.explain
+        self._blobs = BlobFolder(init.blobs)
+        self._stages = Stages(init.keep, self._blobs)
+        # Before the user's code can change the variable: XLA has read it by then.
+        versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
+        flags = os.environ.get("XLA_FLAGS", "")
+        self._provenance = {**init.provenance, **versions, "xla_flags": flags}
+        self._secret_paths = _secret_paths(init.secret_paths)
+        entries = Store(init.store) if init.store else None
+        self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
+        self._golden = GoldenMaker(self._blobs, entries, self._provenance)
+        self._padding = PaddingCheck(entries, self._provenance)
+        prepare()
+        self._refused: Exception | None = None
+        try:
+            _start_jax(init.config)
+        except Exception as err:  # noqa: BLE001 (reported with every job, under the unit's name)
+            self._refused = err
+
+    def run(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the messages of one job; a unit that fails does not stop the others."""
+        job = Job.from_json(data)
+        try:
+            if self._refused:
+                raise self._refused
+            with unchanged_config(f"functions.{job.name}: {job.call}"):
+                traced = trace_job(job, symbolic_dims(job) if job.sample else None)
+                traced = with_padding(traced)
+        except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
+            for target in job.targets:
+                yield _failure(target, "trace", err)
+            return
+        if self._explain:
+            yield {"notes": list(traced.notes), "skeleton": skeleton(traced.closed_jaxpr)}
+            return
+        for target, hardware in zip(job.targets, job.hardware, strict=True):
+            yield {"start": str(target)}
+            yield self._unit(traced, target, hardware)
+        # Last: they run the function, and what that does to this process costs no executable.
+        yield from self._padding.messages(traced)
+        yield from self._golden.messages(traced)
+
+    def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> dict[str, Any]:
+        try:
+            record = self._compile(traced, target, hardware)
+            message = {
+                "target": str(target),
+                "function": traced.function.to_json(),
+                "record": record_to_json(record),
+                "notes": [*traced.notes, *level_notes(record), *startup_notes(record)],
+            }
+            data = searchable(target.platform, self._blobs.read(record.blob))
+            self._check_paths("the compiled bytes", data)
+            self._check_paths("the index", canonical_json(message))
+            for name, blob in record.stages:
+                self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
+        except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
+            return _failure(target, "compile", err)
+        return message
+
+    def _compile(self, traced: Traced, target: Target, hardware: Hardware) -> Record:
+        provenance = {
+            **self._provenance,
+            "label": traced.job.label,
+            "config": traced_with(traced.job.config),
+            "compiler_options": dict(traced.job.compiler_options),
+        }
+        if target.is_portable:
+            return export_portable(traced, target, self._blobs, provenance, self._stages)
+        return self._native.compile(traced, target, hardware, provenance)
+
+    def _check_paths(self, what: str, data: bytes) -> None:
+        for path in self._secret_paths:
+            at = data.find(path)
+            if at >= 0:
+                found = _PATH_END.split(data[at : at + 300])[0].decode("utf-8", "ignore")
+                msg = (
+                    f"{what} would contain {found!r}, a path of this machine; the function "
+                    "probably keeps __file__ or a path in a name (jax.named_scope, __name__) or in "
+                    "a static value: take it out there"
+                )
+                raise TraceRefused(msg)
+
+
+def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
+    apply_config(config)
+    # Locations would carry the paths of this machine into the bytes.
+    jax.config.update("jax_traceback_in_locations_limit", 0)
+    # XLA reads its flags once. Doing it now keeps what the user's code sets from counting.
+    jax.devices()
+
+
+def _secret_paths(given: Iterable[str]) -> list[bytes]:
+    """Return the folders that no byte of a package may name, the most specific first."""
+    home = str(Path("~").expanduser())
+    paths = {*given, home, sys.prefix, sys.base_prefix, *map(os.path.abspath, sys.path)}
+    # Short ones such as / or /usr would be found by chance.
+    long_enough = (path for path in paths if path.count(os.sep) > 1)
+    return [os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True)]
+
+
+def _failure(target: Target, stage: str, error: Exception) -> dict[str, Any]:
+    text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
+    return {"target": str(target), "stage": stage, "error": text + hint(target.platform, text)}

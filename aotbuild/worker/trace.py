@@ -1,0 +1,174 @@
+"""Trace a function once, with its own trees; what follows works on the flat jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import AxisType, Mesh
+
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+from aotbuild.platforms.registry import platform
+from aotbuild.spec.signature import Function, Signature
+from aotbuild.spec.tree import Tree
+from aotbuild.worker.avals import Dims, to_aval
+from aotbuild.worker.binding import call_arguments
+from aotbuild.worker.jaxprs import check_jaxpr
+from aotbuild.worker.jitted import Jitted, jit_job
+from aotbuild.worker.purity.second_trace import Purity
+from aotbuild.worker.trees import describe_arguments, describe_result, named_path
+from aotbuild.worker.user_errors import user_traceback
+
+_REMEDIES: tuple[tuple[Any, str], ...] = (
+    (
+        jax.errors.TracerArrayConversionError,
+        "numpy was given a traced array: use jax.numpy, or list the argument under static:.",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "A mask decides the shape of the result: use jax.numpy.where with three arguments.",
+    ),
+    (
+        jax.errors.InconclusiveDimensionOperation,
+        "Sizes are symbols here: say what is true of them under export: constraints.",
+    ),
+    (
+        (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
+        "The value decides what is computed: list it under static:, or use lax.cond or lax.select.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function at one signature: its flat jaxpr, and what is known of its inputs and outputs.
+
+    `leaves` are the flat inputs as `ShapeDtypeStruct`, `paths` their key paths, the first entry of
+    each being the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
+    signature is that of the job's sample. `notes` tell what tracing changed around the function.
+    """
+
+    job: Job
+    function: Function
+    signature: Signature
+    closed_jaxpr: Any
+    leaves: tuple[Any, ...]
+    paths: tuple[tuple[Any, ...], ...]
+    outputs: tuple[Any, ...]
+    out_paths: tuple[tuple[Any, ...], ...]
+    out_tree: Tree
+    mesh: Mesh | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def donated(self) -> tuple[int, ...]:
+        """Indices of the leaves of donated arguments."""
+        names = set(self.job.donate)
+        return tuple(i for i, path in enumerate(self.paths) if path[0] in names)
+
+
+def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Traced:
+    """Import, bind and trace; TraceRefused says what cannot be compiled ahead, and why.
+
+    `devices` are those of the mesh, by default this process's.
+    """
+    jitted = jit_job(job, symbolic, devices)
+    traced, notes = _trace_and_check(jitted)
+    flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
+    outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
+    leaves = tuple(leaf for _, leaf in flat)
+    in_tree = describe_arguments(job, jitted.canonical, jitted.names)
+    concrete = jax.tree.leaves(jit_job(job).canonical) if job.sample else leaves
+    return Traced(
+        job=job,
+        function=jitted.binding.function,
+        signature=Signature(in_tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()),
+        closed_jaxpr=_reorder(traced.jaxpr, _leaf_order(jitted, len(leaves)), leaves),
+        leaves=leaves,
+        paths=tuple(named_path(path, jitted.names) for path, _ in flat),
+        outputs=tuple(out for _, out in outputs),
+        out_paths=tuple(tuple(path) for path, _ in outputs),
+        out_tree=describe_result(job, traced.out_info, jitted.canonical),
+        mesh=jitted.mesh,
+        notes=notes,
+    )
+
+
+def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
+    """Return the trace, and notes about side effects, for which it is traced a second time."""
+    job = jitted.job
+    purity = Purity(job, jitted.function) if job.purity == "check" else None
+    traced = _trace(jitted)
+    check_jaxpr(job, traced.jaxpr)
+    return traced, purity.check(traced, lambda: _trace(jitted)) if purity else ()
+
+
+def _trace(jitted: Jitted) -> Any:
+    try:
+        return jitted.trace()
+    except (Exception, SystemExit) as err:  # user code may raise anything
+        call = jitted.job.call
+        msg = f"{call} raised while it was traced\n{user_traceback(err)}\n{_remedy(err)}"
+        raise TraceRefused(msg) from err
+
+
+def _remedy(error: BaseException) -> str:
+    for kind, remedy in _REMEDIES:
+        if isinstance(error, kind):
+            return remedy
+    return "Call it once with jax.eval_shape and these shapes to see the same error."
+
+
+def _leaf_order(jitted: Jitted, count: int) -> list[int]:
+    """Return, for each input of the trace, the index of the canonical leaf that it is."""
+    numbers = iter(range(count))
+    args = {name: _number(tree, numbers) for name, tree in jitted.args.items()}
+    kwargs = {name: _number(jitted.kwargs[name], numbers) for name in sorted(jitted.kwargs)}
+    # None has no leaves, so a static argument takes its place without being counted.
+    nothing = {name: None for name, _ in jitted.binding.statics}
+    call = call_arguments(jitted.binding, args, kwargs, nothing)
+    return list(jax.tree.leaves(call))
+
+
+def _number(tree: Any, numbers: Iterator[int]) -> Any:
+    return jax.tree.map(lambda _: next(numbers), tree)
+
+
+def _reorder(closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...]) -> Any:
+    """Return the jaxpr with its inputs in the canonical order of the leaves."""
+    if order == list(range(len(leaves))):
+        return closed_jaxpr
+    run = jaxpr_as_fun(closed_jaxpr)
+    return jax.make_jaxpr(lambda *flat: run(*(flat[i] for i in order)))(*leaves)
+
+
+def trace_job(job: Job, symbolic: Dims | None) -> Traced:
+    """Trace a job as `trace` does, on the CPU devices of this process; on its own if it asks."""
+    try:
+        return trace(job, symbolic)
+    except TraceRefused as err:
+        if not asks_for_device(job, err):
+            raise
+    # The units of a job for GPUs or TPUs are all for the same one.
+    target, hardware = job.targets[0], job.hardware[0]
+    return trace_on(job, platform(target.platform).devices(target, hardware))
+
+
+def asks_for_device(job: Job, error: TraceRefused) -> bool:
+    """Return whether a job for a GPU or TPU failed for want of it."""
+    target = job.targets[0]
+    return not target.is_portable and platform(target.platform).asks_for_device(error)
+
+
+def trace_on(job: Job, devices: Sequence[Any]) -> Traced:
+    """Trace a job over these GPUs or TPUs, as `trace` does."""
+    if job.mesh:
+        return trace(job, devices=devices)
+    mesh = Mesh(np.array([devices[0]]), ("_device",), axis_types=(AxisType.Auto,))
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        return trace(job)

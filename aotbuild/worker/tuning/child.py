@@ -1,0 +1,89 @@
+"""Measure one executable in a process of its own, which nothing has warmed up.
+
+Run as a script. The argument is JSON: {"path": [folder…], "executable": file, "inputs": [file…],
+"donated": [index…], "x64": bool, "outputs": folder or null}. Prints {"load": ms, "first": ms,
+"steady": ms} as the last line. Inputs and outputs are .npy files of raw words, see `measure`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import numpy as np
+
+# Calls for the steady state, after the first; no more are begun after so many seconds.
+_CALLS = 15
+_SECONDS = 2.0
+
+
+def main() -> None:
+    """Load, call, call again, and say how long each took."""
+    given = json.loads(sys.argv[1])
+    sys.path[:] = given["path"]
+    import jax
+
+    from aotbuild.worker import private as jax_private
+
+    jax.config.update("jax_enable_x64", given["x64"])
+    device = jax.devices("cpu")[0]
+    arrays = [read_array(Path(file)) for file in given["inputs"]]
+    data = Path(given["executable"]).read_bytes()
+    jax_private.prepare_custom_calls(data)
+    executable, load = _timed(lambda: jax_private.load_executable(data, device))
+    inputs = jax.block_until_ready([jax.device_put(array, device) for array in arrays])
+
+    def call() -> Any:
+        # What is donated is gone after each call.
+        for index in given["donated"]:
+            inputs[index] = jax.block_until_ready(jax.device_put(arrays[index], device))
+        return _timed(lambda: jax_private.run_executable(executable, inputs))
+
+    outputs, first = call()
+    if given["outputs"]:
+        for index, output in enumerate(outputs):
+            write_array(Path(given["outputs"], f"{index}.npy"), output)
+    print(json.dumps({"load": load, "first": first, "steady": _steady(call)}))  # noqa: T201
+
+
+def _steady(call: Callable[[], Any]) -> float:
+    times: list[float] = []
+    end = time.perf_counter() + _SECONDS
+    while len(times) < _CALLS and (not times or time.perf_counter() < end):
+        times.append(call()[1])
+    return median(times)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what `work` returns, and how long it took in milliseconds."""
+    start = time.perf_counter()
+    result = work()
+    return result, (time.perf_counter() - start) * 1e3
+
+
+if __name__ == "__main__":
+    main()
+
+
+def write_array(file: Path, array: Any) -> None:
+    """Write an array; numpy's format knows no bfloat16, so its name stands beside its bytes."""
+    flat = np.ascontiguousarray(array)
+    with file.open("wb") as stream:
+        np.save(stream, np.array([str(flat.dtype)]), allow_pickle=False)
+        np.save(stream, np.array(flat.shape, np.int64), allow_pickle=False)
+        np.save(stream, flat.reshape(-1).view(np.uint8), allow_pickle=False)
+
+
+def read_array(file: Path) -> Any:
+    """Read what `write_array` wrote."""
+    with file.open("rb") as stream:
+        dtype = str(np.load(stream, allow_pickle=False)[0])
+        shape = tuple(np.load(stream, allow_pickle=False).tolist())
+        words = np.load(stream, allow_pickle=False)
+    return words.view(jax.numpy.dtype(dtype)).reshape(shape)

@@ -1,0 +1,132 @@
+"""Measure executables that do the same: each in fresh processes, in turns, outputs compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from aotbuild.build.startup import Figures
+from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
+from aotbuild.worker.tuning.child import read_array, write_array
+
+_CHILD = Path(__file__).with_name("child.py")
+REPETITIONS = 3
+# For one process, in seconds.
+_TIMEOUT = 120.0
+
+
+class Measurer(Protocol):
+    """Whoever measures; a test has its own."""
+
+    def __call__(
+        self, executables: Sequence[bytes], inputs: Sequence[Any], donated: Sequence[int]
+    ) -> list[Figures | None]:
+        """Return figures of each; None for one that fails, or returns other than the first."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A folder with the inputs, and what holds for all children."""
+
+    folder: Path
+    inputs: tuple[str, ...]
+    donated: tuple[int, ...]
+
+
+def measure(
+    executables: Sequence[bytes], inputs: Sequence[Any], donated: Sequence[int]
+) -> list[Figures | None]:
+    """Measure executables with the same inputs; the first one's outputs are those expected."""
+    with tempfile.TemporaryDirectory(prefix="aotbuild-startup-") as name:
+        folder = Path(name)
+        files = []
+        for index, array in enumerate(inputs):
+            file = folder / f"input-{index}.npy"
+            write_array(file, array)
+            files.append(str(file))
+        run = _Run(folder, tuple(files), tuple(donated))
+        for index, data in enumerate(executables):
+            (folder / f"executable-{index}").write_bytes(data)
+        rounds = [_round(run, len(executables), number) for number in range(REPETITIONS)]
+        return [
+            _median([found[index] for found in rounds]) if _agrees(folder, index) else None
+            for index in range(len(executables))
+        ]
+
+
+def _round(run: _Run, count: int, number: int) -> list[dict[str, float] | None]:
+    # The other way round each time: what one leaves behind is not always there for the same one.
+    order = list(range(count)) if number % 2 == 0 else list(reversed(range(count)))
+    found = {index: _child(run, index, first=number == 0) for index in order}
+    return [found[index] for index in range(count)]
+
+
+def _child(run: _Run, index: int, *, first: bool) -> dict[str, float] | None:
+    outputs = run.folder / f"outputs-{index}"
+    outputs.mkdir(exist_ok=True)
+    given = {
+        "path": sys.path,
+        "executable": str(run.folder / f"executable-{index}"),
+        "inputs": run.inputs,
+        "donated": run.donated,
+        "x64": bool(jax.config.jax_enable_x64),
+        "outputs": str(outputs) if first else None,
+    }
+    command = [sys.executable, "-P", str(_CHILD), json.dumps(given)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=sys.stderr,
+            timeout=_TIMEOUT,
+            check=True,
+        )
+        found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.SubprocessError, ValueError, IndexError):
+        return None
+    return found
+
+
+def _median(runs: Sequence[dict[str, float] | None]) -> Figures | None:
+    if any(run is None for run in runs):
+        return None
+    whole = [run for run in runs if run is not None]
+    load, first, steady = (
+        round(median(run[name] for run in whole), 2) for name in ("load", "first", "steady")
+    )
+    return Figures(load, first, steady)
+
+
+def _agrees(folder: Path, index: int) -> bool:
+    """Return whether an executable's outputs are near the first one's."""
+    expected = sorted((folder / "outputs-0").iterdir())
+    found = [folder / f"outputs-{index}" / file.name for file in expected]
+    return all(
+        there.exists() and is_near(read_array(here), read_array(there))
+        for here, there in zip(expected, found, strict=True)
+    )
+
+
+def is_near(expected: Any, found: Any) -> bool:
+    """Return whether an output is another one, within what its dtype allows; NaN equals NaN."""
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return False
+    relative = default_tolerance(str(expected.dtype), "cpu")
+    if not relative:
+        return bool(expected.tobytes() == found.tobytes())
+    here, there = widened(expected), widened(found)
+    finite = np.abs(here[np.isfinite(here)])
+    # Nobody knows here with which floats it was computed: the largest number stands for them.
+    tolerance = Tolerance("cpu", atol=relative * float(finite.max(initial=0.0)))
+    return bool(near(here, there, tolerance.bound(here, str(expected.dtype))).all())
