@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import ROOT
-from wheel_support import pip
+from support.installs import pip
+from support.projects import ROOT
 
-# The same examples every time, however slow the machine is; fuzz_support.py has others.
+# The same examples every time, however slow the machine is; fuzz.py has others.
 settings.register_profile(
     "aotbuild",
     derandomize=True,

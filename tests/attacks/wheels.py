@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
-from runtime_support import Built, build, portable
+from support.packages import Built, build, portable
 
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index

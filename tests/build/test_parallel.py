@@ -1,0 +1,329 @@
+"""Units side by side: as many as CPUs and memory allow, in an order that keeps both busy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.projects import MANIFEST, write_project
+
+from aotbuild.build.child import Worker
+from aotbuild.build.executor import Schedule, Task, run_units
+from aotbuild.build.jobs import make_jobs
+from aotbuild.build.plan import make_plan
+from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
+from aotbuild.build.progress import Event, Listener, UnitDone, UnitStarted, ignore
+from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.sources import find_sources
+from aotbuild.errors import PlanError
+from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.toolchains.environment import Toolchain, probe
+
+GIB = 1 << 30
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+# --- what this process may use --------------------------------------------------------------------
+
+MEMINFO = "MemTotal:       64 kB\nMemAvailable:   20971520 kB\n"
+STAT = "anon 5\ninactive_file 1073741824\n"
+
+
+def test_memory_of_a_machine_without_limits(tmp_path: Path) -> None:
+    assert available_memory(write(tmp_path, {"proc/meminfo": MEMINFO})) == 20 * GIB
+
+
+def test_memory_where_the_system_is_silent(tmp_path: Path) -> None:
+    assert available_memory(tmp_path) is None
+
+
+def test_the_narrowest_group_of_version_2_counts(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "proc/meminfo": MEMINFO,
+            "proc/self/cgroup": "0::/user.slice/job 1\n",
+            "sys/fs/cgroup/user.slice/memory.max": f"{8 * GIB}\n",
+            "sys/fs/cgroup/user.slice/memory.current": f"{6 * GIB}\n",
+            "sys/fs/cgroup/user.slice/memory.stat": STAT,
+            "sys/fs/cgroup/user.slice/job 1/memory.max": "max\n",
+            "sys/fs/cgroup/user.slice/job 1/memory.current": f"{5 * GIB}\n",
+        },
+    )
+    assert available_memory(tmp_path) == 3 * GIB
+
+
+def test_version_1_in_a_container_that_does_not_see_its_own_path(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "proc/meminfo": MEMINFO,
+            "proc/self/cgroup": "4:memory:/docker/1f2e\n1:cpu,cpuacct:/docker/1f2e\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{2 * GIB}",
+            "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GIB}",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "100000",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
+        },
+    )
+    assert available_memory(tmp_path) == GIB
+    assert usable_cpus(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "limited"),
+    [
+        ({"cpu.max": "50000 100000\n"}, True),
+        ({"cpu.max": "max 100000\n"}, False),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, False),
+        ({}, False),
+    ],
+)
+def test_a_quota_of_cpus(tmp_path: Path, files: dict[str, str], limited: bool) -> None:
+    write(tmp_path, {"proc/self/cgroup": "1:cpu:/\n0::/\n"})
+    write(tmp_path / "sys/fs/cgroup", files)
+    assert usable_cpus(tmp_path) == (1 if limited else len(os.sched_getaffinity(0)))
+
+
+def test_this_machine_has_both() -> None:
+    assert 1 <= usable_cpus() <= (os.cpu_count() or 1)
+    assert (available_memory() or GIB) > 0
+
+
+def test_the_variable_decides_how_many() -> None:
+    assert most_jobs({"AOTBUILD_JOBS": "7"}) == 7
+    assert most_jobs({"AOTBUILD_JOBS": ""}) == most_jobs({}) == usable_cpus()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+def test_a_number_of_jobs_that_is_none(text: str) -> None:
+    with pytest.raises(PlanError, match=f"AOTBUILD_JOBS: expected a whole number.*'{text}'"):
+        most_jobs({"AOTBUILD_JOBS": text})
+
+
+# --- which task comes next ------------------------------------------------------------------------
+
+
+def tasks(*functions: tuple[str, list[int]]) -> list[Task]:
+    """Return a task for each size of each function; functions differ in their settings."""
+    lines = "".join(
+        f"  {name}: {{call: 'proj.m:f', args: [{{x: 'f32[n]'}}], dims: {{n: {sizes}}},"
+        f" env: {{WHO: {name}}}}}\n"
+        for name, sizes in functions
+    )
+    plan = make_plan(parse_manifest(f"version: 1\npackage: proj\nfunctions:\n{lines}"), probe())
+    return [Task(*job) for job in make_jobs(plan.units)]
+
+
+def label(task: Task) -> str:
+    return task.job.label
+
+
+def test_one_thread_keeps_to_its_settings() -> None:
+    schedule = Schedule(tasks(("a", [1, 2]), ("b", [1, 2, 3])))
+    taken, last = [], None
+    for _ in range(5):
+        task = schedule.take(last)
+        last = task.settings
+        taken.append(label(task))
+    assert taken == ["b(n=1)", "b(n=2)", "b(n=3)", "a(n=1)", "a(n=2)"]
+
+
+def test_settings_that_nobody_is_at_come_first() -> None:
+    schedule = Schedule(tasks(("a", [1, 2, 3, 4, 5]), ("b", [1]), ("c", [1, 2])))
+    assert [label(schedule.take(None)) for _ in range(3)] == ["a(n=1)", "c(n=1)", "b(n=1)"]
+    # Then where the most is left for each who is at it.
+    assert [label(schedule.take(None)) for _ in range(2)] == ["a(n=2)", "a(n=3)"]
+
+
+def test_the_longest_comes_first_once_it_is_known() -> None:
+    first, *_, other = tasks(("a", [1, 2, 3]), ("b", [1]))
+    signatures = [first, *(Task(other.settings, t.job, t.units) for t in tasks(("a", [1, 2, 3])))]
+    schedule = Schedule(signatures)
+    begun = schedule.take(first.settings)
+    schedule.finish(begun, 1.0)
+    for seconds in (1.0, 9.0):
+        schedule.finish(schedule.take(other.settings), seconds)
+    assert schedule._expected(signatures[2]) == 9.0
+    assert label(schedule.take(other.settings)) == "a(n=3)"
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+
+class Machine:
+    """A pool on a machine with that much memory; its workers are processes that do nothing."""
+
+    def __init__(self, folder: Path, limit: int, memory: int | None) -> None:
+        self.memory = memory
+        self.interpreter = folder / "python"
+        self.interpreter.write_text("#!/bin/sh\nexec cat > /dev/null\n")
+        self.interpreter.chmod(0o755)
+        self.pool = WorkerPool(WorkerInit(folder), folder, limit, lambda: self.memory)
+
+    def take(self, platform: str = "cpu", who: str = "") -> Worker:
+        toolchain = Toolchain("1", "1", "3.99.0", interpreter=self.interpreter)
+        return self.pool.take(Settings(toolchain, platform, None, 1, False, (), (("WHO", who),)))
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as executor:
+        yield executor
+
+
+def is_waiting(future: Future[Worker]) -> bool:
+    try:
+        future.result(0.2)
+    except TimeoutError:
+        return True
+    return False
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def test_no_more_workers_than_the_limit(folder: Path, threads: ThreadPoolExecutor) -> None:
+    machine = Machine(folder, limit=1, memory=None)
+    first = machine.take(who="a")
+    second = threads.submit(machine.take, who="b")
+    assert is_waiting(second)
+    machine.pool.give_back(first)
+    machine.pool.give_back(second.result(30))
+    assert not first.is_alive
+    machine.pool.close()
+
+
+def test_no_more_workers_than_memory_allows(folder: Path, threads: ThreadPoolExecutor) -> None:
+    machine = Machine(folder, limit=9, memory=GIB)
+    first = machine.take("cuda", "a")
+    second = threads.submit(machine.take, "tpu", "b")
+    assert is_waiting(second)
+    small = machine.take("cpu", "c")
+    machine.pool.give_back(first)
+    # Not used again, so it ends for the one that waits.
+    machine.pool.give_back(second.result(30))
+    assert (first.is_alive, small.is_alive) == (False, True)
+    machine.pool.give_back(small)
+    machine.pool.close()
+
+
+def test_what_others_take_counts_and_what_they_free(
+    folder: Path, threads: ThreadPoolExecutor
+) -> None:
+    machine = Machine(folder, limit=9, memory=100 * GIB)
+    first = machine.take(who="a")
+    machine.memory = 1
+    second = threads.submit(machine.take, who="b")
+    assert is_waiting(second)
+    machine.memory = 100 * GIB
+    for worker in (first, second.result(30)):
+        machine.pool.give_back(worker)
+    assert first.is_alive
+    machine.pool.close()
+
+
+def test_one_worker_is_always_allowed(folder: Path) -> None:
+    machine = Machine(folder, limit=9, memory=1)
+    machine.pool.give_back(machine.take("tpu"))
+    machine.pool.close()
+
+
+def test_an_idle_worker_is_used_again_unless_it_died(folder: Path) -> None:
+    machine = Machine(folder, limit=2, memory=None)
+    first = machine.take(who="a")
+    machine.pool.give_back(first)
+    assert machine.take(who="a") is first
+    machine.pool.give_back(first)
+    first.kill("as the system does for want of memory")
+    second = machine.take(who="a")
+    assert second is not first
+    machine.pool.give_back(second)
+    machine.pool.close()
+
+
+def test_who_waits_for_a_worker_hears_that_the_build_stopped(
+    folder: Path, threads: ThreadPoolExecutor
+) -> None:
+    machine = Machine(folder, limit=1, memory=None)
+    first = machine.take(who="a")
+    waiting = threads.submit(machine.take, who="b")
+    assert is_waiting(waiting)
+    machine.pool.stop()
+    with pytest.raises(CancelledError):
+        waiting.result(30)
+    machine.pool.discard(first)
+
+
+# --- a whole build --------------------------------------------------------------------------------
+
+# Each waits until the other has begun, if it shall; and says when it is there.
+MEETING = """
+import os, pathlib, time
+here = pathlib.Path(os.environ["MEETING"])
+def meet(x):
+    me, other = os.environ["ME"], os.environ["OTHER"]
+    (here / me).touch()
+    deadline = time.monotonic() + 100
+    while other and not (here / other).exists():
+        assert time.monotonic() < deadline, f"{other} was not begun while {me} was at work"
+        time.sleep(0.01)
+    return x
+"""
+
+
+def meeting(root: Path, pairs: dict[str, str], targets: str = "[cpu]") -> Path:
+    functions = "".join(
+        f"  {me}:\n    call: proj.m:meet\n    args: [x: 'f32[3]']\n    purity: skip\n"
+        f"    verify: {{golden: never}}\n"
+        f"    env: {{MEETING: '{root}', ME: {me}, OTHER: '{other}'}}\n"
+        for me, other in pairs.items()
+    )
+    manifest = f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n{functions}"
+    return write_project(root, manifest, m=MEETING)
+
+
+def run(root: Path, jobs: int, listener: Listener = ignore) -> list[UnitDone]:
+    manifest = load_manifest(root / MANIFEST)
+    plan = make_plan(manifest, probe())
+    (root / "blobs-here").mkdir()
+    sources = find_sources(root, manifest.package)
+    return run_units(plan, sources, root / "blobs-here", listener, jobs=jobs)
+
+
+def test_units_of_different_settings_are_at_work_together(tmp_path: Path) -> None:
+    done = run(meeting(tmp_path, {"a": "b", "b": "a"}), jobs=2)
+    assert [result.failure for result in done] == [None, None]
+
+
+def test_one_at_a_time_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_JOBS", "9")
+    events: list[Event] = []
+    done = run(meeting(tmp_path, {"a": "", "b": "a", "c": "b"}), 1, events.append)
+    assert [result.failure for result in done] == [None] * 3
+    assert [type(event) for event in events] == [UnitStarted, UnitDone] * 3
+    assert len({id(event.unit) for event in events}) == 3
+
+
+def test_results_are_in_the_order_of_the_plan_and_of_equal_values(tmp_path: Path) -> None:
+    functions = (
+        "functions:\n  f: {call: 'proj.m:f', args: [{x: 'f32[n]'}], dims: {n: [8, 2]},"
+        " static: {k: [3, 1, true, 1.0]}}\n"
+    )
+    text = f"version: 1\npackage: proj\ntargets: [cpu, portable]\n{functions}"
+    root = write_project(tmp_path, text, m="def f(x, k): return x * k\n")
+    labels = [str(result.unit) for result in run(root, jobs=2)]
+    plan = make_plan(load_manifest(root / MANIFEST), probe())
+    assert labels == list(map(str, plan.units))
+    assert len(set(labels)) == 16

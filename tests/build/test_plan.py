@@ -1,0 +1,267 @@
+"""The plan, the requirements and the sources: pure functions of a manifest and an environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from support.manifests import ENTRY, manifest
+
+from aotbuild.build.jobs import Job, make_jobs
+from aotbuild.build.plan import Plan, make_plan
+from aotbuild.build.protocol import WorkerInit
+from aotbuild.build.requirements import (
+    build_requirements,
+    deferred_requirements,
+    wheel_requirements,
+    wheel_tag,
+)
+from aotbuild.build.sources import find_sources
+from aotbuild.errors import PlanError
+from aotbuild.toolchains.environment import Environment, Toolchain, platforms_of
+
+ENVIRONMENT = Environment(
+    toolchains=(Toolchain("0.10.2", "0.10.2", "3.11.7"),),
+    architecture="x86_64",
+    isa="x86-64-v3",
+    wheel_platform="manylinux_2_27_x86_64",
+    aotbuild="0.1.0",
+)
+TWO = dataclasses.replace(
+    ENVIRONMENT,
+    toolchains=(Toolchain("0.12.0.1", "0.12.0.1", "3.12.1"), *ENVIRONMENT.toolchains),
+)
+BOTH = "targets: [cpu, {portable: {platforms: [tpu, cpu]}}]\n"
+
+
+def plan(extra: str = "", entry: str = ENTRY, environment: Environment = ENVIRONMENT) -> Plan:
+    return make_plan(manifest(extra, entry), environment)
+
+
+def refused(extra: str, environment: Environment = ENVIRONMENT) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        plan(extra, environment=environment)
+    return [line.removeprefix("aot.yaml: ") for line in str(caught.value).splitlines()]
+
+
+class TestUnits:
+    def test_order_is_rows_then_statics_then_targets(self) -> None:
+        entry = "call: m:f, args: [x: 'f32[n]'], dims: {n: [1, 2]}, static: {k: [1, true]}"
+        assert [str(unit) for unit in plan(BOTH, entry).units] == [
+            f"f(n={size}, k={value}) for {target}"
+            for size in (1, 2)
+            for value in ("1", "True")
+            for target in ("cpu:x86-64-v3:1", "portable:cpu,tpu:1")
+        ]
+
+    def test_symbolic_dims_make_one_portable_unit(self) -> None:
+        entry = "call: m:f, args: [x: 'f32[n]'], dims: {n: [1, 2]}, export: {dims: {n: b}}"
+        found = [str(unit) for unit in plan(BOTH, entry).units]
+        assert found.count("f(n=b) for portable:cpu,tpu:1") == 1
+        assert len(found) == 3
+
+    def test_a_mesh_takes_the_targets_of_its_size(self) -> None:
+        text = "targets: [cpu: {devices: 4}, cpu: {devices: 1}]\n"
+        units = plan(text, f"{ENTRY}, mesh: {{a: 2, b: 2}}").units
+        assert [(str(unit.target), unit.devices) for unit in units] == [("cpu:x86-64-v3:4", 4)]
+
+
+class TestToolchains:
+    def test_native_units_for_each_and_portable_ones_by_the_oldest(self) -> None:
+        units = plan(BOTH, environment=TWO).units
+        assert [(str(unit), unit.toolchain.jax) for unit in units] == [
+            ("f() for cpu:x86-64-v3:1 with jaxlib 0.12.0.1", "0.12.0.1"),
+            ("f() for cpu:x86-64-v3:1 with jaxlib 0.10.2", "0.10.2"),
+            ("f() for portable:cpu,tpu:1", "0.10.2"),
+        ]
+
+    def test_each_has_its_own_processes(self) -> None:
+        jobs = make_jobs(plan(BOTH, environment=TWO).units)
+        found = [(settings.toolchain.jax, len(units)) for settings, _, units in jobs]
+        assert found == [("0.12.0.1", 1), ("0.10.2", 2)]
+
+    def test_the_wheel_requires_exactly_their_versions(self) -> None:
+        made = plan(BOTH, environment=TWO)
+        _, jaxlib, jax = wheel_requirements(made, [])
+        assert jaxlib.startswith("jaxlib>=0.10.2,<=0.12.0.1,!=0.10.2.post0,")
+        assert jaxlib.replace("jaxlib", "jax", 1) == jax
+        portable = plan("targets: [portable]\n", environment=TWO)
+        assert wheel_requirements(portable, [])[1] == "jaxlib>=0.10.2"
+
+    def test_an_editable_install_that_compiles_later(self) -> None:
+        two = manifest("toolchains: [{jax: 0.10.2}, {jax: 0.12.0.1}]\n")
+        assert deferred_requirements(two)[1].startswith("jax>=0.10.2,<=0.12.0.1,!=")
+
+
+class TestRefused:
+    def test_every_reason_is_given(self) -> None:
+        text = "targets: [cpu: {isa: x86-64-v4}, cuda: {gpu: h200}]\ntoolchains: [{jax: 0.10.1}]\n"
+        toolchains, level, plugins = refused(text)
+        assert toolchains == "toolchains: expected jax 0.10.1, found 0.10.2"
+        assert level.startswith(
+            "targets: cpu: ISA level x86-64-v4 is above this machine's x86-64-v3; "
+        )
+        assert plugins.startswith("targets: cuda: jax-cuda13-plugin, jax-cuda13-pjrt, nvidia-")
+
+    def test_another_architecture(self) -> None:
+        assert refused("targets: [cpu: {isa: aarch64}]\n") == [
+            "targets: cpu: ISA level aarch64 is for aarch64, this machine is x86_64"
+        ]
+
+    def test_a_cpu_below_every_level(self) -> None:
+        environment = dataclasses.replace(ENVIRONMENT, isa=None)
+        assert refused("", environment) == [
+            "targets: cpu: this machine's CPU is below every level that jaxlib supports"
+        ]
+
+    def test_two_toolchains_of_one_jaxlib(self) -> None:
+        twins = tuple(Toolchain(jax, "0.10.2", "3.11.7") for jax in ("0.10.2", "0.10.2.1"))
+        environment = dataclasses.replace(ENVIRONMENT, toolchains=twins)
+        assert refused("toolchains: [{jax: 0.10.2}, {jax: 0.10.2.1}]\n", environment) == [
+            (
+                "toolchains: jaxlib 0.10.2 is that of several: nothing could tell their "
+                "executables apart; keep one of them"
+            )
+        ]
+
+    def test_no_target_for_a_function(self) -> None:
+        assert refused("targets: [cpu: {devices: 2}]\n") == [
+            "functions.f: no target has its number of devices"
+        ]
+
+    def test_versions_are_compared_as_pip_does(self) -> None:
+        assert plan('toolchains: [{jax: "0.10.2.0"}]\n').units
+
+
+class TestJobs:
+    def test_one_trace_makes_all_targets_of_a_level(self) -> None:
+        text = "targets: [cpu: {isa: [x86-64-v2+avx, x86-64-v3]}, portable]\n"
+        jobs = make_jobs(plan(text).units)
+        assert [[str(target) for target in job.targets] for _, job, _ in jobs] == [
+            ["cpu:x86-64-v2+avx:1", "portable:cpu,cuda,tpu:1"],
+            ["cpu:x86-64-v3:1"],
+        ]
+        caps = [settings.xla_flags.split("--xla_cpu_max_isa=")[1] for settings, _, _ in jobs]
+        assert caps == ["AVX", "AVX2"]
+
+    def test_json_round_trip(self) -> None:
+        entry = (
+            "call: m:f, args: [x: ['f32[n]', {like: 'm:t', dims: [n]}]], kwargs: {y: null}, "
+            "dims: {n: [4]}, static: {k: [[[1, true]]]}, donate: [x], mesh: {d: 2}, "
+            "in_shardings: {x: {0: [d]}}, out_shardings: [[d]], env: {A: a}, "
+            "compiler_options: {o: 1.5}, config: {jax_a: true}, "
+            "export: {dims: {n: b}, constraints: [b <= 9], disabled_checks: [platform]}"
+        )
+        for _, job, _ in make_jobs(plan(BOTH, entry).units):
+            assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+    def test_json_round_trip_of_the_first_line(self) -> None:
+        given = WorkerInit(
+            blobs=Path("/blobs"),
+            store=Path("/store"),
+            keep=("hlo",),
+            secret_paths=("/home/me",),
+            provenance={"jax": "0.10.2"},
+            config=(("jax_enable_x64", True),),
+            explain=True,
+        )
+        for init in (given, WorkerInit(Path("/blobs"))):
+            assert WorkerInit.from_json(json.loads(json.dumps(init.to_json()))) == init
+
+    def test_the_shell_does_not_reach_a_worker(self) -> None:
+        ((settings, _, _),) = make_jobs(plan("", f"{ENTRY}, env: {{B: '2'}}").units)
+        shell = {"JAX_ENABLE_X64": "1", "XLA_FLAGS": "--x", "PYTHONOPTIMIZE": "2", "PATH": "/b"}
+        found = settings.environment(shell)
+        assert (found["PATH"], found["B"], found["AOTBUILD_BUILDING"]) == ("/b", "2", "1")
+        assert {"JAX_ENABLE_X64", "PYTHONOPTIMIZE"} & set(found) == set()
+        assert "--x " not in found["XLA_FLAGS"]
+
+
+class TestRequirements:
+    def test_native(self) -> None:
+        made = plan(BOTH)
+        assert wheel_requirements(made, []) == [
+            "aotbuild>=0.1,<0.2",
+            "jaxlib==0.10.2",
+            "jax==0.10.2",
+        ]
+        assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
+
+    def test_without_jax_at_run_time(self) -> None:
+        assert "jax==0.10.2" not in wheel_requirements(plan("runtime: jaxlib\n"), [])
+
+    @pytest.mark.parametrize("target", ['tpu: {topology: "v5e:2x2"}', "cuda: {gpu: h200}"])
+    def test_no_cpu_target(self, target: str) -> None:
+        names = (
+            "libtpu",
+            "jax-cuda13-plugin",
+            "jax-cuda13-pjrt",
+            "nvidia-cuda-nvcc",
+            "nvidia-nvvm",
+        )
+        plugins = tuple((name, "0.10.2") for name in names)
+        toolchain = Toolchain("0.10.2", "0.10.2", "3.11.7", plugins)
+        environment = dataclasses.replace(ENVIRONMENT, toolchains=(toolchain,))
+        made = plan(f"targets: [{target}, portable]\n", environment=environment)
+        assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
+        assert wheel_requirements(made, [])[1] == "jaxlib==0.10.2"
+
+    def test_portable_alone_runs_anywhere(self) -> None:
+        made = plan("targets: [portable]\n")
+        assert wheel_requirements(made, [])[1:] == ["jaxlib>=0.10.2", "jax>=0.10.2"]
+        assert wheel_tag(made) == "py3-none-any"
+
+    @pytest.mark.parametrize(
+        ("version", "expected"),
+        [("0.3.7", ">=0.3,<0.4"), ("1.2.3.dev4", ">=1.2,<2"), ("2", ">=2.0,<3")],
+    )
+    def test_a_compatible_aotbuild(self, version: str, expected: str) -> None:
+        environment = dataclasses.replace(ENVIRONMENT, aotbuild=version)
+        found = wheel_requirements(plan(environment=environment), [])
+        assert found[0] == f"aotbuild{expected}"
+
+    def test_the_build_gets_the_pinned_jax_and_what_the_project_needs(self) -> None:
+        pinned = manifest("toolchains: [{jax: 0.10.2}]\n")
+        assert build_requirements(pinned, ["numpy"]) == ["jax==0.10.2", "numpy"]
+        assert build_requirements(manifest(), []) == ["jax>=0.10.2"]
+
+
+class TestWheelPlatform:
+    def test_several_tags(self) -> None:
+        text = "Wheel-Version: 1.0\nTag: cp311-cp311-b_1_x\nTag: cp311-cp311-a_2_x\n"
+        assert platforms_of(text) == ("a_2_x", "b_1_x")
+
+    def test_none(self) -> None:
+        with pytest.raises(PlanError, match="no platform tag; reinstall jaxlib"):
+            platforms_of("Wheel-Version: 1.0\n")
+
+
+class TestSources:
+    def test_flat_and_src(self, tmp_path: Path) -> None:
+        (tmp_path / "src" / "a" / "b").mkdir(parents=True)
+        (tmp_path / "c").mkdir()
+        nested = find_sources(tmp_path, "a.b")
+        assert (nested.import_root, nested.artifacts) == (tmp_path / "src", "a/b/_aot")
+        assert find_sources(tmp_path, "c").import_root == tmp_path
+
+    def test_given_places_come_first(self, tmp_path: Path) -> None:
+        for place in ("lib/p", "p"):
+            (tmp_path / place).mkdir(parents=True)
+        assert find_sources(tmp_path, "p", ("lib",)).import_root == tmp_path / "lib"
+
+    def test_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(PlanError) as caught:
+            find_sources(tmp_path, "p")
+        assert str(caught.value) == (
+            "package 'p' of the manifest is not in the project\n"
+            f"  searched {tmp_path / 'p'}\n  searched {tmp_path / 'src' / 'p'}\n"
+            "Correct package: in the manifest, or build where the package is (on the command line: "
+            "--root)."
+        )
+
+    def test_a_module_is_no_package(self, tmp_path: Path) -> None:
+        (tmp_path / "p.py").touch()
+        with pytest.raises(PlanError, match="package 'p' is a module; _aot/ needs a package"):
+            find_sources(tmp_path, "p")

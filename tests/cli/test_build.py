@@ -1,0 +1,183 @@
+"""`aotbuild build`: a whole `_aot` folder, or a clear error and nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from support.projects import ROOT, write_project
+
+from aotbuild.cli.app import app
+from aotbuild.spec.index import Index
+
+MANIFEST = """\
+version: 1
+package: proj
+targets: [cpu, {portable: {platforms: [cpu]}}]
+functions:
+  scale:
+    call: proj.code:scale
+    args: [{x: "f32[batch]"}]
+    dims: {batch: [2]}
+    static: {k: [3]}
+"""
+CODE = """\
+import jax.numpy as jnp
+
+
+def scale(x, k):
+    return jnp.sin(x) * k
+
+
+def slow(x, k):
+    import os, pathlib, time
+    pathlib.Path(os.environ["STARTED"]).write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+# Processes that a shell put into the background ignore SIGINT, and so do their children.
+INTERRUPTIBLE = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from aotbuild.cli.main import main
+main()
+"""
+FOLDER = Path("build", "aot", "proj", "_aot")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = write_project(tmp_path / "here", MANIFEST, code=CODE)
+    monkeypatch.chdir(root)
+    return root
+
+
+def build(*args: str) -> Result:
+    return CliRunner().invoke(app, ["build", *args])
+
+
+def edit(project: Path, old: str, new: str) -> None:
+    manifest = project / "aot.yaml"
+    manifest.write_text(manifest.read_text().replace(old, new))
+
+
+def functions(folder: Path) -> list[str]:
+    return [f.name for f in Index.open((folder / "index").read_bytes(), "index").functions()]
+
+
+def test_the_default_folder_and_the_summary(project: Path) -> None:
+    result = build()
+    assert result.exit_code == 0, result.output
+    assert functions(FOLDER) == ["scale"]
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["FUNCTION", "SIGNATURE", "TARGET", "SIZE", "FLOPS"]
+    assert lines[1].startswith("scale     batch=2, k=3  cpu:")
+    assert lines[2].startswith("scale     batch=2, k=3  portable:cpu:1")
+    assert lines[4].startswith("2 executables, ")
+    assert lines[5] == f"written to {FOLDER}"
+    assert sorted(line[:6] for line in result.stderr.splitlines()) == ["[1/2] ", "[2/2] "]
+
+
+def test_the_document(project: Path) -> None:
+    result = build("--json", "--out", "out/_aot")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert (document["error"], document["failures"]) == (None, [])
+    assert document["folder"] == "out/_aot"
+    files = [path for path in Path("out").rglob("*") if path.is_file()]
+    assert document["size"] == sum(path.stat().st_size for path in files)
+    native, portable = document["units"]
+    assert (native["function"], native["kind"], native["state"]) == ("scale", "pjrt", "done")
+    assert native["analysis"]["output_bytes"] == 8
+    assert portable["kind"] == "stablehlo"
+    for unit in document["units"]:
+        blob = Path("out/_aot/blobs", f"{unit['sha256']}.{unit['kind']}")
+        assert blob.stat().st_size == unit["size"]
+        assert unit["seconds"] >= 0
+
+
+def test_in_place(project: Path) -> None:
+    result = build("--in-place")
+    assert result.exit_code == 0, result.output
+    assert functions(project / "proj" / "_aot") == ["scale"]
+
+
+def test_in_place_and_out_exclude_each_other(project: Path) -> None:
+    result = build("--in-place", "--out", "x")
+    assert result.exit_code == 2
+    assert "--out and --in-place exclude each other" in result.stderr
+
+
+def test_an_earlier_build_is_replaced(project: Path) -> None:
+    (project / FOLDER / "blobs").mkdir(parents=True)
+    (project / FOLDER / "blobs" / "old").touch()
+    (project / FOLDER / "index").touch()
+    assert build().exit_code == 0
+    assert functions(FOLDER) == ["scale"]
+    assert not (FOLDER / "blobs" / "old").exists()
+
+
+@pytest.mark.parametrize("out", [".", "proj"])
+def test_a_folder_of_other_things_is_never_replaced(project: Path, out: str) -> None:
+    result = build("--out", out)
+    assert result.exit_code == 2
+    assert "would be replaced, but it is not an _aot folder" in result.stderr
+    assert (project / "proj" / "code.py").exists()
+
+
+def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> None:
+    edit(project, "proj.code:scale", "proj.code:absent")
+    result = build()
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "[2/2] failed: scale(batch=2, k=3) for portable:cpu:1\n" in result.stderr
+    assert "2 of 2 build units failed, nothing was packaged:" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert [path for path in Path("build").rglob("*") if path.is_file()] == []
+
+
+def test_failures_as_a_document(project: Path) -> None:
+    edit(project, "proj.code:scale", "proj.code:absent")
+    result = build("--json")
+    assert result.exit_code == 5
+    document = json.loads(result.stdout)
+    assert [unit["state"] for unit in document["units"]] == ["failed", "failed"]
+    assert document["failures"][0]["unit"] == document["units"][0]["label"]
+    assert document["failures"] == document["error"]["failures"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
+def test_interrupted_while_compiling(project: Path, tmp_path: Path) -> None:
+    edit(project, "proj.code:scale", "proj.code:slow")
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    reader = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, "build"],
+        env={**os.environ, "STARTED": str(started), "PYTHONPATH": _path()},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert select.select([reader], [], [], 300)[0], "the function was never traced"
+        worker = int(os.read(reader, 100))
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(reader)
+    assert process.returncode == 130
+    assert errors == "interrupted; nothing was written\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+    assert [path for path in Path("build").rglob("*") if path.is_file()] == []
+
+
+def _path() -> str:
+    return os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)])

@@ -1,0 +1,231 @@
+"""`aotbuild doctor` and `aotbuild verify` as commands: text, JSON, exit codes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attacks import wheels
+from attacks.wheels import Built
+from click.testing import CliRunner, Result
+from support import packages
+
+from aotbuild import load
+from aotbuild.cli import doctor
+from aotbuild.cli.app import app
+from aotbuild.errors import NoExecutable
+from aotbuild.runtime import kernel
+from aotbuild.verify import diagnosis, facts
+
+
+@pytest.fixture(scope="module")
+def built() -> list[Built]:
+    return wheels.make_records()
+
+
+@pytest.fixture
+def place(built: list[Built], tmp_path: Path) -> Path:
+    return wheels.write_folder(tmp_path / "demo" / "_aot", wheels.aot_files(built))
+
+
+@pytest.fixture
+def foreign(built: list[Built], tmp_path: Path) -> Path:
+    """A package for a jaxlib that is not here."""
+    items = [item.replace(jaxlib="0.0.1") for item in built[:1]]
+    return packages.write(tmp_path / "foreign", items)
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def document(*args: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*args, "--json").stdout)
+    return found
+
+
+# --- doctor ---------------------------------------------------------------------------------------
+
+
+def test_the_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_SOMETHING", "here")
+    result = run("doctor")
+    assert result.exit_code == 0, result.output
+    rows = {line.split()[0]: line for line in result.stdout.splitlines()}
+    assert {"python", "aotbuild", "jax", "jaxlib", "cpu", "isa", "devices"} <= set(rows)
+    assert rows["JAX_SOMETHING"].split() == ["JAX_SOMETHING", "here"]
+
+
+def test_the_host_as_a_document() -> None:
+    found = document("doctor")
+    assert (found["version"], found["error"], found["place"]) == (1, None, None)
+    host = found["host"]
+    assert host["versions"]["jax"]
+    assert host["platforms"][-1]["platform"] == "cpu"
+    assert (host["problem"], host["x64"], host["processes"]) == (None, False, 1)
+
+
+def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = facts.gather()
+    gpu = dataclasses.replace(
+        known.host,
+        platform="cuda",
+        device_kinds=("NVIDIA H200",),
+        devices_everywhere=1,
+        capability="9.0a",
+        plugins=(("jax-cuda13-pjrt", "1.2.3"),),
+        cuda="13.1",
+        driver="13.2",
+        cudnn=None,
+    )
+    tpu = dataclasses.replace(
+        known.host,
+        platform="tpu",
+        device_count=4,
+        device_kinds=("TPU v5 lite",),
+        devices_everywhere=8,
+        topology="2x4x1",
+        plugins=(("libtpu", "0.0.42"),),
+    )
+    monkeypatch.setattr(facts, "gather", lambda: dataclasses.replace(known, hosts=(gpu, tpu)))
+    text = run("doctor").stdout.splitlines()
+    lines = [line for line in text if line.startswith(("devices", "also"))]
+    assert [line.split(maxsplit=1)[1] for line in lines] == [
+        "1 cuda (NVIDIA H200), capability 9.0a, cuda 13.1, driver 13.2, jax-cuda13-pjrt 1.2.3",
+        "4 tpu (TPU v5 lite), 8 in all processes, topology 2x4x1, libtpu 0.0.42",
+    ]
+    assert document("doctor")["host"]["platforms"] == [
+        {
+            "platform": "cuda",
+            "devices": 1,
+            "devices_everywhere": 1,
+            "kinds": ["NVIDIA H200"],
+            "capability": "9.0a",
+            "topology": None,
+            "cuda": "13.1",
+            "driver": "13.2",
+            "cudnn": None,
+            "plugins": {"jax-cuda13-pjrt": "1.2.3"},
+        },
+        {
+            "platform": "tpu",
+            "devices": 4,
+            "devices_everywhere": 8,
+            "kinds": ["TPU v5 lite"],
+            "capability": None,
+            "topology": "2x4x1",
+            "cuda": None,
+            "driver": None,
+            "cudnn": None,
+            "plugins": {"libtpu": "0.0.42"},
+        },
+    ]
+
+
+def test_what_lacks_to_the_next_level() -> None:
+    features = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2", "avx"})
+    v3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave")
+    assert facts.next_level("x86_64", features) == ("x86-64-v3", v3)
+    assert facts.next_level("aarch64", frozenset()) is None
+
+
+def test_a_usable_package(place: Path) -> None:
+    result = run("doctor", place)
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 signatures have an executable that runs here" in result.stdout
+    found = document("doctor", place)
+    assert (found["package"], found["usable"]) == ("demo", True)
+    grades = [r["verdict"] for s in found["signatures"] for r in s["records"]]
+    assert grades == ["OPTIMAL", "REFUSED", "OPTIMAL"]
+
+
+def test_an_unusable_package_says_what_the_call_says(foreign: Path) -> None:
+    import numpy as np
+
+    result = run("doctor", foreign)
+    assert result.exit_code == 8
+    with pytest.raises(NoExecutable) as raised:
+        load(foreign).double(np.zeros(3, np.float32))
+    summary, *trace, remedy = str(raised.value).splitlines()
+    for line in (summary.partition(": ")[2], *trace, remedy):
+        assert line in result.stdout
+    assert (raised.value.summary, kernel._REFUSED_REMEDY) == (diagnosis.SUMMARY, doctor._REMEDY)
+    found = document("doctor", foreign)
+    assert (found["usable"], found["error"]) == (False, None)
+    assert run("doctor", foreign, "--json").exit_code == 8
+
+
+def test_places_that_hold_nothing(tmp_path: Path) -> None:
+    for command in ("doctor", "verify"):
+        result = run(command, tmp_path)
+        assert result.exit_code == 7
+        assert "holds no precompiled executables" in result.stderr
+        assert run(command, tmp_path / "gone.whl").exit_code == 7
+        assert document(command, tmp_path)["error"]["type"] == "NoArtifacts"
+
+
+def test_a_damaged_index_ends_the_doctor(place: Path) -> None:
+    (place / "index").write_bytes(b"nothing")
+    result = run("doctor", place)
+    assert (result.exit_code, "the index is damaged" in result.stderr) == (7, True)
+
+
+def fresh(blocked: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; sys.modules[{blocked!r}] = None; sys.argv[1:] = {list(map(str, args))!r}; "
+    code += "from aotbuild.cli.main import main; main()"
+    command = [sys.executable, "-c", code]
+    variables = {**os.environ, **env}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+
+
+def test_without_jax(place: Path) -> None:
+    done = fresh("jax", "doctor", place)
+    assert done.returncode == 8, done.stderr
+    assert "nothing can be called: jax is not installed" in done.stdout
+    assert "cpu:" in done.stdout
+    assert fresh("jax", "doctor").returncode == 0
+
+
+def test_a_platform_that_is_not_there(place: Path) -> None:
+    done = fresh("nothing", "doctor", "--json", JAX_PLATFORMS="tpu")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["host"]["problem"].startswith("jax cannot be used: ")
+
+
+# --- verify ---------------------------------------------------------------------------------------
+
+
+def test_a_verified_package(place: Path) -> None:
+    result = run("verify", place)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["CHECK", "SUBJECT", "RESULT"]
+    assert sum(line.startswith("load") and line.endswith("PASS") for line in lines) == 3
+    assert lines[-2:] == [
+        "7 PASS, 5 NOT CHECKED",
+        "nothing failed; what was not checked is not proven",
+    ]
+
+
+def test_the_document_of_verify(place: Path) -> None:
+    found = document("verify", place, "--no-run")
+    assert (found["passed"], found["package"], found["kind"]) == (True, "demo", "folder")
+    assert found["counts"]["NOT CHECKED"] == 8
+    assert {c["check"] for c in found["checks"]} == {
+        *("index", "records", "blobs", "files", "requirements", "signature", "load", "golden")
+    }
+
+
+def test_failures_have_their_own_code(place: Path) -> None:
+    (place / "blobs" / "stray\x1b[2J").touch()
+    result = run("verify", place)
+    assert result.exit_code == 9
+    assert "\x1b" not in result.stdout
+    assert "FAIL: files of" in result.stdout
+    assert document("verify", place)["passed"] is False

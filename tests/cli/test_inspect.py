@@ -1,0 +1,223 @@
+"""`aotbuild inspect` and `aotbuild diff`: places, documents, damage, and what is never imported."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from support.reports import WEIGHTS, make_function, make_record, write_package
+
+from aotbuild.cli.app import app
+from aotbuild.spec.padding import PaddedDim, Padding
+
+DATA = b"executable"
+TARGETS = ("cpu:x86-64-v3:1", "portable:cpu:1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    records = [make_record(data=DATA, target=name, constants=True) for name in TARGETS]
+    folder = write_package(tmp_path / "pack", [make_function(), make_function("g")], records)
+    (folder / "blobs").mkdir()
+    for record in records:
+        for blob in record.blobs():
+            data = WEIGHTS if blob.kind == "safetensors" else DATA
+            (folder / blob.path).write_bytes(data)
+    return folder
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def test_text(folder: Path) -> None:
+    result = run("inspect", folder)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("pack: 2 executables, 1 signature, 2 functions, ")
+    for line in (
+        f"  place     {folder}",
+        "  built by  aotbuild 0.1.0, jax 0.10.2, jaxlib 0.10.2",
+        "f = pack.m:f(x, k=, *, scale, causal=)  donates x",
+        "  batch=1: f32[1,2] -> f32[1,2]",
+        "u8[10,7]  70 B  2 executables",
+        "config.jax_enable_x64  false",
+    ):
+        assert line in result.stdout, line
+    row = next(line for line in result.stdout.splitlines() if TARGETS[0] in line)
+    assert re.split("  +", row) == [
+        "batch=1", "cpu:x86-64-v3:1", "pjrt", "10 B", "1 M", "4.1 kB", "1.13 kB",
+        "isa x86-64-v3, jaxlib 0.10.2",
+    ]  # fmt: skip
+
+
+def test_what_was_measured_is_a_table(tmp_path: Path) -> None:
+    figures = [
+        {"set": "steady", "load_ms": 37.1, "first_ms": 92.0, "steady_ms": 22.44},
+        {"set": "fast", "load_ms": 27, "first_ms": 55.5, "steady_ms": 24.3},
+        {"set": "products", "dropped": True},
+        "no figures",
+    ]
+    startup = {"mode": "tuned", "set": "fast", "options": {"o": ""}, "measured": figures}
+    records = [make_record(provenance={"startup": startup}), make_record(batch=2)]
+    folder = write_package(tmp_path / "pack", [make_function()], records)
+    lines = run("inspect", folder).stdout.splitlines()
+    table = lines[lines.index("startup: tuned") + 2 :][:3]
+    name = "f(batch=1)  cpu:x86-64-v3:1  "
+    assert [re.sub("  +", "  ", line) for line in table] == [
+        f"{name}steady  37.1  92  22.4",
+        f"{name}fast  27  55.5  24.3  kept",
+        f"{name}products  -  -  -  dropped",
+    ]
+    assert not any("startup.measured" in line for line in lines)
+
+
+def test_padding_is_told(tmp_path: Path) -> None:
+    pad = Padding((PaddedDim("n", 0.0, safe=True),), ((1,), (8,)), (((0, 0),),), (((0, 0),),))
+    folder = write_package(tmp_path / "pack", [make_function(pad=pad)], [make_record()])
+    assert "  donates x  pads n with 0.0 (safe) to 1, 8\n" in run("inspect", folder).stdout
+    document = json.loads(run("inspect", folder, "--json").stdout)
+    assert document["functions"][0]["pad"] == {
+        "dims": [{"name": "n", "value": 0.0, "safe": True}],
+        "buckets": [[1], [8]],
+    }
+    plain = write_package(tmp_path / "plain", [make_function()], [make_record()])
+    changed = "~ function f: pad (empty) → n with 0.0 (safe) to 1, 8\n"
+    assert changed in run("diff", plain, folder).stdout
+
+
+def test_the_document(folder: Path) -> None:
+    result = run("inspect", folder, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert list(document) == [
+        "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "totals",
+        "stages", "coverage", "functions", "constants", "digests",
+    ]  # fmt: skip
+    assert (document["version"], document["error"], document["digests"]) == (1, None, None)
+    assert document["totals"]["blob_size"] == 2 * len(DATA) + len(WEIGHTS)
+    function = document["functions"][0]
+    assert function["parameters"][1] == {
+        "name": "k", "kind": "positional", "static": True, "donated": False, "default": 3,
+    }  # fmt: skip
+    signature = function["signatures"][0]
+    assert (signature["label"], signature["inputs"]) == ("f(batch=1)", ["f32[1,2]"])
+    executable = signature["executables"][0]
+    assert list(executable) == [
+        "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
+        "device_memory", "analysis", "requires", "mesh", "constants", "golden", "provenance",
+        "stages",
+    ]  # fmt: skip
+    assert executable["peak_memory"] == 1130
+    assert executable["requires"]["isa"] == "x86-64-v3"
+    assert document["constants"][0]["executables"] == 2
+
+
+def test_a_wheel_and_a_folder_say_the_same(folder: Path, tmp_path: Path) -> None:
+    wheel = tmp_path / "pack-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, f"pack/_aot/{path.relative_to(folder)}")
+    documents = [json.loads(run("inspect", p, "--json").stdout) for p in (folder, wheel)]
+    assert documents[1].pop("place") == f"{wheel}/pack/_aot"
+    documents[0].pop("place")
+    assert documents[0] == documents[1]
+    assert run("diff", folder, wheel, "--exit-code").stdout == "no difference\n"
+
+
+def test_one_function(folder: Path) -> None:
+    document = json.loads(run("inspect", folder, "--function", "g", "--json").stdout)
+    assert [function["name"] for function in document["functions"]] == ["g"]
+    unknown = run("inspect", folder, "--function", "h")
+    assert unknown.exit_code == 2
+    assert "functions: f, g" in unknown.stderr
+
+
+def test_html(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = run("inspect", folder, "--html", page)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(f"written to {page}\n")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert run("inspect", folder, "--html", tmp_path / "gone" / "page.html").exit_code == 6
+
+
+def test_digests(folder: Path) -> None:
+    assert (
+        "digests: 3 blobs read, every byte as it was built"
+        in run("inspect", folder, "--digests").stdout
+    )
+    blob = folder / make_record(data=DATA).blob.path
+    blob.write_bytes(b"exEcutable")
+    assert run("inspect", folder).exit_code == 0
+    result = run("inspect", folder, "--digests")
+    assert result.exit_code == 7
+    assert "digests: 1 of 3 blobs damaged" in result.stdout
+    assert "not the bytes that were built" in result.stderr
+    document = json.loads(run("inspect", folder, "--digests", "--json").stdout)
+    assert document["error"]["type"] == "DamagedBlob"
+    assert document["digests"]["checked"] == 3
+    assert document["digests"]["damaged"][0]["path"] == make_record(data=DATA).blob.path
+
+
+def test_a_damaged_index(folder: Path) -> None:
+    index = folder / "index"
+    index.write_bytes(index.read_bytes().replace(b'"fallback":"none"', b'"fallback":"jit!"'))
+    for args in (["inspect", folder], ["diff", folder, folder]):
+        result = run(*args, "--json")
+        assert result.exit_code == 7
+        assert json.loads(result.stdout)["error"]["type"] == "InvalidIndex"
+
+
+def test_a_place_that_is_not_there(tmp_path: Path) -> None:
+    result = run("inspect", tmp_path / "gone.whl")
+    assert (result.exit_code, result.stdout) == (7, "")
+
+
+def test_hostile_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    evil = "f\x1b[31m\u202e"
+    records = [make_record(evil, label=evil, provenance={evil: evil}, jaxlib=evil)]
+    folder = write_package(tmp_path, [make_function(evil, call=evil)], records)
+    other = write_package(tmp_path / "other", [], [])
+    for args in (["inspect", folder], ["diff", folder, other], ["diff", other, folder]):
+        result = run(*args)
+        assert result.exit_code == 0, result.output
+        assert "\\x1b[31m" in result.stdout
+        assert not {"\x1b", "\u202e"} & set(result.stdout)
+
+
+def test_diff(folder: Path, tmp_path: Path) -> None:
+    other = write_package(tmp_path / "new", [make_function()], [make_record(data=b"x" * 100)])
+    result = run("diff", folder, other)
+    assert result.exit_code == 0, result.output
+    assert "- function g\n- target portable:cpu:1\n" in result.stdout
+    assert "+900.0%" in result.stdout
+    assert run("diff", folder, other, "--exit-code").exit_code == 1
+    with_json = run("diff", folder, other, "--exit-code", "--json")
+    document = json.loads(with_json.stdout)
+    assert (with_json.exit_code, document["different"], document["error"]) == (1, True, None)
+    assert run("diff", folder, folder, "--exit-code").exit_code == 0
+
+
+def test_neither_jax_nor_the_package_is_imported(folder: Path) -> None:
+    package = folder.parent
+    (package / "__init__.py").write_text("raise SystemExit('imported')\n")
+    code = (
+        "import atexit, sys; sys.path.insert(0, sys.argv.pop(1))\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from aotbuild.cli.main import main; main()"
+    )
+    for args in (["inspect", "pack", "--html", str(package / "p.html")], ["diff", "pack", "pack"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(package.parent), *args],
+            capture_output=True, text=True, check=False, cwd="/",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        loaded = {name.partition(".")[0] for name in done.stderr.split()}
+        assert "aotbuild" in loaded
+        assert not loaded & {"jax", "jaxlib", "numpy", "yaml", "pydantic", "pack"}

@@ -1,0 +1,160 @@
+"""`aotbuild plan`: everything that would be compiled, and nothing of the user's imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from support.fake_index import make_index
+from support.projects import write_project
+
+from aotbuild.cli.app import app
+from aotbuild.toolchains.environment import probe
+
+MANIFEST = """\
+version: 1
+package: proj
+targets: [cpu, {portable: {platforms: [cpu]}}]
+functions:
+  scale:
+    call: proj.code:scale
+    args: [{x: "f32[batch]"}]
+    dims: {batch: [1, 8]}
+    static: {k: [1, true]}
+  norm:
+    call: proj.code:norm
+    args: [{x: "f32[4]"}]
+    mesh: {data: 2}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "here", MANIFEST, code="raise SystemExit('imported')\n")
+
+
+def plan(project: Path, *args: str) -> Result:
+    return CliRunner().invoke(app, ["plan", str(project / "aot.yaml"), *args])
+
+
+def test_the_table_has_a_row_for_each_unit(project: Path) -> None:
+    result = plan(project)
+    assert result.exit_code == 0, result.output
+    isa = probe().isa
+    lines = [line.split("  ") for line in result.stdout.splitlines()]
+    rows = [[cell.strip() for cell in line if cell] for line in lines]
+    assert rows[0] == ["FUNCTION", "SIGNATURE", "TARGET", "DEVICES"]
+    assert rows[1] == ["scale", "batch=1, k=1", f"cpu:{isa}:1", "1"]
+    assert rows[4] == ["scale", "batch=1, k=True", "portable:cpu:1", "1"]
+    assert rows[9] == ["norm", "-", f"cpu:{isa}:2", "2"]
+    assert rows[12] == ["10 units of 2 functions for proj/_aot"]
+    assert rows[13][0] == f"toolchain: {probe().toolchains[0]}"
+
+
+def test_the_document(project: Path) -> None:
+    result = plan(project, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    environment = probe()
+    assert list(document) == [
+        "version",
+        "error",
+        "manifest",
+        "package",
+        "toolchains",
+        "host",
+        "units",
+        "known_size",
+        "notes",
+    ]
+    assert (document["version"], document["error"], document["package"]) == (1, None, "proj")
+    assert document["toolchains"][0]["jax"] == environment.toolchains[0].jax
+    assert document["units"][2] == {
+        "label": f"scale(batch=1, k=True) for cpu:{environment.isa}:1",
+        "function": "scale",
+        "dims": {"batch": 1},
+        "statics": {"k": True},
+        "pad": {},
+        "target": f"cpu:{environment.isa}:1",
+        "devices": 1,
+        "jaxlib": environment.toolchains[0].jaxlib,
+    }
+
+
+def test_what_is_padded(project: Path) -> None:
+    padded = MANIFEST.replace(
+        "    static:", "    pad: {batch: {value: 0, safe: true}}\n    static:"
+    )
+    (project / "aot.yaml").write_text(padded)
+    assert "\npad:       scale: batch with 0 (safe)\n" in plan(project).stdout
+    units = json.loads(plan(project, "--json").stdout)["units"]
+    assert [unit["pad"] for unit in units[7:]] == [{"batch": 0}, {}, {}]
+
+
+def test_the_document_is_stable(project: Path) -> None:
+    assert plan(project, "--json").stdout_bytes == plan(project, "--json").stdout_bytes
+
+
+def test_the_default_is_aot_yaml_here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(app, ["plan"])
+    assert result.exit_code == 0, result.output
+
+
+def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "aot.yaml"
+    elsewhere.write_text(MANIFEST)
+    assert CliRunner().invoke(app, ["plan", str(elsewhere)]).exit_code == 4
+    moved = CliRunner().invoke(app, ["plan", str(elsewhere), "--root", str(project)])
+    assert moved.exit_code == 0, moved.output
+    assert str(project) in moved.stdout
+
+
+def test_a_package_that_is_not_there(project: Path) -> None:
+    (project / "proj").rename(project / "other")
+    result = plan(project)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr.startswith("package 'proj' of the manifest is not in the project")
+
+
+def test_a_toolchain_that_is_made_later(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = probe().toolchains[0].jax
+    other = "0.10.2" if running != "0.10.2" else "0.12.0.1"
+    make_index(tmp_path, monkeypatch, [other])
+    text = f"toolchains: [{{jax: {running}}}, {{jax: {other}}}]\n"
+    (project / "aot.yaml").write_text(MANIFEST + text)
+    result = plan(project, "--json")
+    assert result.exit_code == 0, result.output
+    assert "no lock beside the manifest (aotbuild lock); asking uv" in result.stderr
+    first, second = json.loads(result.stdout)["toolchains"]
+    assert (first["jax"], first["made_by"], first["lock"]) == (running, None, None)
+    assert (second["jaxlib"], second["made_by"], second["lock"]) == (other, "uv", None)
+    shown = plan(project).stdout
+    target = f"cpu:{probe().isa}:1"
+    for jaxlib in (running, other):
+        assert f"{target} with jaxlib {jaxlib}" in shown
+    assert f"toolchain: jax {other}, jaxlib {other}, Python" in shown
+    assert "(made by uv)" in shown
+    assert not (tmp_path / "toolchains" / "environments").exists()
+
+
+def test_a_toolchain_that_cannot_be(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_index(tmp_path, monkeypatch, ["0.10.2"])
+    (project / "aot.yaml").write_text(MANIFEST + "toolchains: [{jax: 0.0.1}]\n")
+    result = plan(project)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "toolchains.0 (jax 0.0.1): uv cannot resolve it" in result.stderr
+
+
+def test_all_problems_of_a_manifest_are_printed(project: Path) -> None:
+    (project / "aot.yaml").write_text(MANIFEST.replace("dims:", "dim:").replace("mesh:", "mash:"))
+    result = plan(project)
+    assert result.exit_code == 3
+    assert "aot.yaml:8:5:" in result.stderr
+    assert "(did you mean 'mesh'?)" in result.stderr

@@ -1,0 +1,149 @@
+"""A wheel of several CPU levels on an older CPU: a Haswell, as qemu-user emulates it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jaxlib.version import __version__ as jaxlib_version
+from support.installs import make_venv, pip
+from support.projects import build, copy_project, write_project
+
+from aotbuild.platforms.cpu.describe import cross_compiles
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.isa import level_of
+
+QEMU = shutil.which("qemu-x86_64")
+CAN_BUILD_V4 = cpuinfo.architecture() == "x86_64" and (
+    cross_compiles(jaxlib_version) or level_of("x86-64-v4").features <= cpuinfo.features()
+)
+pytestmark = [
+    pytest.mark.wheel,
+    pytest.mark.skipif(QEMU is None, reason="qemu-x86_64 is missing: apt-get install qemu-user"),
+    pytest.mark.skipif(not CAN_BUILD_V4, reason="x86-64-v4 cannot be built here"),
+]
+
+# The real interpreter: qemu does not follow a virtual environment's link to find its home.
+PYTHON = Path(sys.executable).resolve()
+DIGITS = """
+import json, sys
+sys.path[:0] = sys.argv[1:]
+import jax
+events = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, seconds, **_: events.append(name) if "/compile/" in name else None)
+import aotbuild
+import numpy as np
+from aotbuild.spec import cpuinfo
+from digits.data import load_heldout, load_params
+lib, call = aotbuild.load("digits"), (load_params(), load_heldout()[0][:8])
+try:
+    scores = np.asarray(lib.predict(*call)).tolist()
+except aotbuild.errors.NoExecutable as error:
+    scores = str(error)
+verdicts = [str(verdict) for verdict in lib.explain("predict", *call).verdicts]
+print(json.dumps({"scores": scores, "compiled": events, "verdicts": verdicts}))
+"""
+CALL_SHIFT = """
+import json, sys
+sys.path[:0] = sys.argv[1:]
+import aotbuild
+import numpy as np
+try:
+    result = np.asarray(aotbuild.load("proj").shift(np.arange(64, dtype=np.uint8))).tolist()
+except aotbuild.errors.NoExecutable as error:
+    result = str(error)
+print(json.dumps(result))
+"""
+SHIFT = "def shift(x):\n    return x << 3\n"
+
+
+def run(code: str, *path: Path, emulator: tuple[str, ...] = ()) -> Any:
+    """Return the JSON that code prints, below an emulator or on this CPU."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    done = subprocess.run(
+        [*emulator, PYTHON, "-I", "-c", code, *path],
+        capture_output=True,
+        text=True,
+        env={**environment, "JAX_PLATFORMS": "cpu"},
+        timeout=300,
+    )
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def haswell(code: str, *path: Path) -> Any:
+    assert QEMU is not None
+    return run(code, *path, emulator=(QEMU, "-cpu", "Haswell"))
+
+
+def digits_wheel(levels: str, folder: Path, links: Path) -> Path:
+    """Build the wheel of the example project for some levels, with pip."""
+    project = copy_project("../../example_project", folder / "project")
+    manifest = project / "aot.yaml"
+    text = manifest.read_text(encoding="utf-8")
+    assert text.count("- cpu: {}") == 1
+    text = text.replace("- cpu: {}", f"- cpu: {{isa: [{levels}]}}")
+    manifest.write_text(text, encoding="utf-8")
+    pip(sys.executable, "wheel", "--no-deps", "-w", folder, project, links=links)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(links: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site-packages of an environment with the example project, built for two levels."""
+    wheel = digits_wheel("x86-64-v3, x86-64-v4", tmp_path_factory.mktemp("wheel"), links)
+    folder = tmp_path_factory.mktemp("env")
+    pip(make_venv(folder), "install", "--quiet", wheel, links=links)
+    (site,) = folder.glob("lib/python*/site-packages")
+    return site
+
+
+def test_a_haswell_takes_v3_and_gives_the_right_numbers(installed: Path) -> None:
+    emulated, here = haswell(DIGITS, installed), run(DIGITS, installed)
+    assert emulated["compiled"] == []
+    assert emulated["verdicts"][0] == "predict(batch=8) cpu:x86-64-v3:1: OPTIMAL"
+    assert emulated["verdicts"][1] == (
+        "predict(batch=8) cpu:x86-64-v4:1: REFUSED: isa: x86-64-v4 needs avx512bw, avx512cd, "
+        "avx512dq, avx512f, avx512vl, which this CPU (x86_64) lacks"
+    )
+    for found, expected in zip(emulated["scores"], here["scores"], strict=True):
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+def shift_project(root: Path, level: str) -> Path:
+    """Build a function that a CPU with GFNI shifts bytes in one instruction for."""
+    text = (
+        f"version: 1\npackage: proj\ntargets: [cpu: {{isa: {level}}}]\n"
+        "functions:\n  shift: {call: 'proj.f:shift', args: [x: 'u8[64]']}\n"
+    )
+    build(write_project(root, text, f=SHIFT))
+    return root
+
+
+def test_what_is_for_newer_cpus_only_is_refused_and_the_process_lives(
+    installed: Path, links: Path, tmp_path: Path
+) -> None:
+    wheel = digits_wheel("x86-64-v4", tmp_path, links)
+    site = tmp_path / "site"  # before that of `installed`, which has what digits requires
+    pip(sys.executable, "install", "--quiet", "--no-deps", "--target", site, wheel, links=links)
+    found = haswell(DIGITS, site, installed)
+    refusal = "predict(batch=8) cpu:x86-64-v4:1: REFUSED: isa: x86-64-v4 needs avx512bw"
+    assert refusal in found["scores"]
+    assert found["verdicts"][0].startswith(refusal)
+    assert "OPTIMAL" not in str(found["verdicts"])
+
+
+def test_an_instruction_beyond_the_level_kills_nobody(installed: Path, tmp_path: Path) -> None:
+    result = haswell(CALL_SHIFT, shift_project(tmp_path / "p", "x86-64-v3"), installed)
+    if cross_compiles(jaxlib_version) or "gfni" not in cpuinfo.features():
+        assert result == [8 * number % 256 for number in range(64)]
+    else:
+        assert "REFUSED: features: the code uses gfni, which this CPU lacks" in result

@@ -1,0 +1,307 @@
+"""Wheels as wheels: built by pip in isolation, their exact contents, installed and called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from email.parser import Parser
+from importlib import metadata
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from click.testing import CliRunner
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from support.installs import make_venv, pip, tree_of
+from support.projects import copy_project, run_fresh
+
+from aotbuild.cli.app import app
+from aotbuild.verify.api import Options, verify
+from aotbuild.wheels.merge import merge
+from aotbuild.wheels.split import split
+
+pytestmark = pytest.mark.wheel
+
+JAX = metadata.version("jax")
+JAXLIB = metadata.version("jaxlib")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_project("../../example_project", tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="module")
+def project_before(project: Path) -> dict[str, bytes]:
+    """The project's files before anything is built."""
+    return tree_of(project)
+
+
+@pytest.fixture(scope="module")
+def wheel(
+    links: Path,
+    project: Path,
+    project_before: dict[str, bytes],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    out = tmp_path_factory.mktemp("wheels")
+    pip(sys.executable, "wheel", "--no-deps", "-w", out, project, links=links)
+    (found,) = out.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, links: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    python = make_venv(tmp_path_factory.mktemp("env"))
+    pip(python, "install", "--quiet", wheel, links=links)
+    return python
+
+
+def member(wheel: Path, suffix: str) -> str:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(suffix))
+        return archive.read(name).decode()
+
+
+class TestOwnWheel:
+    def test_metadata_and_contents(self, links: Path) -> None:
+        (own,) = links.glob("aotbuild-*.whl")
+        with ZipFile(own) as archive:
+            names = set(archive.namelist())
+        tops = {name.split("/")[0] for name in names}
+        assert tops == {"aotbuild", "hatch_aotbuild", "aotbuild-0.1.0.dist-info"}
+        assert {"aotbuild/py.typed", "hatch_aotbuild/py.typed"} <= names
+        required = Parser().parsestr(member(own, "/METADATA")).get_all("Requires-Dist") or []
+        assert all("extra ==" in line for line in required)
+        assert "hatch_aotbuild.hooks" in member(own, "/entry_points.txt")
+
+
+class TestExampleWheel:
+    def test_name(self, wheel: Path) -> None:
+        platform = wheel.stem.removeprefix("digits_classifier-0.1.0-py3-none-")
+        assert platform.startswith(("manylinux_", "macosx_")), wheel.name
+
+    def test_exact_file_set(self, wheel: Path) -> None:
+        with ZipFile(wheel) as archive:
+            names = archive.namelist()
+        blobs = [name for name in names if name.startswith("digits/_aot/blobs/")]
+        stems = [Path(name).stem for name in blobs]
+        assert Counter(Path(name).suffix for name in blobs) == {
+            ".pjrt": 8,
+            ".stablehlo": 8,
+            ".safetensors": 7,  # golden outputs; two signatures have the same
+        }
+        assert all(len(stem) == 64 for stem in stems)
+        assert sorted(set(names) - set(blobs)) == [
+            "digits/__init__.py",
+            "digits/__main__.py",
+            "digits/_aot/index",
+            "digits/data.py",
+            "digits/heldout.npz",
+            "digits/model.py",
+            "digits/weights.npz",
+            "digits_classifier-0.1.0.dist-info/METADATA",
+            "digits_classifier-0.1.0.dist-info/RECORD",
+            "digits_classifier-0.1.0.dist-info/WHEEL",
+            "digits_classifier-0.1.0.dist-info/sboms/aotbuild.cdx.json",
+        ]
+
+    def test_bill_of_materials(self, wheel: Path) -> None:
+        """The hook wrote what `aotbuild sbom` says of the wheel, and the wheel is whole with it."""
+        name = "sboms/aotbuild.cdx.json"
+        inside = member(wheel, f"/{name}")
+        assert f"dist-info/{name},sha256=" in member(wheel, "/RECORD")
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(inside) is None
+        printed = CliRunner().invoke(app, ["sbom", str(wheel)])
+        assert printed.stdout == inside, printed.output
+        document = json.loads(inside)
+        assert document["metadata"]["component"]["purl"] == "pkg:pypi/digits-classifier@0.1.0"
+        purls = {c["purl"] for c in document["components"] if "purl" in c}
+        assert {f"pkg:pypi/jax@{JAX}", f"pkg:pypi/jaxlib@{JAXLIB}"} < purls
+        assert len([c for c in document["components"] if c["type"] == "file"]) == 16
+        report = verify(str(wheel), Options(load=False))
+        assert report.passed, report
+
+    def test_metadata(self, wheel: Path) -> None:
+        parsed = Parser().parsestr(member(wheel, "/METADATA"))
+        plain = [r for r in parsed.get_all("Requires-Dist") or [] if "extra" not in r]
+        assert sorted(plain) == [
+            "aotbuild>=0.1,<0.2",
+            "flatbuffers>=24.3",
+            f"jax=={JAX}",
+            f"jaxlib=={JAXLIB}",
+            "numpy",
+        ]
+
+    def test_wheel_file(self, wheel: Path) -> None:
+        parsed = Parser().parsestr(member(wheel, "/WHEEL"))
+        assert parsed["Root-Is-Purelib"] == "false"
+        assert parsed.get_all("Tag") == [wheel.stem.split("-", 2)[2]]
+
+    def test_the_project_is_untouched(
+        self, wheel: Path, project: Path, project_before: dict[str, bytes]
+    ) -> None:
+        assert wheel.exists()
+        assert tree_of(project) == project_before
+
+    def test_no_path_of_the_build_is_inside(self, wheel: Path, project: Path) -> None:
+        with ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                assert str(project).encode() not in archive.read(name), name
+
+
+class TestParts:
+    def test_split_and_merged_again(self, wheel: Path, tmp_path: Path) -> None:
+        """Each part loads and proves its own executables, and together they are the wheel."""
+        parts = split(wheel, tmp_path / "parts", ["portable"]).wheels
+        for part in parts:
+            report = verify(str(part), Options())
+            assert report.passed, report
+            document = json.loads(member(part, "/aotbuild.cdx.json"))
+            assert len([c for c in document["components"] if c["type"] == "file"]) == 8
+        (merged,) = merge(parts, tmp_path / "merged").wheels
+        with ZipFile(wheel) as before, ZipFile(merged) as after:
+            assert sorted(before.namelist()) == sorted(after.namelist())
+            differing = [n for n in before.namelist() if before.read(n) != after.read(n)]
+        assert [Path(name).name for name in differing] == ["RECORD"]  # in another order
+
+
+class TestInstalled:
+    def test_environment_has_no_build_tools(self, installed: Path, links: Path) -> None:
+        listed = pip(installed, "list", "--format=freeze", links=links).lower()
+        names = {line.partition("==")[0] for line in listed.split()}
+        assert names & {"hatchling", "pyyaml", "pydantic", "click", "rich", "packaging"} == set()
+        assert {"aotbuild", "jax", "jaxlib", "digits-classifier"} <= names
+
+    def test_every_function_without_compiling(self, installed: Path, tmp_path: Path) -> None:
+        script = tmp_path / "call.py"
+        script.write_text(
+            "import jax, numpy as np\n"
+            "events = []\n"
+            "jax.monitoring.register_event_duration_secs_listener(\n"
+            "    lambda n, s, **_: events.append(n) if '/compile/' in n else None)\n"
+            "import aotbuild\n"
+            "from digits.data import load_params, load_heldout\n"
+            "lib, params = aotbuild.load('digits'), load_params()\n"
+            "assert set(lib.functions) == {'predict', 'embed', 'top_k', 'predict_sharded'}\n"
+            "x = np.random.default_rng(0).random((32, 8, 8), np.float32)\n"
+            "outs = [lib.predict(params, x[:n]) for n in (1, 8, 32)]\n"
+            "outs += [lib.embed(params, x), lib.top_k(params, x[:1], k=3)]\n"
+            "outs += [lib.predict_sharded(params, x)]\n"
+            "jax.block_until_ready(outs)\n"
+            "assert not events, events\n"
+            "from digits.model import predict\n"
+            "np.testing.assert_allclose(outs[2], jax.jit(predict)(params, x), atol=1e-5)\n"
+            "np.testing.assert_allclose(outs[-1], outs[2], atol=1e-5)\n"
+            "assert len(outs[-1].sharding.device_set) == 2\n"
+        )
+        env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(
+            [installed, "-P", script], capture_output=True, text=True, env=env, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+
+    def test_loads_from_the_wheel_file_itself(self, wheel: Path, tmp_path: Path) -> None:
+        code = (
+            "import aotbuild, numpy as np;"
+            f"lib = aotbuild.load({str(wheel)!r});"
+            f"import sys; sys.path.insert(0, {str(wheel)!r});"
+            "print(sorted(lib.functions))"
+        )
+        assert "predict_sharded" in run_fresh(code, tmp_path).stdout
+
+
+class TestEditable:
+    def test_compiles_for_this_host(self, project: Path, links: Path, tmp_path: Path) -> None:
+        before = tree_of(project)
+        python = make_venv(tmp_path / "env")
+        pip(python, "install", "--quiet", "-e", project, links=links)
+        code = (
+            "import aotbuild, digits;"
+            "print(digits.__file__, sorted(aotbuild.load('digits').functions))"
+        )
+        done = subprocess.run(
+            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert str(project) in done.stdout
+        assert "'predict_sharded'" in done.stdout
+        assert tree_of(project) == before
+
+    def test_deferred(self, project: Path, links: Path, tmp_path: Path) -> None:
+        python = make_venv(tmp_path / "env")
+        options = ("install", "--quiet", "-e", project)
+        pip(python, *options, links=links, AOTBUILD_EDITABLE="defer")
+        code = "import aotbuild; aotbuild.load('digits')"
+        done = subprocess.run(
+            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert "aotbuild.errors.NoArtifacts" in done.stderr
+        assert "editable install that defers compiling" in done.stderr
+
+
+class TestRefusing:
+    def build_broken(
+        self, links: Path, tmp_path: Path, old: str, new: str, file: str = "aot.yaml"
+    ) -> str:
+        root = copy_project("../../example_project", tmp_path)
+        place = root / file
+        text = place.read_text()
+        assert old in text
+        place.write_text(text.replace(old, new))
+        out = tmp_path / "out"
+        out.mkdir()
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            pip(sys.executable, "wheel", "--no-deps", "-w", out, root, links=links)
+        assert list(out.iterdir()) == []
+        return str(caught.value.output)
+
+    def test_manifest_error(self, links: Path, tmp_path: Path) -> None:
+        output = self.build_broken(links, tmp_path, "batch: [1, 8, 32]", "bacth: [1]")
+        place = "aot.yaml:15:17: functions.predict.args.images"
+        assert f"{place}: unknown dim 'batch' (did you mean 'bacth'?)" in output
+        assert "Traceback" not in output
+
+    def test_function_not_found(self, links: Path, tmp_path: Path) -> None:
+        output = self.build_broken(links, tmp_path, "digits.model:embed", "digits.model:ebmed")
+        assert "digits.model has no 'ebmed' (did you mean 'embed'?)" in output
+        assert "nothing was packaged" in output
+
+    def test_option_of_the_hook(self, links: Path, tmp_path: Path) -> None:
+        options = {"old": "sbom = true", "new": 'sbom = "yes"', "file": "pyproject.toml"}
+        output = self.build_broken(links, tmp_path, **options)
+        assert "hooks.aotbuild]: sbom: expected true or false, found 'yes'" in output
+        assert "Traceback" not in output
+
+
+class TestInPlace:
+    def test_what_was_built_in_place_is_not_packaged_twice(
+        self, links: Path, tmp_path: Path
+    ) -> None:
+        root = copy_project("../../example_project", tmp_path)
+        stale = root / "digits" / "_aot"
+        stale.mkdir()
+        (stale / "index").write_text("stale")
+        pip(sys.executable, "wheel", "--no-deps", "-w", tmp_path, root, links=links)
+        (found,) = tmp_path.glob("*.whl")
+        with ZipFile(found) as archive:
+            assert archive.read("digits/_aot/index").startswith(b"aotbuild-index ")
+
+
+class TestSdist:
+    def test_does_nothing(self, project: Path, links: Path, tmp_path: Path) -> None:
+        python = make_venv(tmp_path / "env")
+        pip(python, "install", "--quiet", "hatchling", "aotbuild[build]", links=links)
+        code = f"from hatchling.build import build_sdist; print(build_sdist({str(tmp_path)!r}))"
+        done = subprocess.run(
+            [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=project
+        )
+        assert done.returncode == 0, done.stderr
+        listing = subprocess.run(
+            ["tar", "-tzf", tmp_path / done.stdout.split()[-1]], capture_output=True, text=True
+        ).stdout
+        assert "digits/model.py" in listing
+        assert "_aot/" not in listing

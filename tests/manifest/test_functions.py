@@ -1,0 +1,171 @@
+"""How a function is called: its name, call, arguments, dims and static values."""
+
+from __future__ import annotations
+
+import pytest
+from support.manifests import function, manifest, refused, refused_option, whole
+
+from aotbuild.errors import ManifestError
+from aotbuild.manifest import StaticArg
+
+
+class TestFunctionNames:
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("class", "'class' is not a Python identifier in ASCII"),
+            ("a-b", "'a-b' is not a Python identifier in ASCII"),
+            ("_f", "'_f' begins with an underscore; choose a public name"),
+            ("preload", "'preload' is a name of the Library itself; choose another one"),
+            ('"on"', "'on' is a name of the Library itself; choose another one"),
+        ],
+    )
+    def test_refused(self, name: str, message: str) -> None:
+        found = refused(whole().replace("  f:", f"  {name}:"))
+        assert [line.partition(": ")[2] for line in found] == [message]
+
+    def test_number(self) -> None:
+        found = refused(whole().replace("  f:", "  1:"))
+        assert found[0].startswith("functions: expected a name, found '1'")
+
+    def test_none(self) -> None:
+        assert refused("version: 1\npackage: p\nfunctions: {}\n") == [
+            "functions: expected at least one entry, found an empty map"
+        ]
+
+    def test_not_a_map(self) -> None:
+        assert refused("version: 1\npackage: p\nfunctions: {f: m:f}\n") == [
+            "functions.f: expected a map, found the text 'm:f'"
+        ]
+
+
+class TestCall:
+    def test_method(self) -> None:
+        assert manifest(entry="call: 'a.b:C.f'").functions[0].call == "a.b:C.f"
+
+    def test_dot(self) -> None:
+        assert refused(whole(entry="call: a.b.f")) == [
+            "functions.f.call: expected module:qualname, found 'a.b.f' (did you mean 'a.b:f'?)"
+        ]
+
+    @pytest.mark.parametrize("call", ["f", "m:", ":f", "m:f()", "m:<locals>.f", "m:class", "m:f:g"])
+    def test_refused(self, call: str) -> None:
+        assert refused(whole(entry=f'call: "{call}"'))[0].startswith(
+            "functions.f.call: expected module:qualname, found "
+        )
+
+    def test_missing_and_unknown(self) -> None:
+        assert refused(whole(entry="cal: m:f")) == [
+            "functions.f: the key 'call' is missing (Where the function is: module:qualname)",
+            "functions.f: unknown key 'cal' (did you mean 'call'?)",
+        ]
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("entry", "message"),
+        [
+            ("args: [{x: 'f32[]', y: 'f32[]'}]", ("args.0: expected a map of one key, name: spec, "
+             "found 2 keys")),
+            ("args: ['f32[]']", "args.0: expected a map, found the text 'f32[]'"),
+            ("args: {x: 'f32[]'}", "args: expected a list, found a map"),
+            ("args: [x: 'f32[]', x: 'f32[]']", "args: the argument 'x' is listed twice"),
+            ("args: [x: 'f32[]'], kwargs: {x: 'f32[]'}", ("kwargs: 'x' is listed under args "
+             "already")),
+            ("kwargs: {a b: 'f32[]'}", "kwargs: 'a b' is not a Python identifier in ASCII"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, entry: str, message: str) -> None:
+        assert refused(whole(entry=f"call: m:f, {entry}")) == [f"functions.f.{message}"]
+
+
+class TestDims:
+    ARGS = "call: m:f, args: [x: 'f32[a, b]']"
+
+    def test_product(self) -> None:
+        found = manifest(entry=f"{self.ARGS}, dims: {{b: [1, 2], a: 3}}").functions[0]
+        assert found.rows == ((("b", 1), ("a", 3)), (("b", 2), ("a", 3)))
+
+    def test_rows(self) -> None:
+        found = manifest(entry=f"{self.ARGS}, dims: [{{a: 1, b: 2}}, {{b: 4, a: 3}}]").functions[0]
+        assert found.rows == ((("a", 1), ("b", 2)), (("a", 3), ("b", 4)))
+
+    def test_none(self) -> None:
+        assert manifest().functions[0].rows == ((),)
+
+    @pytest.mark.parametrize(
+        ("dims", "message"),
+        [
+            ("{a: 1, c: 2}", "args.x: unknown dim 'b'; known: a, c"),
+            ("{a: [], b: 1}", "dims.a: expected at least one size, found an empty list"),
+            ("{a: [2, 2], b: 1}", "dims.a: the size 2 is listed twice"),
+            ("{a: -1, b: 1}", "dims.a: expected at least 0, found the number -1"),
+            ("{a: x, b: 1}", "dims.a: expected a whole number, found the text 'x'"),
+            ("{a: true, b: 1}", "dims.a: expected a whole number, found the boolean true"),
+            ("[{a: 1, b: 2}, {a: 1}]", ("dims.1: all rows have the same dims; expected a, b, "
+             "found a")),
+            ("[{a: 1, b: 2}, {b: 2, a: 1}]", "dims.1: this row is listed twice"),
+            ("[{a: 1, b: 2}, {}]", "dims.1: an empty row; give each dim a size"),
+            ("3", "dims: expected a map, found the number 3"),
+            ("{a: 1, b: 1, 'c d': 1}", "dims: 'c d' is not a Python identifier in ASCII"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, dims: str, message: str) -> None:
+        found = refused(whole(entry=f"{self.ARGS}, dims: {dims}"))
+        assert f"functions.f.{message}" in found
+
+    def test_near_name(self) -> None:
+        text = whole(
+            entry="call: m:f, args: [x: 'f32[bacth]', {y: 'f32[batch]'}], dims: {batch: 2}"
+        )
+        assert refused(text) == ["functions.f.args.x: unknown dim 'bacth' (did you mean 'batch'?)"]
+
+    def test_unused(self) -> None:
+        with pytest.raises(ManifestError) as caught:
+            function("dims: {a: 1}")
+        assert caught.value.problems[0].message == (
+            "the dim 'a' is used in no spec of args or kwargs; remove it"
+        )
+
+    def test_too_many_signatures(self) -> None:
+        many = list(range(1, 400))
+        found = refused(whole(entry=f"{self.ARGS}, dims: {{a: {many}, b: {many}}}"))
+        assert found == [
+            (
+                "functions.f.dims: 159201 signatures; at most 100000 are built for a function; "
+                "list the rows that are called"
+            )
+        ]
+
+
+class TestStatic:
+    def test_values(self) -> None:
+        found = function("static: {flag: [true, 1, 1.0, null], 2: relu, t: [[1, [a]]]}").statics
+        assert found == (
+            StaticArg("flag", None, (True, 1, 1.0, None)),
+            StaticArg(None, 2, ("relu",)),
+            StaticArg("t", None, ((1, ("a",)),)),
+        )
+
+    @pytest.mark.parametrize(
+        ("static", "message"),
+        [
+            ("{x: 1}", ("static: 'x' is an argument with a spec already; static or traced, "
+             "not both")),
+            ("{3: 1}", "static: position 3 is out of range; 3 positional arguments make it 0 to 2"),
+            ("{-1: 1}", ("static: position -1 is out of range; 3 positional arguments make it "
+             "0 to 2")),
+            ("{s: []}", "static.s: expected at least one value, found an empty list"),
+            ("{s: {}}", "static.s: expected a list of values, found an empty map"),
+            ("{s: [1, 1]}", "static.s.1: the value '1' is listed twice"),
+            ("{s: .nan}", "static.s: NaN equals no value, so no call could match it"),
+            ("{s: [{a: 1}]}", ("static.s.0: a static value is hashable: null, a boolean, number, "
+             "text, or a list of such; found a map")),
+            ("{a-b: 1}", "static: 'a-b' is not a Python identifier in ASCII"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, static: str, message: str) -> None:
+        assert refused_option(f"static: {static}") == [message]
+
+    def test_positions_fill_gaps(self) -> None:
+        assert [s.position for s in function("static: {0: 1, 3: 2}").statics] == [0, 3]

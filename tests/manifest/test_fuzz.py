@@ -1,0 +1,284 @@
+"""Whatever the file: a manifest, or a ManifestError; then a plan, or a PlanError; nothing else."""
+
+from __future__ import annotations
+
+import json
+import string
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support.doc_pages import MANIFESTS
+from support.fuzz import ODD_NUMBERS, ODD_TEXTS, VALUES, fuzz, mutations
+
+from aotbuild.build.jobs import Job, make_jobs
+from aotbuild.build.plan import make_plan
+from aotbuild.errors import ManifestError, PlanError
+from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.toolchains.environment import Environment, Toolchain
+
+pytestmark = pytest.mark.fuzz
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+COMPLETE = (PACKAGES / "manifests" / "complete.yaml").read_text()
+LINES = COMPLETE.splitlines()
+# A machine of its own, so that a plan is the same everywhere.
+ENVIRONMENT = Environment(
+    (Toolchain("0.10.2", "0.10.2", "3.11.9"),),
+    "x86_64",
+    "x86-64-v3",
+    "manylinux_2_27_x86_64",
+    "0.1.0",
+)
+SMALL = """\
+version: 1
+package: p
+targets: [cpu, {portable: {platforms: [cpu]}}]
+functions:
+  f:
+    call: p.m:f
+    args: [{x: "f32[b, 4]"}, {params: {like: "p.m:init"}}, {t: [null, {k: "i32[s]"}]}]
+    kwargs: {scale: "~f32[]"}
+    dims: {b: [1, 8], s: [2]}
+    static: {causal: [true, false], 3: [1, 1.5, [a, null]]}
+    donate: [params]
+    mesh: {data: 2}
+    in_shardings: {x: [data, null], params: {w: [null, data]}}
+    out_shardings: [data]
+    config: {jax_enable_x64: false}
+    env: {EQX_ON_ERROR: nan}
+    export: {dims: {b: "2*n"}, constraints: ["n <= 64"]}
+"""
+TOKENS = [
+    *("null", "no", "12:30", "-1", "1e400", ".nan", "1.5", "true", "''", "[]", "{}", "[[]]"),
+    *("&a", "*a", "!t", "<<: {}", "- ", "? ", ": ", ", ", "}", "]", '"', "'", "#", "|", ">", "\t"),
+    *("---", "...", "%YAML 1.2", "@", "\\", "\0", "\ud800", "\ufeff", "\u2028", "f32[]", "host"),
+    *("[key]", "like", "shape", "dict", "x" * 300, "9" * 5000, "{a: " * 70, "0x" + "f" * 5000),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    global FILE  # one file for thousands of examples, outside of their arguments
+    FILE = tmp_path_factory.mktemp("fuzz") / "aot.yaml"
+    yield
+    FILE.unlink(missing_ok=True)
+
+
+FILE = Path()
+
+
+def outcome(content: str | bytes) -> Manifest | ManifestError:
+    """Return what comes of a file; every problem can be shown, and a manifest can be planned."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    FILE.write_bytes(data)
+    try:
+        manifest = load_manifest(FILE)
+    except ManifestError as err:
+        _check_problems(err)
+        return err
+    _check_plan(manifest)
+    return manifest
+
+
+def _check_problems(error: ManifestError) -> None:
+    assert error.problems
+    for problem in error.problems:
+        assert problem.line >= 1
+        assert problem.column >= 1
+        assert problem.message
+        str(problem).encode()
+
+
+def _check_plan(manifest: Manifest) -> None:
+    """Plan it and write what the workers would be told, and read that again."""
+    try:
+        plan = make_plan(manifest, ENVIRONMENT)
+    except PlanError as err:
+        str(err).encode()
+        return
+    assert plan.units
+    for _, job, units in make_jobs(plan.units[:4]):
+        told = json.dumps(job.to_json())
+        assert json.dumps(Job.from_json(json.loads(told)).to_json()) == told
+        "".join(map(str, units)).encode()
+
+
+# --- text and bytes -------------------------------------------------------------------------------
+
+
+@fuzz(1000)
+@given(st.text(max_size=200) | st.text(alphabet=string.printable, max_size=200))
+def test_any_text(text: str) -> None:
+    outcome(text)
+
+
+@fuzz(500)
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    outcome(data)
+
+
+@fuzz(1000)
+@given(st.lists(st.sampled_from([*TOKENS, "\n", "\n  ", "version: 1", "a: "]), max_size=30))
+def test_any_tokens(parts: list[str]) -> None:
+    outcome("".join(parts))
+
+
+def edits(text: str) -> st.SearchStrategy[list[tuple[int, int, str]]]:
+    edit = st.tuples(
+        st.integers(0, len(text) - 1), st.integers(0, 12), st.sampled_from(["", *TOKENS])
+    )
+    return st.lists(edit, min_size=1, max_size=3)
+
+
+def spliced(text: str, changes: list[tuple[int, int, str]]) -> str:
+    for start, length, token in changes:
+        text = text[:start] + token + text[start + length :]
+    return text
+
+
+@fuzz(200)
+@given(edits(COMPLETE))
+def test_spliced_text(changes: list[tuple[int, int, str]]) -> None:
+    outcome(spliced(COMPLETE, changes))
+
+
+@fuzz(1200)
+@given(edits(SMALL))
+def test_spliced_small_text(changes: list[tuple[int, int, str]]) -> None:
+    outcome(spliced(SMALL, changes))
+
+
+@fuzz(800)
+@given(st.integers(0, len(SMALL.encode()) - 1), st.binary(min_size=1, max_size=3))
+def test_spliced_bytes(start: int, piece: bytes) -> None:
+    data = SMALL.encode()
+    outcome(data[:start] + piece + data[start + len(piece) - 1 :])
+
+
+@fuzz(200)
+@given(st.integers(0, len(LINES) - 1), st.sampled_from(TOKENS))
+def test_replaced_value(index: int, token: str) -> None:
+    lines = list(LINES)
+    key, colon, _ = lines[index].partition(": ")
+    lines[index] = f"{key}{colon or ': '}{token}"
+    outcome("\n".join(lines))
+
+
+@fuzz(200)
+@given(st.lists(st.sampled_from(LINES), max_size=len(LINES)))
+def test_shuffled_lines(lines: list[str]) -> None:
+    outcome("\n".join(lines))
+
+
+# --- trees ----------------------------------------------------------------------------------------
+
+
+def small() -> Any:
+    """Return the small manifest as a tree; keys of JSON are text, so without the position."""
+    tree = yaml.safe_load(SMALL)
+    del tree["functions"]["f"]["static"][3]
+    return tree
+
+
+def dumped(tree: Any, *, flow: bool) -> str:
+    """Return a tree as YAML: in JSON's form, or in blocks where every value has one."""
+    if not flow:
+        try:
+            return str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+        except (ValueError, UnicodeError, yaml.YAMLError):
+            pass
+    return json.dumps(tree, ensure_ascii=False)
+
+
+def documented() -> list[Any]:
+    """Return the manifests of the documents, without the longest."""
+    return [yaml.safe_load(text) for _, text in MANIFESTS if len(text) < 1200]
+
+
+MANIFEST_VALUES = VALUES | st.sampled_from(
+    [
+        *(yaml.safe_load(token) for token in ("f32[b]", "{like: 'p.m:g'}", "[cpu]", "host", "cpu")),
+        *({"shape": ["b", 4], "dtype": "f32"}, {"tuple": ["f32[]"]}, {"dict": {"like": "f32[]"}}),
+        *({"cpu": {"isa": "x86-64-v4"}}, {"tpu": {"topology": ["v5e:2x2"]}}, {"portable": {}}),
+        *({"b": 1, "s": 2}, [{"b": 1}, {"b": 2}], ["data", None], [["data", "x"]], "3.11", "p.m:f"),
+    ]
+)
+TREES = st.sampled_from([small(), *documented()])
+
+
+@fuzz(2000)
+@given(mutations(small(), MANIFEST_VALUES), st.booleans())
+def test_edited_small_trees(tree: Any, flow: bool) -> None:
+    outcome(dumped(tree, flow=flow))
+
+
+@fuzz(1000)
+@given(TREES.flatmap(lambda tree: mutations(tree, MANIFEST_VALUES)), st.booleans())
+def test_edited_trees_of_the_documents(tree: Any, flow: bool) -> None:
+    outcome(dumped(tree, flow=flow))
+
+
+@fuzz(1500)
+@given(
+    st.sampled_from(sorted(yaml.safe_load(SMALL)["functions"]["f"])),
+    MANIFEST_VALUES | st.sampled_from([*ODD_NUMBERS, *ODD_TEXTS]),
+    st.booleans(),
+)
+def test_one_option_of_anything(option: str, value: Any, flow: bool) -> None:
+    tree = small()
+    tree["functions"]["f"][option] = value
+    outcome(dumped(tree, flow=flow))
+
+
+@fuzz(700)
+@given(VALUES, st.booleans())
+def test_any_tree(tree: Any, flow: bool) -> None:
+    outcome(dumped(tree, flow=flow))
+
+
+# --- without chance -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [COMPLETE, SMALL, *(text for _, text in MANIFESTS)])
+def test_unchanged_is_accepted(text: str) -> None:
+    assert isinstance(outcome(text), Manifest)
+
+
+@pytest.mark.parametrize("flow", [True, False])
+def test_trees_that_are_edited_are_accepted_before(flow: bool) -> None:
+    for tree in (small(), *documented()):
+        assert isinstance(outcome(dumped(tree, flow=flow)), Manifest)
+
+
+HEAD = "version: 1\npackage: p\nfunctions:\n  f:\n    call: m:f\n    args: [x: 'f32[a]']\n    "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"k{i}: 1\n" for i in range(20000)),
+        f"{HEAD}dims: {{a: [{'1, ' * 50000}2]}}",
+        f"{HEAD}dims: [{'{a: 1}, ' * 20000}]",
+        f"{HEAD}dims: {{a: 1}}\n    donate: [{'x, ' * 20000}]",
+        f"{HEAD}dims: {{a: 1}}\n    static: {{s: [{'1, ' * 50000}2]}}",
+        "".join(f"  g{i}: {{}}\n" for i in range(20000)).join(["functions:\n", ""]),
+    ],
+    ids=["unknown keys", "sizes", "rows", "donate", "statics", "functions"],
+)
+def test_large_and_wrong_ends_soon(text: str) -> None:
+    began = time.process_time()
+    assert isinstance(outcome(text), ManifestError)
+    assert time.process_time() - began < 60
+
+
+def test_problems_are_capped() -> None:
+    error = outcome("".join(f"k{i}: 1\n" for i in range(2000)))
+    assert isinstance(error, ManifestError)
+    assert len(error.problems) == 1000

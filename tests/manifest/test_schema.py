@@ -1,0 +1,97 @@
+"""The JSON schema: generated equals committed, and it judges as the reader does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from aotbuild.manifest import json_schema
+from aotbuild.manifest.schema import schema_text
+
+ROOT = Path(__file__).parents[2]
+COMPLETE = ROOT / "tests" / "packages" / "manifests" / "complete.yaml"
+
+
+def test_committed_is_generated() -> None:
+    committed = (ROOT / "configs" / "aotbuild.schema.json").read_text(encoding="utf-8")
+    assert committed == schema_text(), "run `aotbuild schema --out configs/aotbuild.schema.json`"
+
+
+def test_every_key_is_described() -> None:
+    schema = json_schema()
+    models = [schema, *(d for d in schema["definitions"].values() if "properties" in d)]
+    missing = [
+        key for model in models for key, value in model["properties"].items()
+        if "description" not in value
+    ]  # fmt: skip
+    assert missing == []
+
+
+def test_every_key_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")
+    schema = json_schema()
+    models = [schema, *(d for d in schema["definitions"].values() if "properties" in d)]
+    assert [key for m in models for key in m["properties"] if f"`{key}`" not in page] == []
+
+
+def test_reading_imports_no_jax() -> None:
+    code = (
+        "import sys, importlib, types\n"
+        "from aotbuild.manifest import load_manifest\n"
+        f"load_manifest({str(COMPLETE)!r})\n"
+        "sys.exit(any(name in sys.modules for name in ('jax', 'jaxlib', 'tinyformer')))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+class TestValidator:
+    @pytest.fixture
+    def validator(self) -> Any:
+        jsonschema.Draft7Validator.check_schema(json_schema())
+        return jsonschema.Draft7Validator(json_schema())
+
+    @pytest.fixture
+    def complete(self) -> Any:
+        return yaml.safe_load(COMPLETE.read_text(encoding="utf-8"))
+
+    def test_accepts(self, validator: Any, complete: Any) -> None:
+        assert [e.message for e in validator.iter_errors(complete)] == []
+        complete["targets"] = ["cpu", "portable", {"cpu": {"isa": "host"}}]
+        complete["defaults"] = {"env": {"A": "a"}, "static": {0: [1], "x": 2}}
+        assert validator.is_valid(json.loads(json.dumps(complete)))
+
+    @pytest.mark.parametrize(
+        ("path", "value"),
+        [
+            (("runtme",), "jax"),
+            (("runtime",), "numpy"),
+            (("version",), 2),
+            (("targets",), ["cuda"]),
+            (("targets",), [{"cpu": {"isa": "native"}}]),
+            (("targets",), [{"cpu": {}, "tpu": {"topology": "v4:2x2x1"}}]),
+            (("toolchains",), [{"jax": 0.1}]),
+            (("defaults",), {"call": "m:f"}),
+            (("functions", "logits", "donat"), ["x"]),
+            (("functions", "logits", "env"), {"A": 1}),
+            (("functions", "logits", "args"), [{"x": 3}]),
+            (("functions", "logits", "args"), [{"x": {"shape": [1]}}]),
+            (("functions", "logits", "args"), [{"x": {"like": "m:f", "dim": []}}]),
+            (("functions", "logits", "dims"), {"a": "x"}),
+            (("functions", "logits", "mesh"), {"a": 0}),
+            (("functions", "logits", "out_shardings"), "data"),
+            (("functions", "logits", "export"), {"symbolic": {}}),
+        ],
+    )
+    def test_refuses(self, validator: Any, complete: Any, path: Any, value: Any) -> None:
+        inner = complete
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = value
+        assert not validator.is_valid(complete)

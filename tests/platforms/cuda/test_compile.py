@@ -1,0 +1,192 @@
+"""Executables for GPUs that are not here, compiled by the real plugin in a toolchain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.toolchains import build_with, cross_environment
+
+from aotbuild.build.pack import Package
+from aotbuild.errors import BuildError
+from aotbuild.platforms.cuda.bytes import readable
+from aotbuild.platforms.cuda.preset_files import preset_files
+from aotbuild.spec.record import CustomCall, Record
+from aotbuild.toolchains.environment import Environment
+
+pytestmark = pytest.mark.wheel
+
+MODEL = """\
+import jax, jax.numpy as jnp
+def attend(x, y):
+    return jax.nn.softmax(x @ y)
+def spread(x, y):
+    return jax.nn.softmax(x @ y, axis=0)
+def values(x):
+    return jnp.linalg.svd(x, compute_uv=False)
+def conv(x, w):
+    sizes = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=sizes)
+def same(x):
+    return x
+def cudnn(q):
+    return jax.nn.dot_product_attention(q, q, q, implementation="cudnn")
+"""
+KERNELS = """\
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+def _tanh(x, out):
+    out[...] = jnp.tanh(x[...]) + 1
+def _call(x, params):
+    return pl.pallas_call(_tanh, jax.ShapeDtypeStruct(x.shape, x.dtype), compiler_params=params)(x)
+def usual(x):
+    return _call(x, None)
+def chosen(x):
+    return _call(x, triton.CompilerParams())
+"""
+ATTEND = "attend: {call: 'proj.model:attend', args: [x: 'bf16[256,512]', y: 'bf16[512,256]']}"
+
+
+@pytest.fixture(scope="module")
+def environment() -> Environment:
+    return cross_environment("cuda")
+
+
+def build(folder: Path, environment: Environment, targets: str, *functions: str) -> Package:
+    return build_with(environment, folder, targets, *functions, model=MODEL, kernels=KERNELS)
+
+
+def data(package: Package, record: Record) -> bytes:
+    return (package.folder / record.blob.path).read_bytes()
+
+
+def test_every_preset(tmp_path: Path, environment: Environment) -> None:
+    targets = f"[cuda: {{gpu: [{', '.join(preset_files())}]}}]"
+    package = build(tmp_path, environment, targets, ATTEND)
+    assert [record.target.detail for record in package.records] == list(preset_files())
+    for record in package.records:
+        requires = record.requires
+        code = (requires.capability or "").replace(".", "").encode()
+        assert b"-arch sm_" + code in readable(data(package, record)), record.target
+        assert requires.plugin == ("jax-cuda13-pjrt", environment.toolchains[0].jax)
+        assert (requires.cuda, requires.cudnn) == ("13.0.0", None)
+        assert record.provenance["autotune"] == "none"
+        assert record.provenance["compilers"]["nvidia-cuda-nvcc"]
+
+
+def test_several_gpus_and_processes(tmp_path: Path, environment: Environment) -> None:
+    function = (
+        "spread: {call: 'proj.model:spread', args: [x: 'bf16[256,512]', y: 'bf16[512,256]'], "
+        "mesh: {data: 8}, in_shardings: {x: [data, null]}, out_shardings: [null, data]}"
+    )
+    targets = "[cuda: {gpu: h200}, cuda: {gpu: h100-sxm, devices: 8, processes: 2}]"
+    package = build(tmp_path, environment, targets, function)
+    found = [(str(r.target), r.requires.devices, r.requires.processes) for r in package.records]
+    assert found == [("cuda:h200:8", 8, 1), ("cuda:h100-sxm:8@2", 8, 2)]
+    for record in package.records:
+        assert record.calling.mesh == (("data", 8),)
+        assert b"all-" in readable(data(package, record)).lower()
+
+
+def test_custom_calls_and_cudnn(tmp_path: Path, environment: Environment) -> None:
+    package = build(
+        tmp_path,
+        environment,
+        "[cuda: {gpu: a100-40}]",
+        "values: {call: 'proj.model:values', args: [x: 'f32[64,64]']}",
+        "conv: {call: 'proj.model:conv', args: [x: 'bf16[8,32,32,64]', w: 'bf16[3,3,64,64]']}",
+        "same: {call: 'proj.model:same', args: [x: 'f32[4]']}",
+    )
+    values, conv, same = package.records
+    assert values.requires.custom_calls == (CustomCall("cusolver_gesvdj_ffi", "jax"),)
+    assert values.requires.cudnn is None
+    assert [call.provider for call in conv.requires.custom_calls] == ["xla"]
+    assert conv.requires.cudnn == "9.12.0"
+    assert same.requires.capability == "8.0"
+
+
+def test_same_bytes_without_paths(tmp_path: Path, environment: Environment) -> None:
+    function = "values: {call: 'proj.model:values', args: [x: 'f32[64,64]']}"
+    targets = "[cuda: {gpu: [l4, h200]}]"
+    first = build(tmp_path / "one", environment, targets, ATTEND, function)
+    second = build(tmp_path / "two", environment, targets, function, ATTEND)
+    digests = [sorted(record.blob.sha256 for record in p.records) for p in (first, second)]
+    assert digests[0] == digests[1]
+    interpreter = environment.toolchains[0].interpreter
+    assert interpreter is not None
+    home = str(interpreter.parent.parent).encode()
+    for record in first.records:
+        text = readable(data(first, record))
+        assert b"./cuda_sdk_lib" in text
+        assert home not in text
+        assert str(tmp_path).encode() not in text
+
+
+class TestPallas:
+    def functions(self, *names: str) -> list[str]:
+        return [f"{n}: {{call: 'proj.kernels:{n}', args: [x: 'f32[64,64]']}}" for n in names]
+
+    def test_kernels(self, tmp_path: Path, environment: Environment) -> None:
+        functions = self.functions("usual", "chosen")
+        package = build(tmp_path, environment, "[cuda: {gpu: [h200, b200]}]", *functions)
+        assert len(package.records) == 4
+        for record in package.records:
+            capability = (record.requires.capability or "").replace(".", "")
+            assert f"sm_{capability}".encode() in readable(data(package, record))
+            assert {call.provider for call in record.requires.custom_calls} <= {"jax", "xla"}
+
+    def test_triton_for_older_gpus(self, tmp_path: Path, environment: Environment) -> None:
+        functions = self.functions("chosen")
+        package = build(tmp_path, environment, "[cuda: {gpu: [a100-40, l4]}]", *functions)
+        assert [record.requires.capability for record in package.records] == ["8.0", "8.9"]
+
+    def test_mosaic_for_older_gpus(self, tmp_path: Path, environment: Environment) -> None:
+        """Where Mosaic GPU is what jax takes by default, the error says what to take instead."""
+        functions = self.functions("usual")
+        try:
+            build(tmp_path, environment, "[cuda: {gpu: a100-40}]", *functions)
+        except BuildError as err:
+            (failure,) = err.failures
+            assert "Mosaic GPU compiler" in failure.message
+            assert "triton.CompilerParams()" in failure.message
+
+
+class TestRefused:
+    def failure(self, folder: Path, environment: Environment, targets: str, entry: str) -> str:
+        with pytest.raises(BuildError) as caught:
+            build(folder, environment, targets, entry)
+        (failure,) = caught.value.failures
+        return failure.message
+
+    def test_attention_of_cudnn(self, tmp_path: Path, environment: Environment) -> None:
+        entry = "cudnn: {call: 'proj.model:cudnn', args: [q: 'bf16[2,256,4,64]']}"
+        text = self.failure(tmp_path, environment, "[cuda: {gpu: h200}]", entry)
+        assert "cuDNN not found" in text
+        assert "packages: [nvidia-cudnn-cu13]" in text
+
+    def test_capability_that_the_compiler_does_not_know(
+        self, tmp_path: Path, environment: Environment
+    ) -> None:
+        text = preset_files()["b200"].read_text(encoding="utf-8").replace("10.0a", "99.0a")
+        (tmp_path / "next.yaml").write_text(text, encoding="utf-8")
+        text = self.failure(tmp_path, environment, "[cuda: {gpu: ./next.yaml}]", ATTEND)
+        assert "does not know" in text
+
+    @pytest.mark.parametrize(
+        ("results", "expected"),
+        [
+            (
+                'version: 3\nresults { device: "x" hlo: "y" result { } }\n',
+                "Run aotbuild tune again",
+            ),
+            ('version: 99\nresults { device: "x" }\n', "run aotbuild tune with this one"),
+            ("version: 3\nresults { foo: 1 }\n", "is not what XLA writes"),
+        ],
+    )
+    def test_results_of_tuning(
+        self, results: str, expected: str, tmp_path: Path, environment: Environment
+    ) -> None:
+        (tmp_path / "tuned.txt").write_text(results, encoding="utf-8")
+        targets = "[cuda: {gpu: h200, autotune: tuned.txt}]"
+        assert expected in self.failure(tmp_path, environment, targets, ATTEND)

@@ -1,0 +1,95 @@
+"""`aotbuild doctor --describe-gpu`: a preset from the driver, which is a fake one here."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import run
+from support.projects import ROOT
+
+from aotbuild.errors import NoGpu
+from aotbuild.platforms.cuda.driver import Driver, fpus_per_core
+from aotbuild.platforms.cuda.presets import read_preset, shipped_preset
+
+
+class FakeLibrary:
+    """A driver of which every call fails with one code."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.code
+
+    def cuGetErrorString(self, code: ctypes.c_int, text: Any) -> int:  # noqa: N802 (the C name)
+        text._obj.value = b"no CUDA-capable device is detected"
+        return 0
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a libcuda.so.1 that a C compiler made."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler is installed, which makes the driver that is asked")
+    folder = tmp_path_factory.mktemp("driver")
+    source = Path(__file__).parents[2] / "support" / "fake_libcuda.c"
+    command = [compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(source)]
+    subprocess.run(command, check=True)
+    return folder
+
+
+def describe(libraries: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "aotbuild.cli", "doctor", *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "LD_LIBRARY_PATH": str(libraries)},
+    )
+
+
+class TestDescribe:
+    def test_preset_of_the_driver_is_read_back(self, libraries: Path, tmp_path: Path) -> None:
+        done = describe(libraries, "--describe-gpu")
+        assert done.returncode == 0, done.stderr
+        file = tmp_path / "mine.yaml"
+        file.write_text(done.stdout, encoding="utf-8")
+        preset, shipped = read_preset(file), shipped_preset("h200")
+        assert (preset.device_kind, preset.capability) == ("NVIDIA H200", "9.0a")
+        # 2 x 3201 MHz x 6144 bit / 8, which data sheets round.
+        assert dict(preset.facts) == {**dict(shipped.facts), "memory_bandwidth": 4916736000000}
+
+    def test_json(self, libraries: Path) -> None:
+        gpu = json.loads(describe(libraries, "--describe-gpu", "0", "--json").stdout)["gpu"]
+        assert gpu["core_count"] == 132
+        assert gpu["capability"] == "9.0a"
+
+    def test_number_that_is_not_there(self, libraries: Path) -> None:
+        done = describe(libraries, "--describe-gpu=3")
+        assert done.returncode == 8
+        assert "found    there is no GPU 3; this process sees 1, counted from 0" in done.stderr
+
+
+def test_no_driver() -> None:
+    assert "no GPU can be used here" in run("doctor", "--describe-gpu", code=8).stderr
+
+
+def test_driver_without_gpu() -> None:
+    with pytest.raises(NoGpu, match="cuInit of NVIDIA's driver failed: error 100, no CUDA-capable"):
+        Driver(FakeLibrary(100))
+
+
+@pytest.mark.parametrize(
+    ("capability", "units"), [((8, 0), 64), ((7, 5), 64), ((8, 6), 128), ((9, 0), 128)]
+)
+def test_fpus(capability: tuple[int, int], units: int) -> None:
+    assert fpus_per_core(*capability) == units

@@ -1,0 +1,132 @@
+"""Slices by their topology: which there are, in how many processes, and which one was meant."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.manifests import manifest, refused, whole
+
+from aotbuild.errors import ManifestError
+from aotbuild.manifest import TpuTarget, parse_manifest
+from aotbuild.platforms.tpu.slices import GENERATIONS, machine_counts, parse_slice, slice_pattern
+
+EXPECTED = "expected a topology such as 'v5e:2x2', of v4, v5e, v5p, v6e or tpu7x, found "
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "processes", "bounds"),
+    [
+        ("v5e:1x1", 1, 1, (1, 1, 1)),
+        ("v5e:2x2", 4, 1, (2, 2, 1)),
+        ("v5e:2x4", 8, 1, (2, 4, 1)),
+        ("v6e:4x2", 8, 1, (4, 2, 1)),
+        ("v5e:4x4", 16, 4, (2, 2, 1)),
+        ("v6e:16x16", 256, 64, (2, 2, 1)),
+        ("v4:2x2x1", 4, 1, (2, 2, 1)),
+        ("v5p:2x2x2", 8, 2, (2, 2, 1)),
+        ("v5p:2x2x3", 12, 3, (2, 2, 1)),
+        ("tpu7x:1x1x1", 2, 1, (1, 1, 1)),
+        ("tpu7x:4x4x4", 128, 16, (2, 2, 1)),
+    ],
+)
+def test_known(name: str, devices: int, processes: int, bounds: tuple[int, int, int]) -> None:
+    found = parse_slice(name)
+    assert (found.devices, found.processes) == (devices, processes)
+    assert found.bounds(processes) == bounds
+    assert f"{found.generation.name}:{found.text}" == name
+    assert re.search(slice_pattern(), name)
+
+
+def test_other_machines() -> None:
+    slices = {"v5e:2x4": [1, 2, 8], "v6e:4x4": [2, 4, 16], "v5p:2x2x2": [2, 8], "v5e:1x1": [1]}
+    assert {name: machine_counts(parse_slice(name)) for name in slices} == slices
+    assert parse_slice("v5e:2x4").bounds(2) == (2, 2, 1)
+    assert parse_slice("v6e:4x4").bounds(2) == (2, 4, 1)
+    assert parse_slice("v5e:2x4").bounds(3) is None
+    assert parse_slice("v5p:2x2x2").bounds(1) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("v5e", f"{EXPECTED}'v5e' (did you mean 'v5e:2x2'?)"),
+        ("v7x:2x2x1", f"{EXPECTED}'v7x:2x2x1' (did you mean 'tpu7x:2x2x1'?)"),
+        ("v7x", f"{EXPECTED}'v7x' (did you mean 'tpu7x:2x2x1'?)"),
+        ("v5litepod-4", f"{EXPECTED}'v5litepod-4' (did you mean 'v5e:2x2'?)"),
+        ("v5litepod-8", f"{EXPECTED}'v5litepod-8' (did you mean 'v5e:2x4'?)"),
+        ("v6e-256", f"{EXPECTED}'v6e-256' (did you mean 'v6e:16x16'?)"),
+        # These count cores, two in a chip.
+        ("v4-8", f"{EXPECTED}'v4-8' (did you mean 'v4:2x2x1'?)"),
+        ("v5p-16", f"{EXPECTED}'v5p-16' (did you mean 'v5p:2x2x2'?)"),
+        ("tpu7x-128", f"{EXPECTED}'tpu7x-128' (did you mean 'tpu7x:4x4x4'?)"),
+        ("v5f:2x2", f"{EXPECTED}'v5f:2x2' (did you mean 'v5p'?)"),
+        ("v3:2x2", f"{EXPECTED}'v3:2x2'"),
+        ("v9:2x2", f"{EXPECTED}'v9:2x2'"),
+        ("v5e:0x2", f"{EXPECTED}'v5e:0x2'"),
+        ("v5e:2X2", f"{EXPECTED}'v5e:2X2'"),
+        ("v5e:2x2\n", f"{EXPECTED}'v5e:2x2\\n'"),
+        ("", f"{EXPECTED}''"),
+        ("v5e:2x2x1", "v5e slices have 2 sizes, found 'v5e:2x2x1' (did you mean 'v5e:2x2'?)"),
+        ("v5e:2x2x2", "v5e slices have 2 sizes, found 'v5e:2x2x2' (did you mean 'v5e:2x4'?)"),
+        ("v5p:2x2", "v5p slices have 3 sizes, found 'v5p:2x2' (did you mean 'v5p:2x2x1'?)"),
+        ("v4:2", "v4 slices have 3 sizes, found 'v4:2' (did you mean 'v4:2x1x1'?)"),
+        ("v5e:3x3", ("'v5e:3x3': machines have 2x2 chips, or one; expected even sizes along x and "
+         "y (did you mean 'v5e:2x4'?)")),
+        ("v6e:32x32", ("'v6e:32x32' has 1024 chips; v6e has at most 256 "
+         "(did you mean 'v6e:16x16'?)")),
+        ("v5p:99999x2x2", ("'v5p:99999x2x2' has 399996 chips; v5p has at most 8960 "
+         "(did you mean 'v5p:16x16x32'?)")),
+    ],
+)  # fmt: skip
+def test_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        parse_slice(name)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("number", [1, 3, 4, 8, 100, 4096, 99999])
+def test_what_is_meant_is_known(generation: str, number: int) -> None:
+    """Whatever is suggested can be built."""
+    with pytest.raises(ValueError, match="did you mean") as caught:
+        parse_slice(f"{generation}-{number}")
+    meant = re.findall("did you mean '(.*)'", str(caught.value))
+    assert [f"{generation}:{parse_slice(name).text}" for name in meant] == meant
+
+
+class TestManifest:
+    def test_options(self) -> None:
+        text = "targets: [tpu: {topology: [v5e:2x4, v6e:2x4], processes: 2, slices: 2}]\n"
+        assert manifest(text).targets == (TpuTarget(("v5e:2x4", "v6e:2x4"), 2, 2),)
+
+    def test_place(self) -> None:
+        text = whole("targets:\n- cpu\n- tpu: {topology: [v5e:2x2, v5litepod-4]}\n")
+        with pytest.raises(ManifestError) as caught:
+            parse_manifest(text)
+        (problem,) = caught.value.problems
+        assert (problem.line, problem.column) == (7, 29)
+        assert problem.path == "targets.1.tpu.topology.1"
+
+    def test_processes(self) -> None:
+        text = "targets: [tpu: {topology: ['v5e:2x4', 'v5e:2x2'], processes: 3}]\n"
+        assert refused(whole(text)) == [
+            (
+                "targets.0.tpu.processes: 'v5e:2x4' can be in 1, 2 or 8 processes, "
+                "one for each machine, found 3"
+            ),
+            (
+                "targets.0.tpu.processes: 'v5e:2x2' can be in 1 or 4 processes, "
+                "one for each machine, found 3"
+            ),
+        ]
+        assert refused(whole("targets: [tpu: {topology: 'v5e:2x2', slices: 0}]\n")) == [
+            "targets.0.tpu.slices: expected at least 1, found the number 0"
+        ]
+
+    def test_two_forms_of_a_slice_are_two_targets(self) -> None:
+        one = "tpu: {topology: 'v5e:2x4'}"
+        two = "tpu: {topology: 'v5e:2x4', processes: 2}"
+        assert len(manifest(f"targets: [{one}, {two}]\n").targets) == 2
+        assert refused(whole(f"targets: [{two}, {two}]\n")) == [
+            "targets.1: duplicate target 'tpu v5e:2x4, processes 2', already in targets.0"
+        ]

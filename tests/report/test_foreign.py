@@ -1,0 +1,203 @@
+"""Reports on packages for hosts that are not this one, and for several versions of jaxlib."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cli import run
+from support.reports import ANALYSIS, HEADER, facts_of, make_function, make_record, write_package
+
+from aotbuild.report.diff import diff
+from aotbuild.report.diff_words import diff_document, diff_lines
+from aotbuild.report.document import requirement_words
+from aotbuild.report.facts import jaxlibs
+from aotbuild.report.page import page_html
+from aotbuild.report.text import coverage_rows, executable_rows, setting_rows
+from aotbuild.spec.record import Record
+
+OLD, NEW = "0.10.2", "0.12.0.1"
+BOTH = {**HEADER, "jax": f"{OLD}, {NEW}", "jaxlib": f"{OLD}, {NEW}"}
+LEVEL = "cpu:x86-64-v3:1"
+H100 = {
+    "device_kinds": ("NVIDIA H100 80GB HBM3",),
+    "capability": "9.0a",
+    "plugin": ("jax-cuda13-pjrt", OLD),
+    "cuda": "13.0",
+    "cudnn": "9.10",
+}
+SLICE = {"device_kinds": ("TPU v5 lite",), "topology": "2x4", "plugin": ("libtpu", "0.0.42.1")}
+COMPILERS = {"compilers": {"jax-cuda13-pjrt": OLD, "nvidia-cuda-nvcc": "13.0.88"}}
+
+
+def on_gpu(**changes: Any) -> Record:
+    fields: dict[str, Any] = {
+        "target": "cuda:h100-sxm:1",
+        "requires": H100,
+        "analysis": {**ANALYSIS, "peak_bytes": 9_000_000_000, "device_bytes": 84_942_979_072},
+        "provenance": {**COMPILERS, "autotune": "none", "jax": OLD, "jaxlib": OLD},
+    }
+    return make_record(**{**fields, **changes})
+
+
+def on_tpu() -> Record:
+    return make_record(target="tpu:v5e:2x4:8@2", requires=SLICE)
+
+
+def of_cpus(jaxlib: str, **changes: Any) -> Record:
+    provenance = {"cpus": 2, "jax": jaxlib, "jaxlib": jaxlib}
+    return make_record(jaxlib=jaxlib, provenance=provenance, data=jaxlib.encode(), **changes)
+
+
+def every() -> list[Record]:
+    return [of_cpus(NEW), of_cpus(OLD), on_gpu(), on_tpu()]
+
+
+def test_what_a_host_needs() -> None:
+    assert requirement_words(on_gpu().requires) == [
+        "NVIDIA H100 80GB HBM3", "capability 9.0a", "jaxlib 0.10.2", "jax-cuda13-pjrt 0.10.2",
+        "cuda 13.0 or newer", "cudnn 9.10 or newer",
+    ]  # fmt: skip
+    assert requirement_words(on_tpu().requires) == [
+        "TPU v5 lite", "topology 2x4", "jaxlib 0.10.2", "libtpu 0.0.42.1", "8 devices",
+        "2 processes",
+    ]  # fmt: skip
+    with_features = of_cpus(OLD, requires={"features": ("gfni", "vaes")})
+    assert requirement_words(with_features.requires)[0] == "isa x86-64-v3 + gfni + vaes"
+
+
+def test_peak_memory_is_shown_with_the_device_s(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, [make_function()], [on_gpu(), on_tpu()])
+    assert [row[6] for row in executable_rows(facts.functions[0])] == ["9 GB of 84.9 GB", "1.13 kB"]
+    assert "9 GB of 84.9 GB" in page_html(facts)
+
+
+def test_records_of_one_target_are_in_the_order_of_their_jaxlib(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, [make_function()], every(), BOTH)
+    (signature,) = facts.functions[0].signatures
+    assert [r.requires.jaxlib for r in signature.records][:2] == [OLD, NEW]
+    assert jaxlibs(facts) == [OLD, NEW]
+
+
+def test_coverage_says_for_how_many_versions_of_jaxlib(tmp_path: Path) -> None:
+    portable = make_record(target="portable:cpu:1")
+    facts = facts_of(tmp_path, [make_function()], [*every(), portable], BOTH)
+    headers, (row,) = coverage_rows(facts)
+    assert headers[2:] == ["cpu:x86-64-v3", "cuda:h100-sxm", "tpu:v5e:2x4", "portable:cpu"]
+    assert row[2:] == ("yes", "1 of 2", "1 of 2", "yes")
+
+
+def test_what_compiled_it_is_among_the_settings(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, [make_function()], every(), BOTH)
+    rows = dict(setting_rows(facts))
+    assert rows["compilers.nvidia-cuda-nvcc"] == "13.0.88"
+    assert (rows["cpus"], rows["autotune"]) == ("2", "none")
+    assert rows["jaxlib"] == f"{OLD} | {NEW}"
+
+
+def test_inspect_shows_each(tmp_path: Path) -> None:
+    place = write_package(tmp_path / "pack", [make_function()], every(), BOTH)
+    text = run("inspect", place).stdout
+    assert "jax 0.10.2, 0.12.0.1, jaxlib 0.10.2, 0.12.0.1" in text
+    assert "TPU v5 lite, topology 2x4, jaxlib 0.10.2, libtpu 0.0.42.1, 8 devices" in text
+    document = json.loads(run("inspect", place, "--json").stdout)
+    executables = document["functions"][0]["signatures"][0]["executables"]
+    gpu = next(e for e in executables if e["target"].startswith("cuda"))
+    assert gpu["device_memory"] == 84_942_979_072
+    assert gpu["requires"] == {
+        "platforms": ["cuda"],
+        "isa": None,
+        "features": [],
+        "device_kinds": ["NVIDIA H100 80GB HBM3"],
+        "capability": "9.0a",
+        "topology": None,
+        "jaxlib": OLD,
+        "plugin": {"name": "jax-cuda13-pjrt", "version": OLD},
+        "cuda": "13.0",
+        "cudnn": "9.10",
+        "devices": 1,
+        "processes": 1,
+        "x64": False,
+        "custom_calls": [],
+    }
+
+
+def test_names_from_a_wheel_stay_harmless(tmp_path: Path) -> None:
+    kinds = {"device_kinds": ("\x1b[31m<b>GPU",), "plugin": ("\x07", "<i>1")}
+    place = write_package(tmp_path / "pack", [make_function()], [on_gpu(requires=kinds)])
+    page = tmp_path / "page.html"
+    text = run("inspect", place, "--html", page).stdout
+    assert "\x1b" not in text
+    assert r"\x1b[31m<b>GPU" in text
+    assert "<b>GPU" not in page.read_text()
+
+
+# --- diff -----------------------------------------------------------------------------------------
+
+
+def lines(tmp_path: Path, old: list[Record], new: list[Record]) -> list[str]:
+    before = facts_of(tmp_path / "old", [make_function()], old)
+    after = facts_of(tmp_path / "new", [make_function()], new)
+    found = diff(before, after)
+    assert diff_document(found, before, after)["different"] == (not found.is_empty)
+    return list(diff_lines(found))
+
+
+def test_another_jaxlib_is_a_change_of_the_executable(tmp_path: Path) -> None:
+    found = lines(tmp_path, [of_cpus(OLD)], [of_cpus(NEW)])
+    label = "f(batch=1) for cpu:x86-64-v3:1"
+    assert f"~ {label}: requires.jaxlib 0.10.2 → 0.12.0.1" in found
+    assert not [line for line in found if line.startswith(("+", "-"))]
+
+
+def test_one_more_jaxlib_is_one_more_executable(tmp_path: Path) -> None:
+    found = lines(tmp_path, [of_cpus(OLD)], [of_cpus(OLD), of_cpus(NEW)])
+    added = "+ executable f(batch=1) for cpu:x86-64-v3:1 with jaxlib 0.12.0.1"
+    assert [line for line in found if line.startswith(("+", "-"))] == [added]
+
+
+def test_requirements_of_devices_are_compared(tmp_path: Path) -> None:
+    newer = {**H100, "plugin": ("jax-cuda13-pjrt", NEW), "cudnn": None}
+    found = lines(tmp_path, [on_gpu()], [on_gpu(requires=newer)])
+    assert any(line.endswith(f"requires.plugin jax-cuda13-pjrt {OLD} → jax-cuda13-pjrt {NEW}")
+               for line in found)  # fmt: skip
+    assert any(line.endswith("requires.cudnn 9.10 → none") for line in found)
+
+
+# --- kept stages, bill of materials ---------------------------------------------------------------
+
+
+def test_a_stage_is_chosen_by_jaxlib(tmp_path: Path) -> None:
+    records = [
+        of_cpus(version, stages={"hlo": f"HloModule {version}\n".encode()})
+        for version in (OLD, NEW)
+    ]
+    header = {**BOTH, "stages": "wheel"}
+    place = write_package(tmp_path / "pack", [make_function()], records, header)
+    (place / "blobs").mkdir()
+    for record, version in zip(records, (OLD, NEW), strict=True):
+        (place / dict(record.stages)["hlo"].path).write_text(f"HloModule {version}\n")
+    text = run("inspect", place, "--hlo", code=2).output
+    assert f"  --jaxlib {OLD}\n  --jaxlib {NEW}" in text
+    assert run("inspect", place, "--hlo", "--jaxlib", NEW).stdout == f"HloModule {NEW}\n"
+    assert run("inspect", place, "--jaxlib", NEW, code=2).output.count("--jaxlib") == 1
+
+
+def test_the_bill_names_every_compiler_once(tmp_path: Path) -> None:
+    pytest.importorskip("cyclonedx")
+    place = write_package(tmp_path / "pack", [make_function()], every(), BOTH)
+    document = json.loads(run("sbom", place).stdout)
+    libraries = [
+        (c["name"], c["version"]) for c in document["components"] if c["type"] == "library"
+    ]
+    assert sorted(libraries) == [
+        ("aotbuild", "0.1.0"),
+        ("jax", OLD),
+        ("jax", NEW),
+        ("jax-cuda13-pjrt", OLD),
+        ("jaxlib", OLD),
+        ("jaxlib", NEW),
+        ("nvidia-cuda-nvcc", "13.0.88"),
+    ]

@@ -1,0 +1,154 @@
+"""The HTML page: self-contained, and nothing in a wheel can become a tag, a script or a request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support.reports import HEADER, facts_of, make_blob, make_function, make_record
+
+from aotbuild.report.charts import charts, coverage
+from aotbuild.report.markup import escape, join, tag
+from aotbuild.report.page import page_html
+from aotbuild.spec.record import Golden
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b]0;\u202e"
+OURS = {
+    "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "p",
+    "span", "b", "i", "div", "svg", "g", "rect", "text", "line", "table", "thead", "tbody", "tr",
+    "th", "td", "pre", "details", "summary", "dl", "dt", "dd", "footer", "script",
+}  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """Collects every element and attribute, and checks that all are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(name)
+        self.attributes += attrs
+        if name != "meta":
+            self.open.append(name)
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open.pop() == name
+
+
+def parsed(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    tags.close()
+    assert tags.open == []
+    return tags
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> str:
+    function = make_function(EVIL, call=EVIL, positional=(EVIL,), donate=(EVIL,), statics=())
+    record = make_record(
+        EVIL, label=f"{EVIL}(batch={EVIL})", constants=True, calls=(EVIL,), jaxlib=EVIL,
+        provenance={EVIL: EVIL, "config": {EVIL: [EVIL]}, "symbolic_leaves": [EVIL]},
+    )  # fmt: skip
+    # A target has printable ASCII alone: anything else is refused when it is read.
+    printable = "".join(char for char in EVIL if "!" <= char <= "~")
+    gpu = make_record(EVIL, target=f"cuda:{printable}:1")
+    header = {**HEADER, "package": EVIL, "jax": EVIL, "fallback": {EVIL: EVIL}}
+    return page_html(facts_of(tmp_path, [function], [record, gpu], header))
+
+
+def test_hostile_names_stay_text(hostile: str) -> None:
+    tags = parsed(hostile)
+    assert set(tags.names) <= OURS
+    assert tags.names.count("script") == 1
+    assert not [name for name, _ in tags.attributes if name.startswith("on")]
+    assert "<img" not in hostile
+    assert "\x1b" not in hostile
+    assert "\u202e" not in hostile
+    assert "&lt;script&gt;alert(1)" in hostile
+
+
+def test_nothing_is_requested(hostile: str) -> None:
+    tags = parsed(hostile)
+    assert not {"href", "src", "srcset", "action"} & {name for name, _ in tags.attributes}
+    style = re.search("<style>(.*?)</style>", hostile, re.DOTALL)
+    assert style is not None
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_only_our_own_script_may_run(tmp_path: Path) -> None:
+    page = page_html(facts_of(tmp_path, [make_function()], [make_record()]))
+    script = re.search("<script>(.*?)</script>", page, re.DOTALL)
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert "default-src &#x27;none&#x27;; style-src" in page
+    assert f"script-src &#x27;sha256-{digest}&#x27;" in page
+
+
+def test_what_the_page_shows(tmp_path: Path) -> None:
+    records = [make_record(batch=1), make_record(batch=8), make_record(target="portable:cpu:1")]
+    page = page_html(facts_of(tmp_path, [make_function()], records))
+    assert page.startswith('<!doctype html>\n<html lang="en">')
+    for text in ("Peak memory", "cpu:x86-64-v3:1", "portable:cpu", "1.13 kB", "1 M", "batch=8"):
+        assert text in page
+    assert page.count('class="hole"') == 1
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_equal_packages_give_equal_pages(tmp_path: Path) -> None:
+    pages = [
+        page_html(facts_of(tmp_path / name, [make_function()], [make_record()])) for name in "ab"
+    ]
+    assert pages[0] == pages[1].replace(str(tmp_path / "b"), str(tmp_path / "a"))
+
+
+def test_ten_thousand_records_take_seconds(tmp_path: Path) -> None:
+    functions = [make_function(f"f{i}") for i in range(100)]
+    records = [
+        make_record(f.name, batch, target)
+        for f in functions
+        for batch in range(50)
+        for target in ("cpu:x86-64-v3:1", "portable:cpu:1")
+    ]
+    start = time.thread_time()
+    page = page_html(facts_of(tmp_path, functions, records))
+    assert time.thread_time() - start < 60
+    assert "50/50" in page
+    assert "24 of 100 functions" in page
+    assert len(page) < 20e6
+
+
+def test_an_empty_package(tmp_path: Path) -> None:
+    assert parsed(page_html(facts_of(tmp_path, [], [], {"package": "p"})))
+
+
+def test_markup() -> None:
+    assert tag("p", "a<b", tag("b", 1), class_='x"y', data_z="'") == (
+        '<p class="x&quot;y" data-z="&#x27;">a&lt;b<b>1</b></p>'
+    )
+    assert join(["<", escape("<")], "&") == "&lt;&amp;&lt;"
+    assert tag("p", title=None) == "<p></p>"
+
+
+def test_sizes_are_of_what_a_call_reads(tmp_path: Path) -> None:
+    record = make_record(data=b"x" * 2000, constants=True)
+    golden = Golden(((0, make_blob(b"i" * 5000)),), make_blob(b"o" * 7000))
+    checked = replace(record, golden=golden)
+    plain, with_golden = (
+        facts_of(tmp_path / name, [make_function()], [item])
+        for name, item in (("plain", record), ("golden", checked))
+    )
+    assert charts(with_golden) == charts(plain)
+    assert coverage(with_golden) == coverage(plain)
+    assert "2.07 kB" in charts(plain)[0]

@@ -1,0 +1,141 @@
+"""The numpy door beside the jax door: what it refuses, and in which words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import packages
+from support.numpy_backend import both, door
+from support.packages import build
+
+from aotbuild.errors import (
+    AotbuildError,
+    InvalidArgument,
+    NoExecutable,
+    NotTransformable,
+    SignatureMismatch,
+)
+
+X = np.arange(12, dtype="float32").reshape(3, 4)
+
+
+@jax.tree_util.register_static
+class Registered:
+    pass
+
+
+class TestErrors:
+    """Both doors raise the same: type, data and text, but for whose function makes an array."""
+
+    @pytest.mark.parametrize(
+        ("args", "kwargs"),
+        [
+            ((X[:2],), {}),
+            ((X.astype("int32"),), {}),
+            ((2.0,), {}),
+            (({"x": X},), {}),
+            ((), {}),
+            ((X, X), {}),
+            ((), {"y": X}),
+        ],
+    )
+    def test_no_signature(self, tmp_path: Path, args: Any, kwargs: Any) -> None:
+        doors = both(tmp_path, build("f", lambda x: x, {"x": X}))
+        texts = []
+        for library in doors:
+            with pytest.raises(SignatureMismatch) as raised:
+                library.f(*args, **kwargs)
+            texts.append(str(raised.value))
+        assert texts[0] == texts[1]
+
+    @pytest.mark.parametrize(
+        ("value", "found"),
+        [
+            ("text", "a str"),
+            (np.array(["text"]), "a numpy.ndarray: its dtype is <U4"),
+            (X.astype(">f4"), "a numpy.ndarray: its dtype is >f4"),
+            (np.ma.masked_array(X), r"a numpy.ma.MaskedArray: it is masked; use its filled\(\)"),
+            (2**40, "a int: 1099511627776 is too large for int32"),
+            (np.datetime64("2026-01-01"), "a numpy.datetime64"),
+        ],
+    )
+    def test_no_array(self, tmp_path: Path, value: Any, found: str) -> None:
+        doors = both(tmp_path, build("f", lambda x: x, {"x": [X]}))
+        with pytest.raises(InvalidArgument):
+            doors[0].f([value])
+        with pytest.raises(InvalidArgument, match=found) as raised:
+            doors[1].f([value])
+        assert raised.value.path == "x[0]"
+        assert "Convert it with numpy.asarray" in str(raised.value)
+
+    def test_numpy_ma_is_being_imported_elsewhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        _, door = both(tmp_path, build("f", lambda x: x + 1, {"x": X}))
+        monkeypatch.setitem(sys.modules, "numpy.ma", ModuleType("numpy.ma"))
+        assert np.array_equal(door.f(X), X + 1)
+
+    def test_an_array_of_jax_is_refused_each_time(self, tmp_path: Path) -> None:
+        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        library.f(X)
+        for _ in range(2):
+            with pytest.raises(InvalidArgument, match="ArrayImpl"):
+                library.f(jnp.asarray(X))
+
+    def test_inside_jit(self, tmp_path: Path) -> None:
+        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        with pytest.raises(InvalidArgument, match="Tracer"):
+            jax.jit(library.f)(X)
+
+    def test_typed_keys(self, tmp_path: Path) -> None:
+        key = jax.random.key(0)
+        draw = build("draw", lambda k: jax.random.bits(k, (2,)), {"k": key})
+        make = build("make", jax.random.key, {"seed": 1})
+        library = door(tmp_path, draw, make, build("f", lambda x: x, {"x": X}))
+        with pytest.raises(SignatureMismatch, match=r"k: expected key<fry>\[\], found u32\[2\]"):
+            library.draw(np.zeros(2, "uint32"))
+        with pytest.raises(NoExecutable, match="arrays: a typed PRNG key needs load"):
+            library.make(1)
+        assert library.preload(prime=True) == 1
+
+    def test_a_type_that_only_jax_knows(self, tmp_path: Path) -> None:
+        out = build("f", lambda x: x, {"x": X})
+        tree = ["node", "test_jaxfree_errors:Registered", None, "*"]
+        library = door(tmp_path, packages.with_out_tree(out, tree))
+        with pytest.raises(AotbuildError, match="a type that only jax knows"):
+            library.f(X)
+        with pytest.raises(InvalidArgument, match="Registered"):
+            library.f(Registered())
+
+    @pytest.mark.parametrize("policy", ["portable", "jit"])
+    def test_fallbacks_need_jax(self, tmp_path: Path, policy: str) -> None:
+        library = door(tmp_path, build("f", lambda x: x, {"x": X}), fallback=policy)
+        with pytest.raises(SignatureMismatch) as raised:
+            library.f(X[:2])
+        assert raised.value.trace[-1] == (
+            f'fallback {policy}: it needs jax, and load(…, arrays="jax")'
+        )
+
+    def test_a_mesh_is_refused(self, tmp_path: Path) -> None:
+        library = door(tmp_path, build("f", lambda x: x, {"x": X}).replace(devices=64))
+        with pytest.raises(NoExecutable, match="arrays: a function over 64 devices needs load"):
+            library.f(X)
+        assert library.preload() == 0
+
+    def test_disable_jit(self, tmp_path: Path) -> None:
+        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        with jax.disable_jit(), pytest.raises(NotTransformable, match="calls executables only"):
+            library.f(X)
+
+    def test_what_jaxlib_refuses_is_named(self, tmp_path: Path) -> None:
+        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        with jax.transfer_guard("disallow"), pytest.raises(AotbuildError, match="host-to-device"):
+            library.f(X)
+        np.testing.assert_array_equal(library.f(X), X)

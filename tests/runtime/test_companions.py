@@ -1,0 +1,293 @@
+"""Companions: found by entry points, opened like the base, refused if they are not its own."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attacks import wheels
+from support.cli import invoke
+from support.packages import Built, build, fresh, portable
+from support.signing import keys, public_file, sign_folder
+from support.wheel_files import everywhere, for_target, put_wheel, unpack
+
+import aotbuild
+from aotbuild.errors import (
+    CompanionMismatch,
+    DamagedBlob,
+    InvalidIndex,
+    NoExecutable,
+    UntrustedPackage,
+)
+from aotbuild.runtime.companions import open_parts
+from aotbuild.runtime.locate import locate
+from aotbuild.wheels.split import split
+
+X = np.arange(3, dtype=np.float32)
+KEY, OTHER = keys(2)
+
+
+@pytest.fixture(scope="module")
+def built() -> list[Built]:
+    native = build("double", lambda x: x * 2, {"x": X})
+    return [native, portable(native, lambda x: x * 2)]
+
+
+@pytest.fixture(scope="module")
+def parts(built: list[Built], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheels of a package, by their part; what runs here is in the companion for CPUs."""
+    root = tmp_path_factory.mktemp("wheels")
+    wheel = put_wheel(root / wheels.NAME, everywhere(built))
+    written = split(wheel, root / "out", ["portable"])
+    names = ["base", "cpu", "cuda", "tpu"]
+    return dict(zip(names, written.wheels, strict=True))
+
+
+def install(site: Path, parts: dict[str, Path], names: Sequence[str]) -> None:
+    for name in names:
+        unpack(parts[name], site)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of sys.path."""
+    place = tmp_path / "site"
+    place.mkdir()
+    monkeypatch.syspath_prepend(str(place))
+    return place
+
+
+def test_a_call_runs_the_executable_of_a_companion(site: Path, parts: dict[str, Path]) -> None:
+    install(site, parts, parts)
+    library = aotbuild.load("demo")
+    np.testing.assert_array_equal(library.double(X), X * 2)
+    assert library.functions == ("double",)
+    assert library.stats()["executables"] == 4
+    targets = {record.target.platform for record in library.double.records}
+    assert targets == {"cpu", "cuda", "tpu", "portable"}
+    assert library.preload() == 0  # loaded by the call
+
+
+def test_companions_are_not_imported(site: Path, parts: dict[str, Path]) -> None:
+    install(site, parts, parts)
+    for folder in site.glob("demo*"):
+        (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    code = (
+        "import sys, json, aotbuild\n"
+        "lib = aotbuild.load('demo')\n"
+        "print(json.dumps([n for n in sys.modules if n.startswith('demo')]))\n"
+    )
+    assert fresh(code, path=site) == []
+
+
+def test_what_is_not_installed_is_named(site: Path, parts: dict[str, Path]) -> None:
+    install(site, parts, ["base", "tpu"])
+    with pytest.raises(NoExecutable) as caught:
+        aotbuild.load("demo").double(X)
+    trace = caught.value.trace
+    assert "executables for cpu: not installed: pip install demo-aot-cpu" in trace
+    assert "executables for cuda: not installed: pip install demo-aot-cuda" in trace
+    assert not any("tpu: not installed" in line for line in trace)
+
+
+def test_the_base_alone_has_all_functions(site: Path, parts: dict[str, Path]) -> None:
+    install(site, parts, ["base"])
+    assert aotbuild.load("demo").functions == ("double",)
+
+
+def test_a_path_is_the_base_alone(site: Path, parts: dict[str, Path]) -> None:
+    install(site, parts, parts)
+    for place in (site / "demo", parts["base"]):
+        records = aotbuild.load(place).double.records
+        assert [record.target.platform for record in records] == ["portable"]
+
+
+def test_nothing_is_looked_up_for_a_package_in_one_piece(
+    site: Path, built: list[Built], tmp_path: Path
+) -> None:
+    unpack(put_wheel(tmp_path / wheels.NAME, built), site)
+    code = (
+        "import sys, json, aotbuild\n"
+        "aotbuild.load('demo')\n"
+        "print(json.dumps('importlib.metadata' in sys.modules))\n"
+    )
+    assert fresh(code, path=site) is False
+
+
+class TestRefused:
+    def test_of_another_build(
+        self, site: Path, parts: dict[str, Path], built: list[Built], tmp_path: Path
+    ) -> None:
+        install(site, parts, ["base"])
+        records = [*built, for_target(built[0], "tpu:v5e:4x4:1")]
+        wheel = put_wheel(tmp_path / "other" / wheels.NAME, records)
+        unpack(split(wheel, tmp_path / "out").wheels[1], site)
+        with pytest.raises(CompanionMismatch) as caught:
+            aotbuild.load("demo")
+        error = caught.value
+        assert (error.package, error.companion) == ("demo", "demo-aot-tpu 1.0")
+        assert error.expected.startswith("part tpu of demo, of the build ")
+        assert error.found.startswith("part tpu of demo, of the build ")
+        assert error.expected != error.found
+        assert "pip uninstall demo-aot-tpu" in str(error)
+
+    def test_another_part_in_its_place(self, site: Path, parts: dict[str, Path]) -> None:
+        install(site, parts, ["base", "tpu", "cuda"])
+        shutil.rmtree(site / "demo_aot_tpu")
+        shutil.copytree(site / "demo_aot_cuda", site / "demo_aot_tpu")
+        with pytest.raises(CompanionMismatch) as caught:
+            aotbuild.load("demo")
+        assert caught.value.found.startswith("part cuda of demo, ")
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ("[aotbuild.companions]\ndemo = elsewhere\n", "elsewhere"),
+            ("[aotbuild.companions]\nother = demo_aot_tpu\n", "none"),
+            ("", "none"),
+        ],
+    )
+    def test_another_entry_point(
+        self, site: Path, parts: dict[str, Path], text: str, found: str
+    ) -> None:
+        install(site, parts, ["base", "tpu"])
+        (site / "demo_aot_tpu-1.0.dist-info" / "entry_points.txt").write_text(text)
+        with pytest.raises(CompanionMismatch) as caught:
+            aotbuild.load("demo")
+        assert caught.value.found == found
+
+    @pytest.mark.parametrize(
+        ("file", "data", "found"),
+        [
+            (
+                "entry_points.txt",
+                b"[aotbuild.companions]\ngarbage\n",
+                "entry_points.txt, damaged: ",
+            ),
+            ("entry_points.txt", b"\xff", "entry_points.txt, damaged: 'utf-8'"),
+            ("METADATA", b"\xff", "'utf-8'"),
+            ("METADATA", b"Name: demo-aot-tpu\n", "none"),
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_damaged_metadata(
+        self, site: Path, parts: dict[str, Path], file: str, data: bytes, found: str
+    ) -> None:
+        install(site, parts, ["base", "tpu"])
+        (site / "demo_aot_tpu-1.0.dist-info" / file).write_bytes(data)
+        with pytest.raises(CompanionMismatch) as caught:
+            aotbuild.load("demo")
+        assert caught.value.found.startswith(found)
+
+    def test_a_damaged_index(self, site: Path, parts: dict[str, Path]) -> None:
+        install(site, parts, ["base", "tpu"])
+        index = site / "demo_aot_tpu" / "_aot" / "index"
+        index.write_bytes(index.read_bytes()[:-1])
+        with pytest.raises(InvalidIndex, match="demo_aot_tpu"):
+            aotbuild.load("demo")
+
+    def test_no_index(self, site: Path, parts: dict[str, Path]) -> None:
+        install(site, parts, ["base", "tpu"])
+        shutil.rmtree(site / "demo_aot_tpu" / "_aot")
+        with pytest.raises(InvalidIndex, match=r"demo_aot_tpu(.*\n){2}.*no such file"):
+            aotbuild.load("demo")
+
+    def test_a_damaged_blob_is_named_where_it_is(self, site: Path, parts: dict[str, Path]) -> None:
+        install(site, parts, ["base", "cpu"])
+        (blob,) = (site / "demo_aot_cpu" / "_aot" / "blobs").iterdir()
+        blob.write_bytes(b"?" * blob.stat().st_size)
+        with pytest.raises(DamagedBlob) as caught:
+            aotbuild.load("demo").double(X)
+        assert caught.value.place == str(blob)
+
+    @pytest.mark.parametrize(
+        "names", [["evil"], {"a b": "demo"}, {"tpu": 1}, {"tpu": ""}, {"tpu": "a\x1bb"}]
+    )
+    def test_a_header_that_names_no_distributions(
+        self, site: Path, built: list[Built], tmp_path: Path, names: object
+    ) -> None:
+        header = {"companions": names}
+        unpack(put_wheel(tmp_path / wheels.NAME, built, header=header), site)
+        with pytest.raises(InvalidIndex, match="companions"):
+            aotbuild.load("demo")
+
+
+class TestTrust:
+    @pytest.fixture
+    def trust(self, tmp_path: Path) -> list[Path]:
+        return [public_file(tmp_path / "key.pub.pem", KEY)]
+
+    def test_each_part_needs_its_own_signature(
+        self, site: Path, parts: dict[str, Path], trust: list[Path]
+    ) -> None:
+        install(site, parts, ["base", "cpu"])
+        sign_folder(site / "demo" / "_aot", KEY)
+        with pytest.raises(UntrustedPackage, match=r"demo_aot_cpu(.*\n){2}.*not signed"):
+            aotbuild.load("demo", trust=trust)
+        sign_folder(site / "demo_aot_cpu" / "_aot", OTHER)
+        with pytest.raises(UntrustedPackage, match="demo_aot_cpu"):
+            aotbuild.load("demo", trust=trust)
+        sign_folder(site / "demo_aot_cpu" / "_aot", KEY)
+        library = aotbuild.load("demo", trust=trust)
+        np.testing.assert_array_equal(library.double(X), X * 2)
+
+    def test_the_operators_demand_holds_too(
+        self,
+        site: Path,
+        parts: dict[str, Path],
+        trust: list[Path],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        install(site, parts, ["base", "cpu"])
+        sign_folder(site / "demo" / "_aot", KEY)
+        monkeypatch.setenv("AOTBUILD_TRUST", str(trust[0]))
+        with pytest.raises(UntrustedPackage, match="demo_aot_cpu"):
+            aotbuild.load("demo")
+
+    def test_a_companion_is_of_its_own_package(
+        self, site: Path, parts: dict[str, Path], trust: list[Path]
+    ) -> None:
+        """A signed companion is no base, and passes where it is asked for itself."""
+        install(site, parts, ["cpu"])
+        sign_folder(site / "demo_aot_cpu" / "_aot", KEY)
+        assert aotbuild.load("demo_aot_cpu", trust=trust).functions == ("double",)
+        (site / "demo").mkdir()
+        (site / "demo_aot_cpu" / "_aot").rename(site / "demo" / "_aot")
+        with pytest.raises(UntrustedPackage, match="demo_aot_cpu"):
+            aotbuild.load("demo", trust=trust)
+
+
+def test_doctor_lists_companions(site: Path, parts: dict[str, Path]) -> None:
+    install(site, parts, ["base", "cpu"])
+    shown = invoke("doctor", "demo").output
+    assert "companion  demo-aot-cpu 1.0\n" in shown
+    assert "companion  demo-aot-cuda not installed\n" in shown
+    assert "1 of 1 signatures have an executable that runs here" in shown
+
+
+@pytest.mark.parametrize("package", ["demo", "demo_aot_cpu"])
+def test_installed_parts_are_verified_one_by_one(
+    site: Path, parts: dict[str, Path], package: str
+) -> None:
+    install(site, parts, parts)
+    for command in (["verify", "--no-run"], ["inspect"]):
+        result = invoke(*command, package)
+        assert result.exit_code == 0, result.output
+
+
+def test_found_in_another_folder_of_the_path(
+    site: Path, parts: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(site, parts, ["base"])
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.syspath_prepend(str(other))
+    assert str(other) in sys.path
+    install(other, parts, ["cpu"])
+    opened = open_parts(locate("demo"), None, "demo")
+    assert [(c.part, c.version) for c in opened.companions if c.version] == [("cpu", "1.0")]
+    assert opened.index.row_count == len(list(opened.index.functions())) + 2

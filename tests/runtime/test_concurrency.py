@@ -1,0 +1,156 @@
+"""Work in several threads: all of it, in one if there is no other, and given up when unwanted."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from support.packages import fresh
+
+from aotbuild.runtime.concurrency import side_by_side
+
+
+def test_each_item_once() -> None:
+    assert sorted(side_by_side(lambda n: n * 2, range(1000), 4)) == [*range(0, 2000, 2)]
+
+
+def test_no_item() -> None:
+    assert [*side_by_side(lambda n: n, [], 4)] == []
+
+
+@pytest.mark.parametrize(("items", "threads"), [(1, 4), (4, 1)])
+def test_one_at_a_time_is_done_here(items: int, threads: int) -> None:
+    where = {*side_by_side(lambda _: threading.get_ident(), range(items), threads)}
+    assert where == {threading.get_ident()}
+
+
+def test_several_at_once() -> None:
+    meeting = threading.Barrier(3)
+    assert [*side_by_side(lambda _: bool(meeting.wait(60) + 1), range(3), 3)] == [True] * 3
+
+
+class Refused(threading.Thread):
+    """A thread that cannot be started, as at the end of a process from Python 3.12 on."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Thread", Refused)
+    done = [*side_by_side(lambda n: (n, threading.get_ident()), range(3), 3)]
+    assert done == [(n, threading.get_ident()) for n in range(3)]
+
+
+MANY = 100_000
+
+
+class Slow:
+    """Work that takes a minute for all of it, so that whoever gives it up is in time."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self.begun = 0
+        self._fails = fails
+
+    def __call__(self, number: int) -> None:
+        self.begun += 1
+        threading.Event().wait(0.001)
+        if self._fails:
+            raise KeyError(number)
+
+
+def test_what_is_raised_is_raised_here_and_ends_it() -> None:
+    work = Slow(fails=True)
+    with pytest.raises(KeyError):
+        [*side_by_side(work, range(MANY), 2)]
+    assert work.begun < MANY
+
+
+def test_what_nobody_wants_is_not_begun() -> None:
+    work = Slow(fails=False)
+    results = side_by_side(work, range(MANY), 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert work.begun < MANY
+
+
+def test_the_end_of_the_process_ends_it() -> None:
+    """What was begun ends; a pool of concurrent.futures would do the rest before."""
+    code = """
+import atexit, json, threading
+from aotbuild.runtime.preload import Preloading
+from aotbuild.runtime.concurrency import side_by_side
+begun = []
+
+def work(goes_on):
+    def one(number):
+        if goes_on():
+            begun.append(number)
+            threading.main_thread().join()
+    return len([*side_by_side(one, range(100_000), 2)])
+
+atexit.register(lambda: print(json.dumps(len(begun) <= 2)))
+Preloading(work)
+"""
+    assert fresh(code) is True
+
+
+def test_the_end_of_the_process_ends_what_a_daemon_wants() -> None:
+    """And waits for what was begun: no daemon does it, which would be ended inside XLA."""
+    code = """
+import atexit, json, threading
+from aotbuild.runtime.concurrency import side_by_side
+begun, first = [], threading.Event()
+
+def one(number):
+    begun.append(threading.current_thread().daemon)
+    first.set()
+    threading.main_thread().join()
+
+def wanted():
+    [*side_by_side(one, range(100_000), 2)]
+
+atexit.register(lambda: print(json.dumps(len(begun) <= 2 and not any(begun))))
+threading.Thread(target=wanted, daemon=True).start()
+first.wait()
+"""
+    assert fresh(code) is True
+
+
+def test_the_main_thread_may_end_before_others() -> None:
+    """What a daemon does for one of these is wanted still."""
+    code = """
+import json, threading
+from aotbuild.runtime.concurrency import side_by_side
+
+def wanted():
+    threading.main_thread().join()
+    print(json.dumps(sorted(side_by_side(lambda number: number, range(5), 2))), flush=True)
+
+# Both begin here: from Python 3.12 on no thread can be started after the main one.
+daemon = threading.Thread(target=wanted, daemon=True)
+daemon.start()
+threading.Thread(target=daemon.join).start()
+"""
+    assert fresh(code) == [0, 1, 2, 3, 4]
+
+
+def test_an_interrupt_ends_it() -> None:
+    code = """
+import json, os, signal, threading
+from aotbuild.runtime.concurrency import side_by_side
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
+begun = []
+
+def work(number):
+    begun.append(number)
+    if number == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait(0.001)
+
+try:
+    [*side_by_side(work, range(100_000), 2)]
+except KeyboardInterrupt:
+    print(json.dumps(len(begun) < 100_000))
+"""
+    assert fresh(code) is True

@@ -1,0 +1,288 @@
+"""Devices: orders that executables take, and what is asked of a host's, with stand-ins for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.packages import fresh
+
+from aotbuild.runtime.backends.jax import private as jax_private
+from aotbuild.runtime.cuda_versions import CudaVersions
+from aotbuild.runtime.devices import (
+    Scope,
+    bounds,
+    capability_of,
+    devices_for,
+    in_wiring_order,
+    misplaced,
+    scope_around,
+)
+from aotbuild.runtime.host import probe
+from aotbuild.spec.record import Requirements
+
+
+@dataclass(frozen=True)
+class Client:
+    platform_version: str = "PJRT C API\ncuda 13000"
+    everywhere: tuple[Any, ...] = ()
+
+    def devices(self) -> tuple[Any, ...]:
+        return self.everywhere
+
+    def process_index(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the runtime looks at of a jax device."""
+
+    id: int
+    process_index: int = 0
+    platform: str = "gpu"
+    device_kind: str = "NVIDIA H200"
+    coords: tuple[int, ...] | None = None
+    core_on_chip: int = 0
+    slice_index: int = 0
+    compute_capability: str | None = None
+    client: Client = Client()
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
+
+
+def tpus(*coords: tuple[int, ...], processes: tuple[int, ...] = ()) -> list[Device]:
+    indices = processes or (0,) * len(coords)
+    return [
+        Device(i, process, "tpu", "TPU v5 lite", place)
+        for i, (place, process) in enumerate(zip(coords, indices, strict=True))
+    ]
+
+
+def needs(devices: int, processes: int = 1, platform: str = "cuda") -> Requirements:
+    return Requirements((platform,), devices=devices, processes=processes)
+
+
+# libtpu's own order of v5e:4x4 (0.0.42.1): four processes, each a square of chips.
+V5E_4X4 = tpus(
+    *[
+        (x + dx, y + dy, 0)
+        for y in (0, 2)
+        for x in (0, 2)
+        for dy in (0, 1)
+        for dx in (0, 1)
+    ],
+    processes=tuple(process for process in range(4) for _ in range(4)),
+)  # fmt: skip
+# libtpu's own order of tpu7x:2x2x1: two devices on each chip.
+TPU7X = [
+    Device(2 * (2 * y + x) + core, 0, "tpu", "TPU7x", (x, y, 0), core)
+    for y in (0, 1)
+    for x in (0, 1)
+    for core in (0, 1)
+]
+
+TWO_SLICES = [
+    dataclasses.replace(d, id=100 * s + d.id, process_index=4 * s + d.process_index, slice_index=s)
+    for s in (0, 1)
+    for d in V5E_4X4
+]
+
+
+class TestOrder:
+    @pytest.mark.parametrize(
+        "devices", [V5E_4X4, TPU7X, TWO_SLICES], ids=["v5e:4x4", "tpu7x", "two slices"]
+    )
+    def test_the_order_of_libtpu(self, devices: list[Device]) -> None:
+        shuffled = sorted(devices, key=lambda d: (d.id * 7) % len(devices))
+        assert shuffled != devices
+        assert in_wiring_order(shuffled) == tuple(devices)
+
+    def test_processes_that_are_numbered_otherwise(self) -> None:
+        renumbered = [
+            Device(d.id, 3 - d.process_index, "tpu", d.device_kind, d.coords) for d in V5E_4X4
+        ]
+        assert in_wiring_order(reversed(renumbered)) == tuple(renumbered)
+        assert misplaced(needs(16, 4, "tpu"), renumbered) is None
+
+    def test_others_stay_as_they_are(self) -> None:
+        gpus = [Device(3), Device(1), Device(2)]
+        assert in_wiring_order(gpus) == tuple(gpus)
+        assert bounds(gpus) is None
+
+    def test_the_size_of_a_slice(self) -> None:
+        assert bounds(V5E_4X4) == "4x4x1"
+        assert bounds(V5E_4X4[4:8]) == "2x2x1"
+        assert bounds(TPU7X) == "2x2x1"
+        assert bounds(TWO_SLICES) == "4x4x1"
+
+    @pytest.mark.parametrize(
+        ("requires", "devices"),
+        [
+            (needs(1), [Device(5)]),
+            (needs(3), [Device(3), Device(1), Device(2)]),
+            (needs(4, 2), [Device(i, i // 2) for i in range(4)]),
+            (needs(4, 2), [Device(2, 1), Device(3, 1), Device(1, 0), Device(0, 0)]),
+            (needs(16, 4, "tpu"), V5E_4X4),
+            (needs(8, 1, "tpu"), TPU7X),
+        ],
+    )
+    def test_what_fits(self, requires: Requirements, devices: list[Device]) -> None:
+        assert misplaced(requires, devices) is None
+
+    @pytest.mark.parametrize(
+        ("requires", "devices", "words"),
+        [
+            (needs(4), [Device(0)], "expected 4 devices, found 1"),
+            (needs(2), [Device(0), Device(0)], "expected 2 devices, found 2, of which 1 twice"),
+            (
+                needs(2),
+                [Device(0), Device(1, device_kind="NVIDIA A10G")],
+                "expected devices of one kind, found NVIDIA A10G, NVIDIA H200",
+            ),
+            (
+                needs(2),
+                [Device(0), Device(1, 1)],
+                "expected devices of one process, found processes 0, 1",
+            ),
+            (
+                needs(4, 2),
+                [Device(i, i % 2) for i in range(4)],
+                (
+                    "expected 2 devices of each of 2 processes, one process after the other, "
+                    "found processes 0, 1, 0, 1"
+                ),
+            ),
+            (
+                needs(4, 2),
+                [Device(i) for i in range(4)],
+                (
+                    "expected 2 devices of each of 2 processes, one process after the other, "
+                    "found processes 0, 0, 0, 0"
+                ),
+            ),
+            (
+                needs(4, 1, "tpu"),
+                [TPU7X[i] for i in (0, 2, 1, 3)],
+                (
+                    "expected the order of the slice: tpu:0, tpu:1, tpu:2, tpu:3, "
+                    "found tpu:0, tpu:2, tpu:1, tpu:3"
+                ),
+            ),
+            (needs(1, 3), [Device(0)], "found processes 0"),
+            (needs(1, 0), [Device(0)], "found processes 0"),
+        ],
+    )
+    def test_what_does_not(self, requires: Requirements, devices: list[Device], words: str) -> None:
+        assert words in str(misplaced(requires, devices))
+
+    def test_many_devices_are_not_all_told(self) -> None:
+        assert str(misplaced(needs(16, 4, "tpu"), [*V5E_4X4[4:], *V5E_4X4[:4]])).count("tpu:") == 32
+        wide = tpus(*((x, 0, 0) for x in range(40)))
+        assert "and 24 more" in str(misplaced(needs(40, 1, "tpu"), wide[::-1]))
+
+    def test_each_process_gives_its_first_devices(self) -> None:
+        everywhere = tuple(Device(i, i // 4) for i in range(8))
+        scope = Scope("cuda", everywhere[0], everywhere[:4], everywhere)
+        ids = [d.id for d in devices_for(needs(4, 2), scope)]
+        assert ids == [0, 1, 4, 5]
+        assert [d.id for d in devices_for(needs(2), scope)] == [0, 1]
+
+
+def test_a_call_may_use_the_devices_of_one_kind() -> None:
+    """As on a machine with two kinds of GPU: each call is judged by its own."""
+    kinds = ("NVIDIA H200", "NVIDIA A10G")
+    plain = [Device(i, i // 4, device_kind=kinds[i % 2]) for i in range(8)]
+    client = Client(everywhere=tuple(plain))
+    scope = scope_around(dataclasses.replace(plain[5], client=client))
+    assert (scope.platform, scope.first.id) == ("cuda", 5)
+    assert [d.id for d in scope.everywhere] == [1, 3, 5, 7]
+    assert [d.id for d in scope.here] == [5, 7]
+    assert [d.id for d in devices_for(needs(1), scope)] == [5]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("9.0", "9.0a"), ("10.3", "10.3a"), ("12.0", "12.0a"), ("8.9", "8.9"), ("x", "x")],
+)
+def test_capability_as_xla_compares_it(given: str, expected: str) -> None:
+    assert capability_of(Device(0, compute_capability=given)) == expected
+
+
+def test_a_cpu_has_no_capability() -> None:
+    assert capability_of(Device(0, platform="cpu")) is None
+    rocm = Device(0, compute_capability="gfx942", client=Client("rocm 60300"))
+    assert capability_of(rocm) == "gfx942"
+
+
+class TestProbe:
+    """Facts of hosts that are not there."""
+
+    def test_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        versions = CudaVersions("13.5", "13.2", "9.12.0")
+        monkeypatch.setattr(jax_private, "cuda_versions", lambda: versions)
+        gpus = tuple(Device(i, compute_capability="9.0") for i in range(8))
+        host = probe(Scope("cuda", gpus[0], gpus, gpus))
+        assert (host.platform, host.device_count, host.device_kinds) == (
+            "cuda",
+            8,
+            ("NVIDIA H200",),
+        )
+        assert (host.capability, host.topology, host.named) == ("9.0a", None, False)
+        assert (host.cuda, host.driver, host.cudnn) == ("13.5", "13.2", "9.12.0")
+
+    def test_a_part_of_a_slice(self) -> None:
+        client = Client(everywhere=tuple(V5E_4X4))
+        here = tuple(dataclasses.replace(device, client=client) for device in V5E_4X4[4:8])
+        host = probe(Scope("tpu", here[0], here[:2], here, named=True))
+        assert (host.device_count, host.devices_everywhere, host.named) == (2, 4, True)
+        assert (host.device_kinds, host.topology) == (("TPU v5 lite",), "4x4x1")
+        assert (host.capability, host.cuda) == (None, None)
+
+    def test_a_platform_that_is_not_there(self) -> None:
+        host = probe("cuda")
+        assert (host.device_count, host.device_kinds, host.capability) == (0, (), None)
+
+    def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
+        code = """
+import sys
+from aotbuild.runtime import host, jax_private
+def asked():
+    raise AssertionError
+jax_private.cuda_versions = asked
+found = host.probe()
+print(f'["{found.platform}", {len(found.plugins)}]')
+"""
+        assert fresh(code) == ["cpu", 0]
+
+    @pytest.mark.parametrize(
+        ("numbers", "expected"),
+        [
+            ((13050, 13020, 91200), CudaVersions("13.5", "13.2", "9.12.0")),
+            ((12080, 0, None), CudaVersions("12.8", None, None)),
+            (None, CudaVersions()),
+        ],
+    )
+    def test_versions_of_cuda(
+        self, monkeypatch: pytest.MonkeyPatch, numbers: Any, expected: CudaVersions
+    ) -> None:
+        """As jax's plugin tells them; what it cannot find raises RuntimeError."""
+
+        def tell(number: int | None) -> Callable[[], int]:
+            def version() -> int:
+                if number is None:
+                    msg = "cuDNN not found."
+                    raise RuntimeError(msg)
+                return number
+
+            return version
+
+        names = ("cuda_runtime_get_version", "cuda_driver_get_version", "cudnn_get_version")
+        module = numbers and SimpleNamespace(**dict(zip(names, map(tell, numbers), strict=True)))
+        monkeypatch.setattr("jax._src.lib.cuda_versions", module)
+        assert jax_private.cuda_versions.__wrapped__() == expected

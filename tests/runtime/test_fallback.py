@@ -1,0 +1,149 @@
+"""Fallbacks: none raises, portable compiles once, jit calls the source; damage is never hidden."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from support.packages import Built, build, portable, write
+
+import aotbuild
+from aotbuild.errors import (
+    AotbuildError,
+    DamagedBlob,
+    InvalidArgument,
+    NoExecutable,
+    SignatureMismatch,
+)
+
+X = np.ones((2, 4), "float32")
+OTHER = np.ones((3, 4), "float32")
+
+
+def double(x: Any) -> Any:
+    return {"y": x * 2}
+
+
+@pytest.fixture(scope="module")
+def native() -> Built:
+    return build("f", double, {"x": X}, call="fallback_source:f")
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "fallback_source.py").write_text("def f(x):\n    return {'y': x * 2}\n")
+
+
+class TestPolicy:
+    def test_the_variable_overrides_the_index(
+        self, tmp_path: Path, native: Built, source: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        library = aotbuild.load(write(tmp_path, [native]))
+        with pytest.raises(SignatureMismatch):
+            library.f(OTHER)
+        monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
+        np.testing.assert_array_equal(library.f(OTHER)["y"], OTHER * 2)
+        monkeypatch.setenv("AOTBUILD_FALLBACK", "none")
+        with pytest.raises(SignatureMismatch):
+            library.f(OTHER)
+
+    def test_another_value_is_refused(
+        self, tmp_path: Path, native: Built, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AOTBUILD_FALLBACK", "eager")
+        with pytest.raises(AotbuildError, match="expected one of none, portable, jit, found 'ea"):
+            aotbuild.load(write(tmp_path, [native])).f(OTHER)
+
+
+class TestJit:
+    def test_counted_and_logged(
+        self, tmp_path: Path, native: Built, source: None, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        library = aotbuild.load(write(tmp_path, [native], fallback="jit"))
+        with caplog.at_level(logging.WARNING, "aotbuild"):
+            for _ in range(2):
+                np.testing.assert_array_equal(library.f(OTHER)["y"], OTHER * 2)
+        assert library.stats()["fallbacks"] == {"portable": 0, "jit": 2}
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "calling the source" in caplog.text
+        assert "x: expected f32[2,4], found f32[3,4]" in caplog.text
+
+    def test_refused_executables_fall_back_too(
+        self, tmp_path: Path, native: Built, source: None
+    ) -> None:
+        library = aotbuild.load(write(tmp_path, [native.replace(jaxlib="0")], fallback="jit"))
+        np.testing.assert_array_equal(library.f(X)["y"], X * 2)
+
+    def test_arguments_that_the_manifest_lacks(self, tmp_path: Path, source: None) -> None:
+        (tmp_path / "fallback_more.py").write_text("def f(x, y=1.0):\n    return x + y\n")
+        built = build("f", lambda x: x + 1.0, {"x": X}, call="fallback_more:f")
+        library = aotbuild.load(write(tmp_path, [built], fallback="jit"))
+        np.testing.assert_array_equal(library.f(X, y=2.0), X + 2)
+
+    def test_without_a_source(self, tmp_path: Path) -> None:
+        built = build("f", double, {"x": X})
+        library = aotbuild.load(write(tmp_path, [built], fallback="jit"))
+        with pytest.raises(SignatureMismatch, match="nowhere:nothing is not importable: Mod"):
+            library.f(OTHER)
+
+    def test_damage_is_never_papered_over(
+        self, tmp_path: Path, native: Built, source: None
+    ) -> None:
+        folder = write(tmp_path, [native], fallback="jit")
+        (folder / native.record.blob.path).unlink()
+        with pytest.raises(DamagedBlob):
+            aotbuild.load(folder).f(X)
+
+
+class TestPortable:
+    def test_the_signature_that_was_exported(self, tmp_path: Path, native: Built) -> None:
+        built = [native.replace(jaxlib="0"), portable(native, double)]
+        library = aotbuild.load(write(tmp_path, built, fallback="portable"))
+        for _ in range(2):
+            np.testing.assert_array_equal(library.f(X)["y"], X * 2)
+        stats = library.stats()
+        assert stats["fallbacks"] == {"portable": 2, "jit": 0}
+        assert stats["portable_compiled"] == 1
+
+    def test_a_symbolic_shape(self, tmp_path: Path, native: Built) -> None:
+        from jax import export
+
+        (dim,) = export.symbolic_shape("b", constraints=["b <= 8"])
+        shape = jax.ShapeDtypeStruct((dim, 4), "float32")
+        built = [native, portable(native, double, shape, symbolic=True)]
+        library = aotbuild.load(write(tmp_path, built, fallback="portable"))
+        for size in (3, 5, 8):
+            x = np.ones((size, 4), "float32")
+            np.testing.assert_array_equal(library.f(x)["y"], x * 2)
+        assert library.stats()["portable_compiled"] == 3
+        for wrong in (np.ones((9, 4), "float32"), np.ones((3, 5), "float32"), OTHER.astype("int8")):
+            with pytest.raises(SignatureMismatch, match="portable:cpu:1: REFUSED: "):
+                library.f(wrong)
+
+    def test_nothing_fits(self, tmp_path: Path, native: Built) -> None:
+        library = aotbuild.load(write(tmp_path, [native], fallback="portable"))
+        with pytest.raises(SignatureMismatch, match="no portable record was built"):
+            library.f(OTHER)
+
+    def test_none_names_the_portable_record(self, tmp_path: Path, native: Built) -> None:
+        library = aotbuild.load(write(tmp_path, [portable(native, double)]))
+        with pytest.raises(NoExecutable, match="only with fallback: portable"):
+            library.f(X)
+
+    def test_a_damaged_one(self, tmp_path: Path, native: Built) -> None:
+        built = portable(native, double)
+        folder = write(tmp_path, [built], fallback="portable")
+        (folder / built.record.blob.path).write_bytes(b"")
+        with pytest.raises(DamagedBlob):
+            aotbuild.load(folder).f(X)
+
+    def test_what_is_no_array_is_refused_under_every_policy(
+        self, tmp_path: Path, native: Built
+    ) -> None:
+        with pytest.raises(InvalidArgument):
+            aotbuild.load(write(tmp_path, [native], fallback="portable")).f("text")

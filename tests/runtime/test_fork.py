@@ -1,0 +1,87 @@
+"""Forks: what is opened before may be called after, and what XLA has begun is refused in words."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from support.packages import build, fresh, write
+
+if not hasattr(os, "fork"):
+    pytest.skip("no os.fork here", allow_module_level=True)
+
+# `before` is done by the parent, `after` by its child, whose answer is printed.
+CODE = """
+import json, os, sys, warnings
+import numpy as np
+import aotbuild
+warnings.simplefilter("ignore")
+lib = aotbuild.load(sys.argv[1], arrays=sys.argv[2])
+x = np.ones(4, np.float32)
+exec(sys.argv[3])
+reading, writing = os.pipe()
+if os.fork() == 0:
+    try:
+        answer = eval(sys.argv[4])
+    except aotbuild.errors.AotbuildError as err:
+        answer = str(err)
+    os.write(writing, json.dumps(answer).encode())
+    os._exit(0)
+os.close(writing)
+print(os.read(reading, 10_000).decode())
+os._exit(os.wait()[1])
+"""
+DOORS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> str:
+    x = np.ones(4, np.float32)
+    functions = [("f", lambda x: x * 2), ("g", lambda x: x * 3)]
+    built = [build(name, function, {"x": x}) for name, function in functions]
+    return str(write(tmp_path_factory.mktemp("package"), built))
+
+
+@DOORS
+@pytest.mark.parametrize("before", ["", "lib.f", "lib.functions"])
+def test_opened_before_and_called_after(package: str, arrays: str, before: str) -> None:
+    after = "np.asarray(lib.f(x) + lib.g(x)).tolist()"
+    assert fresh(CODE, package, arrays, before, after) == [5.0] * 4
+
+
+@DOORS
+@pytest.mark.parametrize("before", ["lib.f(x)", "lib.preload(prime=True)", "lib.explain('f', x)"])
+@pytest.mark.parametrize("after", ["lib.f(x)", "lib.g(x)", "lib.preload('f')"])
+def test_called_before_and_refused_after(
+    package: str, arrays: str, before: str, after: str
+) -> None:
+    text = fresh(CODE, package, arrays, before, after)
+    assert "cannot run in a process that was forked after XLA's threads were started" in text
+    assert text.endswith("start it with spawn or forkserver.")
+
+
+def test_devices_of_jax_count_too(package: str) -> None:
+    before = "import jax; lib.f; jax.devices()"
+    assert "which had devices already" in fresh(CODE, package, "jax", before, "lib.f(x)")
+
+
+def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
+    """And not who its parent is now that the one between has ended."""
+    code = CODE.replace("if os.fork() == 0:", "if os.fork() == 0:\n    if os.fork(): os._exit(0)")
+    code = code.replace("= str(err)", "= str(os.getpid()) in str(err) and SAID in str(err)")
+    said = "SAID = f'forked from {os.getpid()}, which'; lib.f(x)"
+    assert fresh(code, package, "numpy", said, "lib.f(x)") is True
+
+
+@DOORS
+def test_it_is_explained(package: str, arrays: str) -> None:
+    text = fresh(CODE, package, arrays, "lib.f(x)", "str(lib.explain('f', x))")
+    assert "cannot run in a process that was forked" in text
+    assert "runs" not in text
+
+
+@DOORS
+def test_the_parent_goes_on(package: str, arrays: str) -> None:
+    code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")
+    assert fresh(code, package, arrays, "lib.f(x)", "None") == [2.0] * 4

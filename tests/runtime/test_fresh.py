@@ -1,0 +1,90 @@
+"""Fresh processes: nothing is traced, lowered or compiled, and LAPACK is initialized in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.packages import build, fresh, write
+
+COUNT = """
+import json, sys
+import jax, numpy as np
+import aotbuild
+events = []
+jax.monitoring.register_event_duration_secs_listener(lambda name, *a, **k: events.append(name))
+x = np.diag(np.arange(1, 4)).astype("float32")
+library = aotbuild.load(sys.argv[1])
+"""
+COMPILING = (
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def solve(x: Any) -> Any:
+        return jnp.linalg.eigh(x).eigenvalues, jnp.linalg.qr(x), jnp.linalg.svd(x)
+
+    x = np.eye(3, dtype="float32")
+    key = jax.random.key(0)
+    scan = lambda x: jax.lax.scan(lambda c, r: (c + r, c), x[0], x)  # noqa: E731
+    built = [
+        build("solve", solve, {"x": x}),
+        build("scan", scan, {"x": x}),
+        build("noise", lambda k, x: x + jax.random.normal(k, x.shape), {"k": key, "x": x}),
+        build("step", lambda c, x, k: (c + x * k[0], c), {"c": x, "x": x}, statics={"k": (2,)},
+              donate=["c"], positional=["c", "x", "k"]),
+        build("shift", lambda x, c: x + c, {"x": x}, constants={"c": x}),
+    ]  # fmt: skip
+    return write(tmp_path_factory.mktemp("fresh"), built)
+
+
+def test_no_event_of_compiling(folder: Path) -> None:
+    code = """
+    library.solve(x), library.scan(x), library.shift(x)
+    library.step(jax.device_put(x), x, (2,)), library.step(x=x, c=x, k=(2,))
+    library.preload()
+    json.dump(events, sys.stdout)
+    """
+    events = fresh(COUNT + code.replace("    ", ""), str(folder))
+    assert [event for event in events if event.startswith("/jax/core/compile")] == []
+
+
+def test_typed_keys_cause_no_event(folder: Path) -> None:
+    code = """
+key = jax.random.key(0)
+events.clear()
+library.noise(key, x), library.noise(key, x)
+json.dump(events, sys.stdout)
+"""
+    assert fresh(COUNT + code, str(folder)) == []
+
+
+def test_the_listener_can_hear(folder: Path) -> None:
+    code = "jax.jit(lambda x: x * 2)(x); json.dump(events, sys.stdout)"
+    events = fresh(COUNT + code, str(folder))
+    assert set(COMPILING) <= set(events)
+
+
+def test_lapack_is_initialized_before_the_first_call(folder: Path) -> None:
+    code = "json.dump(np.asarray(library.solve(x)[0]).tolist(), sys.stdout)"
+    assert fresh(COUNT + code, str(folder)) == [1.0, 2.0, 3.0]
+
+
+def test_opening_and_listing_imports_neither_jax_nor_numpy(folder: Path) -> None:
+    code = """
+import json, sys
+import aotbuild
+names = aotbuild.load(sys.argv[1]).functions
+json.dump([names, sorted({"jax", "jaxlib", "numpy", "safetensors"} & set(sys.modules))], sys.stdout)
+"""
+    names, loaded = fresh(code, str(folder))
+    assert names == ["noise", "scan", "shift", "solve", "step"]
+    assert loaded == []

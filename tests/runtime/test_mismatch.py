@@ -1,0 +1,161 @@
+"""Mismatches: the nearest signatures, and per leaf what was expected and found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.packages import ISA, build, write
+
+import aotbuild
+from aotbuild.errors import InvalidIndex, SignatureMismatch
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.record import Record
+
+PARAMS = {"w": np.ones((8, 4), "float32"), "b": [np.ones(4, "float32"), None]}
+
+
+def apply(params: Any, x: Any, scale: Any) -> Any:
+    return (x @ params["w"] + params["b"][0]) * scale
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = tmp_path_factory.mktemp("mismatch")
+    sizes = (1, 2, 8, 64)
+    inputs = [{"params": PARAMS, "x": np.ones((n, 8), "float32"), "scale": 1.0} for n in sizes]
+    return aotbuild.load(write(folder, [build("apply", apply, given) for given in inputs]))
+
+
+def complaint(library: Any, *args: Any) -> list[str]:
+    with pytest.raises(SignatureMismatch) as caught:
+        library.apply(*args)
+    return [line.strip() for line in caught.value.trace]
+
+
+def test_the_whole_message(library: Any) -> None:
+    with pytest.raises(SignatureMismatch) as caught:
+        library.apply(PARAMS, np.ones((7, 8), "float32"), 1.0)
+    assert str(caught.value) == (
+        "apply: no signature of 4 fits this call; the nearest:\n"
+        f"  1. apply cpu:{ISA}:1\n"
+        "     x: expected f32[8,8], found f32[7,8]\n"
+        f"  2. apply cpu:{ISA}:1\n"
+        "     x: expected f32[2,8], found f32[7,8]\n"
+        f"  3. apply cpu:{ISA}:1\n"
+        "     x: expected f32[1,8], found f32[7,8]\n"
+        "  and 1 more signature\n"
+        f"  with `pad:` in the manifest this call could be padded to apply cpu:{ISA}:1\n"
+        "Call it with what was compiled, add this signature to the manifest and build again, or "
+        "set AOTBUILD_FALLBACK=portable or =jit."
+    )
+
+
+def test_dtype_and_weak_type(library: Any) -> None:
+    lines = complaint(library, PARAMS, np.ones((8, 8), "int32"), np.float32(1))
+    assert lines[1:3] == [
+        "x: expected f32[8,8], found i32[8,8]",
+        "scale: expected ~f32[], found f32[]: expected a Python number (weak type)",
+    ]
+
+
+def test_paths_into_trees(library: Any) -> None:
+    params = {**PARAMS, "b": [jnp.ones(5), None]}
+    lines = complaint(library, params, np.ones((8, 8), "float32"), 1.0)
+    assert lines[1] == "params['b'][0]: expected f32[4], found f32[5]"
+
+
+@pytest.mark.parametrize(
+    ("params", "line"),
+    [
+        ({"w": 1}, "params: expected a dict with keys 'b', 'w', found a dict with keys 'w'"),
+        ({**PARAMS, "b": [1.0]}, "params['b']: expected a list of 2, found a list of 1"),
+        ({**PARAMS, "b": (1.0, None)}, "params['b']: expected a list of 2, found a tuple of 2"),
+        ({**PARAMS, "b": [1.0, 2.0]}, "params['b'][1]: expected None, found an array"),
+        ({**PARAMS, "w": None}, "params['w']: expected an array, found None"),
+        (1.0, "params: expected a dict with keys 'b', 'w', found an array"),
+    ],
+)
+def test_other_trees(library: Any, params: Any, line: str) -> None:
+    assert complaint(library, params, np.ones((8, 8), "float32"), 1.0)[1] == line
+
+
+def test_many_differences_are_cut(library: Any, tmp_path: Path) -> None:
+    given = {"x": [np.float32(1)] * 9}
+    built = build("f", lambda x: x[0], given)
+    with pytest.raises(SignatureMismatch, match="and 4 more differences"):
+        aotbuild.load(write(tmp_path, [built])).f([np.int32(1)] * 9)
+
+
+SIZES = range(2, 602, 2)
+
+
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with 300 signatures; only one of them was compiled."""
+    built = build("doubled", doubled, {"x": np.ones(2, "float32")})
+    items = [replace(built, record=resized(built.record, size)) for size in SIZES]
+    return write(tmp_path_factory.mktemp("many"), items)
+
+
+def resized(record: Record, size: int) -> Record:
+    aval = Aval((size,), "float32")
+    return replace(
+        record,
+        signature=replace(record.signature, leaves=(aval,)),
+        calling=replace(record.calling, outputs=(aval,)),
+        provenance={"label": f"doubled(size={size})"},
+    )
+
+
+@pytest.fixture(scope="module")
+def doubling(many: Path) -> Any:
+    return aotbuild.load(many).doubled
+
+
+@settings(max_examples=25, deadline=None)
+@given(size=st.integers(0, 700).map(lambda half: 2 * half + 1))
+def test_the_nearest_of_many(doubling: Any, size: int) -> None:
+    nearest = sorted(SIZES, key=lambda other: (abs(other - size), f"doubled(size={other})"))[:3]
+    room = next((other for other in SIZES if other > size), None)
+    hint = f"with `pad:` in the manifest this call could be padded to doubled(size={room})"
+    with pytest.raises(SignatureMismatch) as caught:
+        doubling(np.ones(size, "float32"))
+    lines = [line.removesuffix(f" cpu:{ISA}:1") for line in caught.value.trace]
+    assert caught.value.summary == "no signature of 300 fits this call; the nearest:"
+    assert lines[:6:2] == [f"{n}. doubled(size={other})" for n, other in enumerate(nearest, 1)]
+    assert lines[6:] == ["and 297 more signatures", *([hint] if room else [])]
+
+
+def test_only_records_of_the_nearest_are_read(many: Path, tmp_path: Path) -> None:
+    """Every other record is damaged here, behind its signature."""
+    folder = tmp_path / "_aot"
+    data = (many / "index").read_bytes()
+    for size in (*range(2, 200, 2), *range(300, 602, 2)):
+        label = f"doubled(size={size})".encode()
+        assert data.count(label) == 1
+        data = data.replace(label, label.replace(b"size", b"sise"))
+    folder.mkdir()
+    (folder / "index").write_bytes(data)
+    kernel = aotbuild.load(folder).doubled
+    with pytest.raises(SignatureMismatch, match=r"1\. doubled\(size=250\)"):
+        kernel(np.ones(251, "float32"))
+    with pytest.raises(InvalidIndex):
+        kernel(np.ones(601, "float32"))
+
+
+def test_an_array_of_one_size_is_not_too_small(library: Any) -> None:
+    """Padding is for sizes that vary: weights of another shape are other weights."""
+    params = {**PARAMS, "b": [np.ones(3, "float32"), None]}
+    lines = complaint(library, params, np.ones((7, 8), "float32"), 1.0)
+    assert not any("pad:" in line for line in lines)

@@ -1,0 +1,86 @@
+"""The decorator: a drop-in above a jitted function."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from support.packages import build, write
+
+import aotbuild
+from aotbuild.errors import AotbuildError, NoArtifacts, SignatureMismatch, UnknownFunction
+
+X = np.ones(4, "float32")
+
+
+@pytest.fixture(autouse=True)
+def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder = tmp_path / "decorated"
+    folder.mkdir()
+    write(folder, [build("f", lambda x: x * 2, {"x": X})])
+    (tmp_path / "bare").mkdir()
+
+
+@jax.jit
+def triple(x: Any) -> Any:
+    """Return three times x, so that a test can tell it from the executable."""
+    return x * 3
+
+
+def test_calls_run_the_executable() -> None:
+    fn = aotbuild.precompiled("decorated:f")(triple)
+    for _ in range(2):
+        np.testing.assert_array_equal(fn(X), X * 2)
+
+
+def test_it_looks_like_what_it_decorates() -> None:
+    fn = aotbuild.precompiled("absent:f")(triple)
+    assert fn.__aotbuild_source__ is triple
+    assert (fn.__name__, fn.__doc__) == ("triple", triple.__doc__)
+    assert inspect.signature(fn) == inspect.signature(triple)
+    assert fn.lower(X).out_info.shape == (4,)
+
+
+def test_tracers_go_to_the_source() -> None:
+    fn = aotbuild.precompiled("decorated:f")(triple)
+    assert jax.grad(lambda x: fn(x).sum())(X)[0] == 3
+    np.testing.assert_array_equal(fn(X), X * 2)
+
+
+def test_while_building_every_call_goes_to_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_BUILDING", "1")
+    np.testing.assert_array_equal(aotbuild.precompiled("decorated:f")(triple)(X), X * 3)
+
+
+def test_without_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoArtifacts):
+        aotbuild.precompiled("bare:f")(triple)(X)
+    np.testing.assert_array_equal(aotbuild.precompiled("bare:f", fallback="jit")(triple)(X), X * 3)
+    monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
+    np.testing.assert_array_equal(aotbuild.precompiled("bare:f")(triple)(X), X * 3)
+
+
+def test_a_fallback_of_its_own() -> None:
+    other = np.ones(5, "float32")
+    with pytest.raises(SignatureMismatch):
+        aotbuild.precompiled("decorated:f")(triple)(other)
+    fn = aotbuild.precompiled("decorated:f", fallback="jit")(triple)
+    np.testing.assert_array_equal(fn(other), other * 3)
+
+
+def test_wrong_references() -> None:
+    for ref in ("decorated", ":f", "decorated:", "decorated:f.g"):
+        with pytest.raises(AotbuildError, match="expected 'package:function'"):
+            aotbuild.precompiled(ref)
+    with pytest.raises(UnknownFunction):
+        aotbuild.precompiled("decorated:g", fallback="jit")(triple)(X)
+
+
+def test_a_wrong_fallback_is_found_where_it_is_written() -> None:
+    with pytest.raises(AotbuildError, match="expected one of none, portable, jit, found 'yes'"):
+        aotbuild.precompiled("decorated:f", fallback="yes")

@@ -1,0 +1,171 @@
+"""Preloading: a failure stops no other, and what runs side by side, in turns or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.packages import build, fresh, write
+
+import aotbuild
+from aotbuild.errors import AotbuildError, DamagedBlob
+from aotbuild.runtime.backends.jax.placement import Placement
+from aotbuild.runtime.preload import Job, preload
+from aotbuild.runtime.select import Grade, Verdict
+from aotbuild.runtime.stats import Stats
+from aotbuild.spec.record import Record
+
+X = np.arange(4, dtype=np.float32)
+
+
+class FakeLoader:
+    """Gives executables that do what they are told instead of running."""
+
+    def __init__(self, run: Callable[[], list[Any]]) -> None:
+        self.run_on_zeros = run
+
+    def load_bytes(self, record: Record, devices: Any) -> bool:
+        return True
+
+    def load(self, verdict: Verdict, placement: Any) -> FakeLoader:
+        return self
+
+
+class Told:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def __call__(self, record: Record, executable: Any, outputs: list[Any]) -> None:
+        self.records.append(record)
+
+
+def job(record: Record, digest: str = "0") -> Job:
+    record = replace(record, blob=replace(record.blob, sha256=digest * 64))
+    return Job(Verdict(record, Grade.OPTIMAL), Placement(("cpu",), False))
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    return build("f", lambda x: x * 2, {"x": X}).record
+
+
+class TestFailures:
+    def test_one_does_not_stop_the_others(self, tmp_path: Path) -> None:
+        built = [build(name, lambda x: x * 2, {"x": X + n}) for n, name in enumerate("fg")]
+        built[1] = build("g", lambda x: x * 3, {"x": X})
+        folder = write(tmp_path, built)
+        (folder / built[1].record.blob.path).write_bytes(b"damaged")
+        library = aotbuild.load(folder)
+        with pytest.raises(DamagedBlob):
+            library.preload(prime=True)
+        np.testing.assert_array_equal(library.f(X), X * 2)
+        assert (library.stats()["primed"], library.stats()["misses"]) == (1, 0)
+
+    def test_all_are_named(self, tmp_path: Path) -> None:
+        built = [
+            build("f", lambda x: x * 2, {"x": X}),
+            build("g", lambda x: x * 3, {"x": X}),
+        ]
+        folder = write(tmp_path, built)
+        for item in built:
+            (folder / item.record.blob.path).write_bytes(b"damaged")
+        with pytest.raises(AotbuildError) as caught:
+            aotbuild.load(folder).preload()
+        text = str(caught.value)
+        assert text.startswith("2 executables could not be preloaded")
+        assert all(item.record.blob.path in text for item in built)
+        assert isinstance(caught.value.__cause__, DamagedBlob)
+
+    def test_what_raises_on_zeros(self, record: Record) -> None:
+        def fail() -> list[Any]:
+            raise FloatingPointError("0 / 0")
+
+        stats = Stats()
+        with pytest.raises(AotbuildError) as caught:
+            preload(FakeLoader(fail), [job(record)], stats, 1, told := Told())
+        assert str(caught.value).splitlines() == [
+            f"{record}: it cannot be run on zeros",
+            "  found    FloatingPointError: 0 / 0",
+            "Leave its function out: name the others, preload('this', 'that', prime=True).",
+        ]
+        assert (stats.to_dict()["primed"], told.records) == (0, [])
+
+
+class TestOrder:
+    def test_programs_over_a_mesh_run_one_at_a_time(self, record: Record) -> None:
+        alone, together = threading.Lock(), []
+
+        def run() -> list[Any]:
+            if not alone.acquire(blocking=False):
+                together.append(1)
+                return []
+            for _ in range(100):
+                threading.Event().wait(0)  # lets the others go on, if they may
+            alone.release()
+            return []
+
+        meshed = replace(record, requires=replace(record.requires, devices=2))
+        jobs = [job(meshed, digest) for digest in "123"]
+        assert preload(FakeLoader(run), jobs, Stats(), 3, Told()) == 3
+        assert together == []
+
+    def test_programs_on_one_device_run_side_by_side(self, record: Record) -> None:
+        meeting, caller = threading.Barrier(3, timeout=60), threading.current_thread()
+
+        def run() -> list[Any]:
+            if threading.current_thread() is not caller:
+                meeting.wait()
+            return []
+
+        jobs = [job(record, digest) for digest in "123"]
+        assert preload(FakeLoader(run), jobs, Stats(), 3, Told()) == 3
+
+    def test_the_largest_runs_again_in_the_calling_thread(self, record: Record) -> None:
+        ran_here: list[str] = []
+        caller = threading.current_thread()
+
+        class Sized(FakeLoader):
+            def load(self, verdict: Verdict, placement: Any) -> FakeLoader:
+                name = verdict.record.blob.sha256[0]
+
+                def run() -> list[Any]:
+                    if threading.current_thread() is caller:
+                        ran_here.append(name)
+                    return []
+
+                return FakeLoader(run)
+
+        def of_size(digest: str, size: int) -> Job:
+            leaves = tuple(replace(aval, shape=(size,)) for aval in record.signature.leaves)
+            signature = replace(record.signature, leaves=leaves)
+            return job(replace(record, signature=signature), digest)
+
+        jobs = [of_size("1", 4), of_size("2", 400), of_size("3", 40)]
+        assert preload(Sized(list), jobs, Stats(), 2, Told()) == 3
+        assert set(ran_here) == {"2"}
+
+    def test_what_several_processes_do_together_is_only_loaded(self, record: Record) -> None:
+        ran: list[int] = []
+        requires = replace(record.requires, devices=2, processes=2)
+        told, loader = Told(), FakeLoader(lambda: ran.append(1) or [])
+        assert preload(loader, [job(replace(record, requires=requires))], Stats(), 1, told) == 1
+        assert (ran, told.records) == ([], [])
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_at_the_end_of_the_process(tmp_path: Path, arrays: str) -> None:
+    """From Python 3.12 on no thread can be started there: it is done without."""
+    code = """
+import atexit, json, sys
+import aotbuild
+library = aotbuild.load(sys.argv[1], arrays=sys.argv[2])
+atexit.register(lambda: print(json.dumps(library.preload())))
+"""
+    functions = [("f", lambda x: x * 2), ("g", lambda x: x * 3)]
+    built = [build(name, function, {"x": X}) for name, function in functions]
+    assert fresh(code, str(write(tmp_path, built)), arrays) == 2

@@ -1,0 +1,92 @@
+"""Records whose parts contradict each other are refused when they are read."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.records import make_record
+
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.record import Blob, Golden
+from aotbuild.spec.record_json import record_digest, record_from_json, record_to_json
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def calling(**changes: Any) -> Edit:
+    return lambda data: data["calling"].update(changes)
+
+
+def tree(value: Any) -> Edit:
+    return lambda data: data["signature"].update(tree=value)
+
+
+TWICE = ["tuple", ["tuple", "*"], ["dict", ["a", "a"], "*", "*"]]
+EQUAL = ["tuple", ["tuple"], ["dict", [1, True], "*", "*"]]
+DEEP: Any = "*"
+for _ in range(300):
+    DEEP = ["list", DEEP]
+
+EDITS: dict[str, tuple[Edit, str]] = {
+    "tree kind": (tree(["tuple", ["zork"], ["dict", []]]), "'zork' is no kind of node"),
+    "tree shape": (tree(["list", "*", "*"]), r"not \(args, kwargs\)"),
+    "tree json": (tree(["tuple", 3, "*"]), "3 is no tree"),
+    "tree leaves": (tree(["tuple", ["tuple", "*"], ["dict", []]]), "1 leaves has 2 avals"),
+    "dict keys twice": (tree(TWICE), "a dict of 2 children"),
+    "dict keys equal": (tree(EQUAL), "equal keys"),
+    "result input": (calling(out_tree=["input", [0, 7]]), "an input that is not there"),
+    "result path": (calling(out_tree=["input", [-1]]), "does not lead to an input"),
+    "result leaves": (calling(out_tree=["list", "*", "*"]), "2 leaves has 1 avals"),
+    "result deep": (calling(out_tree=DEEP), "deeper than"),
+    "result type": (calling(out_tree=["namedtuple", 3, "*"]), "no name of a type"),
+    "kept range": (calling(kept=[0, 3]), "not indices of 3 inputs"),
+    "kept twice": (calling(kept=[0, 0]), "not indices"),
+    "donated": (calling(donated=[2]), "donated"),
+    "mesh size": (calling(mesh=[["d", -2], ["a", -1], ["b", 1]]), "is none"),
+    "mesh devices": (calling(mesh=[["d", 4], ["a", 1], ["b", 1]]), "does not have 2 devices"),
+    "mesh axes": (calling(mesh=[["d", 2], ["d", 1]]), "is none"),
+    "specs count": (calling(in_specs=[[]]), "1 PartitionSpecs for 2 arrays"),
+    "specs rank": (calling(out_specs=[["d", None, None]]), "is no PartitionSpec"),
+    "specs axis": (calling(out_specs=[["z"]]), "is no PartitionSpec"),
+    "specs twice": (calling(out_specs=[["d", "d"]]), "is no PartitionSpec"),
+}
+
+
+def test_a_call_reads_its_executable_and_constants_alone() -> None:
+    record = make_record()
+    given, outputs = Blob("safetensors", "1" * 64, 1), Blob("safetensors", "2" * 64, 2)
+    checked = replace(record, golden=Golden(((0, given),), outputs))
+    constants = tuple(constant.blob for constant in record.calling.constants)
+    assert checked.needed_blobs() == (record.blob, *constants)
+    assert checked.blobs() == (record.blob, *constants, given, outputs)
+
+
+def test_the_identity_of_a_record_is_that_of_its_object() -> None:
+    record = make_record()
+    assert record_digest(record) == sha256_hex(canonical_json(record_to_json(record)))
+    assert record_digest(replace(record, function="other")) != record_digest(record)
+
+
+@pytest.mark.parametrize("found", [None, 1, [], {}])
+def test_a_field_of_another_kind_is_named(found: Any) -> None:
+    data = record_to_json(make_record())
+    with pytest.raises(ValueError, match=re.escape(f"expected text, found {found!r}")):
+        record_from_json({**data, "function": found})
+
+
+def test_the_record_itself_is_read() -> None:
+    assert record_from_json(record_to_json(make_record())) == make_record()
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_contradictions_are_refused(name: str) -> None:
+    edit, expected = EDITS[name]
+    data = copy.deepcopy(record_to_json(make_record()))
+    edit(data)
+    with pytest.raises(ValueError, match=expected):
+        record_from_json(data)

@@ -1,0 +1,136 @@
+"""The store keeps what was compiled, whole or not at all; builds take it from there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.projects import MANIFEST, build, write_project
+
+from aotbuild.build.pack import Package
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.store.local import Entry, Store, default_root, key_of
+
+KEY = key_of({"module": "m", "target": "cpu"})
+ENTRY = Entry({"flops": 2.0}, b"\x00code\n\xff")
+SOURCE = "def f(x):\n    return x * 2 + 1\n"
+MANIFEST_TEXT = """
+version: 1
+package: proj
+functions:
+  f: {call: "proj.m:f", args: [x: "f32[4]"], verify: {golden: never}}
+"""
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.get(KEY) is None
+    store.put(KEY, ENTRY)
+    assert store.get(KEY) == ENTRY
+
+
+def test_keys_follow_the_inputs() -> None:
+    assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
+    assert key_of({"a": 1}) != key_of({"a": 1.0})
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"\n\n", None])
+def test_a_damaged_entry_is_set_aside(tmp_path: Path, damage: bytes | None) -> None:
+    store = Store(tmp_path)
+    store.put(KEY, ENTRY)
+    (path,) = (p for p in tmp_path.rglob("*") if p.is_file())
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1] + b"\xfe" if damage is None else damage)
+    assert store.get(KEY) is None
+    assert path.with_suffix(".damaged").exists()
+    store.put(KEY, ENTRY)
+    assert store.get(KEY) == ENTRY
+
+
+def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    store = Store(blocked)
+    store.put(KEY, ENTRY)
+    assert store.get(KEY) is None
+
+
+def test_default_place() -> None:
+    assert default_root({"HOME": "/h"}) == Path("/h/.cache/aotbuild/store")
+    assert default_root({"HOME": "/h", "XDG_CACHE_HOME": "/c"}) == Path("/c/aotbuild/store")
+    assert default_root({"HOME": "/h", "AOTBUILD_STORE": "/s"}) == Path("/s")
+    assert default_root({"HOME": "/h", "AOTBUILD_STORE": "off"}) is None
+    assert default_root({}) is None
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MANIFEST_TEXT, m=SOURCE)
+
+
+def entries(store: Path) -> list[Path]:
+    return sorted(path for path in store.rglob("*") if path.is_file())
+
+
+def mark(entry: Path) -> None:
+    """Change a fact in an entry, under a digest that fits."""
+    _, facts, data = entry.read_bytes().split(b"\n", 2)
+    changed = json.loads(facts)
+    changed["analysis"]["flops"] = 12345.0
+    rest = canonical_json(changed) + b"\n" + data
+    entry.write_bytes(sha256_hex(rest).encode() + b"\n" + rest)
+
+
+def flops(package: Package) -> float:
+    return float(package.records[0].analysis["flops"])
+
+
+def test_the_second_build_takes_what_the_first_compiled(store: Path, project: Path) -> None:
+    first = build(project)
+    (entry,) = entries(store)
+    mark(entry)
+    second = build(project)
+    assert flops(second) == 12345.0
+    assert second.records[0].blob == first.records[0].blob
+
+
+def test_a_damaged_entry_is_compiled_again(store: Path, project: Path) -> None:
+    first = build(project)
+    (entry,) = entries(store)
+    entry.write_bytes(entry.read_bytes()[:-1] + b"\0")
+    assert flops(build(project)) == flops(first)
+    assert entry.exists()
+    assert entry.with_suffix(".damaged").exists()
+
+
+def test_other_sources_and_options_are_other_entries(store: Path, project: Path) -> None:
+    build(project)
+    (project / "proj" / "m.py").write_text(SOURCE.replace("2", "3"))
+    build(project)
+    options = "{xla_cpu_enable_fast_math: true}"
+    text = MANIFEST_TEXT.replace(
+        'args: [x: "f32[4]"]', f'args: [x: "f32[4]"], compiler_options: {options}'
+    )
+    (project / MANIFEST).write_text(text)
+    build(project)
+    # It is not in the module: jax tells XLA of it beside.
+    config = text.replace(
+        "compiler_options:", "config: {jax_optimization_level: O1}, compiler_options:"
+    )
+    (project / MANIFEST).write_text(config)
+    build(project)
+    assert len(entries(store)) == 4
+
+
+def test_off_keeps_nothing(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_STORE", "off")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    build(project)
+    assert not (tmp_path / "cache").exists()

@@ -1,0 +1,1 @@
+"""What several tests share: projects, packages, installations, hosts and fakes."""

@@ -1,0 +1,288 @@
+"""Toolchains: which environment builds, what uv makes of one, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from support.fake_index import NEW, OLD, PYTHON, add_jax
+from support.fake_index import index as index  # a fixture
+from support.manifests import whole
+
+from aotbuild.build.child import worker_command
+from aotbuild.build.requirements import build_requirements
+from aotbuild.errors import PlanError
+from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.toolchains import uv
+from aotbuild.toolchains.environment import Environment, Toolchain, probe
+from aotbuild.toolchains.environments import find_environment, make_ready
+from aotbuild.toolchains.uv import find_python, running_python
+from aotbuild.toolchains.wanted import worker_requirements
+
+JAX = metadata.version("jax")
+OTHER = OLD if JAX == NEW else NEW
+HERE = running_python()
+WORKER = {requirement.split(">")[0] for requirement in worker_requirements()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+def read(folder: Path, extra: str = "") -> Manifest:
+    path = folder / "aot.yaml"
+    path.write_text(whole(extra))
+    return load_manifest(path)
+
+
+def environment(folder: Path, extra: str = "", project: tuple[str, ...] = ()) -> Environment:
+    return find_environment(read(folder, extra), project)
+
+
+def toolchain(folder: Path, extra: str = "", project: tuple[str, ...] = ()) -> Toolchain:
+    (found,) = environment(folder, extra, project).toolchains
+    return found
+
+
+def made(folder: Path, extra: str = "", project: tuple[str, ...] = ()) -> Toolchain:
+    found = toolchain(folder, extra, project)
+    make_ready([found])
+    return found
+
+
+def installed(found: Toolchain) -> dict[str, str]:
+    code = "import json; from importlib.metadata import distributions as d; "
+    code += "print(json.dumps({i.name.lower().replace('_', '-'): i.version for i in d()}))"
+    done = subprocess.run(
+        [str(found.interpreter), "-I", "-c", code], capture_output=True, check=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def refusal(folder: Path, extra: str, project: tuple[str, ...] = ()) -> str:
+    with pytest.raises(PlanError) as caught:
+        made(folder, extra, project)
+    return str(caught.value)
+
+
+class TestTheRunningEnvironment:
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            "",
+            f"toolchains: [{{jax: {JAX}}}]\n",
+            f'toolchains: [{{jax: {JAX}, python: "{HERE}", packages: [numpy>=1]}}]\n',
+            f"toolchains: [{{jax: {JAX}.0}}]\n",
+        ],
+    )
+    def test_is_used_where_it_fits(self, index: Path, folder: Path, extra: str) -> None:
+        found = environment(folder, extra)
+        assert found == probe()
+        assert found.toolchains[0].interpreter is None
+
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            f"toolchains: [{{jax: {OTHER}}}]\n",
+            f"toolchains: [{{jax: {JAX}, packages: [einops]}}]\n",
+            'targets: [{tpu: {topology: "v5e:2x2"}}]\n',
+        ],
+    )
+    def test_is_not_where_something_is_missing(self, index: Path, folder: Path, extra: str) -> None:
+        assert toolchain(folder, extra).recipe is not None
+
+    def test_is_not_what_a_lock_pins(self, index: Path, folder: Path) -> None:
+        extra = f"toolchains: [{{jax: {JAX}, packages: [einops]}}]\n"
+        lock = toolchain(folder, extra).recipe
+        assert lock is not None
+        name = f"pylock.aot-jax{JAX.replace('.', '_')}.toml"
+        (folder / name).write_text(lock.lock)
+        pinned = toolchain(folder, f"toolchains: [{{jax: {JAX}}}]\n")
+        assert pinned.recipe is not None
+        assert pinned.recipe.file == folder / name
+
+    def test_what_a_build_environment_needs_for_it(self, tmp_path: Path) -> None:
+        def needed(extra: str) -> list[str]:
+            return build_requirements(read(tmp_path, extra), ["numpy"])
+
+        assert needed("") == ["jax>=0.10.2", "numpy"]
+        assert needed("toolchains: [{jax: 0.10.2}]\n") == ["jax==0.10.2", "numpy"]
+        tpu = 'targets: [{tpu: {topology: "v5e:2x2"}}]\n'
+        assert needed(tpu) == ["jax>=0.10.2"]
+        for by_uv in (
+            f"{tpu}toolchains: [{{jax: 0.10.2}}]\n",
+            "toolchains: [{jax: 0.10.2}, {jax: 0.12.0.1}]\n",
+            'toolchains: [{jax: 0.10.2, python: "3.9"}]\n',
+        ):
+            assert needed(by_uv) == []
+        (tmp_path / "pylock.aot-jax0_10_2.toml").touch()
+        assert needed("toolchains: [{jax: 0.10.2}]\n") == []
+
+
+class TestMadeByUv:
+    def test_has_exactly_what_it_needs(self, index: Path, folder: Path) -> None:
+        extra = (
+            f"toolchains: [{{jax: {OTHER}, packages: [einops>=1]}}]\n"
+            'targets: [{tpu: {topology: "v5e:2x2"}}]\n'
+        )
+        project = ("aotbuild>=5", "numpy; python_version > '3'", "other; python_version < '3'")
+        found = made(folder, extra, project)
+        assert (found.jax, found.jaxlib, found.plugins) == (
+            OTHER,
+            OTHER,
+            (("libtpu", f"0.{OTHER}"),),
+        )
+        names = {"jax", "jaxlib", "libtpu", "einops", "numpy", *WORKER}
+        assert set(installed(found)) == names
+
+    def test_cuda_plugins(self, index: Path, folder: Path) -> None:
+        found = toolchain(folder, "targets: [{cuda: {gpu: h100-sxm}}]\n")
+        assert dict(found.plugins) == {
+            "jax-cuda13-plugin": JAX,
+            "jax-cuda13-pjrt": JAX,
+            "nvidia-cuda-nvcc": "13",
+            "nvidia-nvvm": "13",
+        }
+
+    def test_is_resolved_and_made_once(self, index: Path, folder: Path) -> None:
+        manifest = read(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        said: list[str] = []
+        first = find_environment(manifest, (), said.append).toolchains
+        make_ready(first, said.append)
+        assert [line.rpartition(": ")[2].partition(" ")[0] for line in said] == ["no", "making"]
+        again = find_environment(manifest, (), said.append).toolchains
+        make_ready(again, said.append)
+        assert (len(said), again) == (2, first)
+
+    def test_a_half_made_one_is_made_again(self, index: Path, folder: Path) -> None:
+        found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert found.interpreter is not None
+        place = found.interpreter.parent.parent
+        (place / "complete").unlink()
+        (place / "left over").touch()
+        make_ready([found])
+        assert not (place / "left over").exists()
+        assert installed(found)["jax"] == OTHER
+
+    def test_one_whose_python_went_is_made_again(self, index: Path, folder: Path) -> None:
+        found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert found.interpreter is not None
+        found.interpreter.unlink()
+        found.interpreter.symlink_to("/nonexistent/python")
+        make_ready([found])
+        assert installed(found)["jax"] == OTHER
+
+    def test_builds_side_by_side_make_it_once(self, index: Path, folder: Path) -> None:
+        found = toolchain(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        said: list[str] = []
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda _: make_ready([found], said.append), range(4)))
+        assert len(said) == 1
+        assert installed(found)["jax"] == OTHER
+
+    def test_the_wheel_has_the_platform_of_its_jaxlib(self, index: Path, folder: Path) -> None:
+        found = environment(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert found.wheel_platform.startswith("manylinux_2_27_")
+
+    def test_its_worker_imports_nothing_of_the_parents(self, index: Path, folder: Path) -> None:
+        found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        (folder / "probe.py").write_text(
+            "import json, sys, aotbuild\n"
+            "print(json.dumps([sys.path, aotbuild.__file__]), flush=True)\n"
+        )
+        (folder / "yaml.py").write_text("")
+        command = worker_command(found, folder)
+        code = f"import sys; sys.argv = {command[2:]!r}\n"
+        code += "from importlib.util import spec_from_file_location as s, module_from_spec as m\n"
+        code += "spec = s('start', sys.argv[0]); start = m(spec); spec.loader.exec_module(start)\n"
+        code += "start._serve = lambda: __import__('probe')\nstart.start()\n"
+        done = subprocess.run(
+            [command[0], "-P", "-c", code], capture_output=True, text=True, check=True
+        )
+        path, own = json.loads(done.stdout)
+        parents = {entry for entry in sys.path if entry.endswith("site-packages")}
+        assert path[0] == str(folder)
+        assert parents & set(path) == set()
+        assert Path(own).name == "__init__.py"
+
+
+class TestRefused:
+    def test_an_unknown_jax(self, index: Path, folder: Path) -> None:
+        message = refusal(folder, "toolchains: [{jax: 0.11.5}]\n")
+        first, *middle, near, _ = message.splitlines()
+        place = folder / "aot.yaml"
+        assert first == (
+            f"{place}: toolchains.0 (jax 0.11.5): uv cannot resolve it for Python {HERE}"
+        )
+        assert "there is no version of jax==0.11.5" in " ".join(" ".join(middle).split())
+        assert near == f"  versions of jax for Python {HERE} near it: {OLD}, {NEW}"
+
+    def test_no_index(self, index: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+        message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert "\nuv finds no jax at all: it needs the package index" in message
+
+    def test_a_python_that_jax_does_not_take(self, index: Path, folder: Path) -> None:
+        add_jax(index, "0.13.0", python=">=3.50")
+        message = " ".join(refusal(folder, "toolchains: [{jax: 0.13.0}]\n").split())
+        assert "requires Python >=3.50" in message
+
+    def test_a_project_that_does_not_go_with_it(self, index: Path, folder: Path) -> None:
+        project = (f"jax!={OTHER}",)
+        message = " ".join(refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n", project).split())
+        assert f"jax!={OTHER}" in message or "unsatisfiable" in message
+
+    def test_a_python_that_is_not_here(self, index: Path, folder: Path) -> None:
+        for version in ("3.12", "3.13", "3.98"):
+            if find_python(version) is None:
+                missing = version
+        tag = f"cp{missing.replace('.', '')}"
+        for wheel in index.glob(f"*{PYTHON}-{PYTHON}*"):
+            wheel.rename(wheel.with_name(wheel.name.replace(PYTHON, tag)))
+        message = refusal(folder, f'toolchains: [{{jax: {OTHER}, python: "{missing}"}}]\n')
+        assert message.startswith(f"uv cannot make the environment of jax {OTHER}")
+        assert f"Install Python {missing}, or let uv download it" in message
+
+    def test_a_wheel_that_is_not_what_was_locked(
+        self, index: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = toolchain(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert found.recipe is not None
+        head, wheel, tail = found.recipe.lock.partition(f"jax-{OTHER}-py3-none-any.whl")
+        digest = tail.partition('sha256 = "')[2][:64]
+        forged = head + wheel + tail.replace(digest, "0" * 64)
+        (folder / f"pylock.aot-jax{OTHER.replace('.', '_')}.toml").write_text(forged)
+        monkeypatch.setenv("UV_CACHE_DIR", str(folder / "uv"))  # what is cached is trusted
+        message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert "hash mismatch" in message.lower()
+        assert digest in message
+
+    def test_without_uv(self, index: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "uv", None)
+        monkeypatch.setenv("PATH", str(folder))
+        with pytest.raises(PlanError, match=r"which is not installed; install aotbuild\[build\]"):
+            uv.uv_program()
+
+    def test_without_a_place(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("AOTBUILD_TOOLCHAINS", "XDG_CACHE_HOME", "HOME"):
+            monkeypatch.delenv(name, raising=False)
+        message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
+        assert message.startswith("toolchains have no place: set HOME, or AOTBUILD_TOOLCHAINS")
+
+
+class TestPythons:
+    def test_the_running_one(self) -> None:
+        found = find_python(HERE)
+        assert found is not None
+        assert (str(found.path), found.version.startswith(HERE)) == (sys.executable, True)
+
+    def test_none(self) -> None:
+        assert find_python("3.98") is None

@@ -1,0 +1,216 @@
+"""Records for other hosts: not loaded, no failure, counted; what is for this host is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jaxlib
+import pytest
+from attacks import wheels
+from attacks.wheels import Built, check, failures, loads
+from support.cli import run
+
+from aotbuild.spec import cpuinfo
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.index import write_index
+from aotbuild.spec.record import Blob, Record, Requirements
+from aotbuild.spec.target import Target
+from aotbuild.verify import other_hosts as elsewhere
+from aotbuild.verify import process
+from aotbuild.verify.other_hosts import Here, against, counted, needed
+from aotbuild.verify.outcome import Outcome, Status
+
+OTHER = "99.9.9"
+HERE = Here(("cpu",), jaxlib.__version__)
+CUDA = {"capability": "9.0a", "device_kinds": ("NVIDIA H100 80GB HBM3",)}
+CUDA |= {"plugin": ("jax-cuda13-pjrt", "0.10.2"), "cuda": "13.0.0"}
+TPU = {"device_kinds": ("TPU v5 lite",), "topology": "2x4", "plugin": ("libtpu", "0.0.42.1")}
+
+
+@pytest.fixture(scope="module")
+def here() -> Built:
+    return wheels.make_records()[0]
+
+
+def foreign(built: Built, target: str, jaxlib_version: str | None = None, **requires: Any) -> Built:
+    """Return the same function for another host, with bytes that nothing here may load."""
+    where = Target.parse(target)
+    data = f"an executable for {target} {jaxlib_version}".encode()
+    needs = Requirements(
+        where.platforms,
+        where.devices,
+        where.processes,
+        where.detail if where.platform == "cpu" else None,
+        jaxlib_version or jaxlib.__version__,
+        **requires,
+    )
+    mesh: dict[str, Any] = {}
+    if where.devices > 1:
+        mesh = {"mesh": (("d", where.devices),), "in_specs": ((None,),), "out_specs": ((None,),)}
+    record = dataclasses.replace(
+        built.record,
+        target=where,
+        requires=needs,
+        blob=Blob("pjrt", sha256_hex(data), len(data)),
+        calling=dataclasses.replace(built.record.calling, **mesh),
+    )
+    return dataclasses.replace(built, record=record, blobs={record.blob.path: data})
+
+
+def fat(built: Built) -> list[Built]:
+    """Return what a wheel for many hosts has."""
+    return [
+        built,
+        foreign(built, "cuda:h100-sxm:1", **CUDA),
+        foreign(built, "cuda:h100-sxm:1", OTHER, **CUDA),
+        foreign(built, "tpu:v5e:2x4:8@2", **TPU),
+        foreign(built, "cpu:x86-64-v3:1", OTHER),
+        foreign(built, f"cpu:{absent_level()}:1"),
+    ]
+
+
+def absent_level() -> str:
+    return "aarch64" if cpuinfo.architecture() == "x86_64" else "x86-64-v3"
+
+
+def folder(tmp_path: Path, built: list[Built]) -> Path:
+    header = {"package": "demo", "fallback": "none", "jaxlib": f"{jaxlib.__version__}, {OTHER}"}
+    files = {path: data for item in built for path, data in item.blobs.items()}
+    index = write_index(header, [built[0].function], [item.record for item in built])
+    return wheels.write_folder(tmp_path / "demo" / "_aot", {"index": index, **files})
+
+
+def test_what_is_for_other_hosts_is_counted_and_no_failure(here: Built, tmp_path: Path) -> None:
+    report = check(folder(tmp_path, fat(here)), load=True)
+    assert (failures(report), report.passed) == ({}, True)
+    found = [(o.status, o.reasons[:1], o.needs) for o in report.outcomes if o.check == "load"]
+    no_cuda = "platform: expected cuda, found cpu"
+    passed = [item for item in found if item[0] is Status.PASS]
+    assert passed == [(Status.PASS, (), None)]
+    assert sorted(needs for _, _, needs in found if needs) == sorted(
+        ["cuda", "cuda", "tpu", f"jaxlib {OTHER}", absent_level()]
+    )
+    assert [reasons for _, reasons, needs in found if needs == "cuda"] == [(no_cuda,)] * 2
+    assert counted(report.outcomes)["cuda"] == 2
+    golden = [o for o in report.outcomes if o.check == "golden"]
+    assert len(golden) == len(found)
+    assert {o.status for o in golden} == {Status.NOT_CHECKED}
+
+
+def test_nothing_is_started_for_them(
+    here: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one process looks for devices; what it would be given to load makes it fail."""
+    only_look = "assert json.loads(sys.argv[2]) is None, 'it was given a job'; from aotbuild"
+    monkeypatch.setattr(
+        process, "_BOOTSTRAP", process._BOOTSTRAP.replace("from aotbuild", only_look)
+    )
+    report = check(folder(tmp_path, fat(here)[1:]), load=True)
+    assert [o.status for o in loads(report).values()] == [Status.NOT_CHECKED] * len(loads(report))
+    assert all(o.needs for o in report.outcomes if o.check == "load")
+
+
+@pytest.mark.parametrize("code", ["os._exit(3)", "print('{}')", "print('{\"platforms\": [1]}')"])
+def test_where_nobody_can_look_each_record_says_why(
+    here: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    start = f"import json, os, sys; json.loads(sys.argv[2]) is None and {code}; "
+    start += "json.loads(sys.argv[2]) is None and os._exit(0); "
+    monkeypatch.setattr(process, "_BOOTSTRAP", start + process._BOOTSTRAP)
+    report = check(folder(tmp_path, fat(here)[:2]), load=True)
+    assert report.passed
+    assert counted(report.outcomes) == {"cuda": 1}
+
+
+def test_the_command_counts_them(here: Built, tmp_path: Path) -> None:
+    place = folder(tmp_path, fat(here))
+    lines = run("verify", place).stdout.splitlines()
+    start, _, listing = lines[-2].partition(": ")
+    assert start == "5 of 6 executables are for other hosts"
+    assert listing.startswith("2 for cuda, 1 for ")
+    rest = {"1 for tpu", f"1 for jaxlib {OTHER}", f"1 for {absent_level()}"}
+    assert set(listing.split(", ")[1:]) == rest
+    assert lines[-1] == "nothing failed; what was not checked is not proven"
+    document = json.loads(run("verify", place, "--json").stdout)
+    assert document["passed"] is True
+    assert document["elsewhere"] == {
+        "cuda": 2, "tpu": 1, f"jaxlib {OTHER}": 1, absent_level(): 1,
+    }  # fmt: skip
+    assert json.loads(run("verify", place, "--no-run", "--json").stdout)["elsewhere"] == {}
+
+
+def test_damage_in_what_is_for_other_hosts_is_found(here: Built, tmp_path: Path) -> None:
+    built = fat(here)
+    place = folder(tmp_path, built)
+    (place / built[3].record.blob.path).write_bytes(b"other bytes")
+    report = check(place, load=True)
+    assert list(failures(report)) == ["blobs"]
+
+
+# --- what is known without loading ----------------------------------------------------------------
+
+
+def record(built: Built, target: str, **requires: Any) -> Record:
+    return foreign(built, target, **requires).record
+
+
+def test_a_platform_without_devices_is_one_reason(here: Built) -> None:
+    reasons = against(record(here, "tpu:v5e:2x4:8", jaxlib_version=OTHER, **TPU), HERE)
+    assert reasons == ("platform: expected tpu, found cpu",)
+
+
+def test_what_only_a_process_with_devices_knows_is_left_to_it(here: Built) -> None:
+    with_gpu = Here(("cuda", "cpu"), jaxlib.__version__)
+    assert against(record(here, "cuda:h100-sxm:1", **CUDA), with_gpu) == ()
+    other = record(here, "cuda:h100-sxm:1", jaxlib_version=OTHER, **CUDA)
+    assert against(other, with_gpu) == (f"jaxlib: expected {OTHER}, found {jaxlib.__version__}",)
+
+
+def test_without_jaxlib_nothing_is_known(here: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert against(record(here, "cpu:x86-64-v3:1", jaxlib_version=OTHER), Here(None, None)) == ()
+
+    def missing(name: str) -> str:
+        raise elsewhere.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(elsewhere.metadata, "version", missing)
+    assert elsewhere.look_around(("cpu",)) == Here(("cpu",), None)
+
+
+def test_a_portable_form_can_be_read_anywhere(here: Built) -> None:
+    portable = wheels.make_records()[2].record
+    assert against(portable, Here(("cpu",), OTHER)) == ()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "words"),
+    [
+        (["platform: expected tpu, found cpu"], "tpu"),
+        (["isa: needs a, b", f"jaxlib: expected {OTHER}"], f"jaxlib {OTHER}"),
+        (["compute capability: expected 9.0a, found 8.0"], "compute capability 9.0a"),
+        (["device kind: expected TPU v5 lite, found TPU v4"], "TPU v5 lite"),
+        (["devices: expected 8, found 4"], "other devices"),
+        ([], "other host"),
+    ],
+)
+def test_what_a_host_must_have(here: Built, reasons: list[str], words: str) -> None:
+    needs = {"jaxlib_version": OTHER, **TPU, "capability": "9.0a"}
+    assert needed(record(here, "tpu:v5e:2x4:8", **needs), reasons) == words
+
+
+def test_features_beyond_a_level_are_named_with_it(here: Built) -> None:
+    wants = record(here, "cpu:x86-64-v3:1", features=("gfni", "no_such"))
+    (reason,) = against(wants, HERE) if cpuinfo.architecture() == "x86_64" else ("features: x",)
+    assert reason.startswith("features: ")
+    assert needed(wants, [reason]) == "x86-64-v3 gfni no_such"
+
+
+def test_only_what_was_not_loaded_counts() -> None:
+    outcomes = [
+        Outcome("load", "a", Status.PASS),
+        Outcome("load", "b", Status.NOT_CHECKED, ("x",), "cuda"),
+        Outcome("load", "c", Status.NOT_CHECKED, ("no jax",)),
+    ]
+    assert counted(outcomes) == {"cuda": 1}

@@ -1,0 +1,239 @@
+"""Loading in child processes: what agrees passes, what lies fails, a crash is only reported."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from attacks import wheels
+from attacks.wheels import Built, check, failures, loads
+from support import packages
+from support.hang import LIMIT, TOO_LONG, hanging
+
+from aotbuild.spec.aval import Aval
+from aotbuild.verify import process
+from aotbuild.verify.jobs import Job, batches
+from aotbuild.verify.outcome import Outcome, Status
+
+
+@pytest.fixture(scope="module")
+def built() -> list[Built]:
+    return wheels.make_records()
+
+
+def folder(tmp_path: Path, built: Iterable[Built]) -> Path:
+    return wheels.write_folder(tmp_path / "demo" / "_aot", wheels.aot_files(built))
+
+
+def load_one(tmp_path: Path, built: Built, **options: Any) -> Outcome:
+    report = check(folder(tmp_path, [built]), load=True, **options)
+    assert not [o for o in report.outcomes if o.status.is_failure and o.check != "load"]
+    (outcome,) = loads(report).values()
+    return outcome
+
+
+def changed(built: Built, **calling: Any) -> Built:
+    record = built.record
+    new = dataclasses.replace(record, calling=dataclasses.replace(record.calling, **calling))
+    return dataclasses.replace(built, record=new)
+
+
+def required(built: Built, **requires: Any) -> Built:
+    return built.replace(**requires)
+
+
+def test_an_honest_wheel_and_its_folder_pass(built: list[Built], tmp_path: Path) -> None:
+    aot = wheels.aot_files(built)
+    wheel = wheels.write_wheel(
+        tmp_path / wheels.NAME, wheels.with_record(wheels.wheel_files(aot)).items()
+    )
+    for place in (wheel, folder(tmp_path, built)):
+        done: list[Outcome] = []
+        report = check(place, load=True)
+        assert failures(report) == {}, done
+        assert [o.status for o in loads(report).values()] == [Status.PASS] * 3
+
+
+def test_typed_keys_weak_types_and_unused_inputs(tmp_path: Path) -> None:
+    import jax
+
+    def draw(key: Any, scale: Any, unused: Any, flag: Any) -> Any:
+        return jax.random.normal(key, (3,), jnp.bfloat16) * scale, jax.random.split(key, 2), ~flag
+
+    args = {"key": jax.random.key(0), "scale": 2.0, "unused": np.zeros(3), "flag": np.ones(2, bool)}
+    assert load_one(tmp_path, packages.build("draw", draw, args)).status is Status.PASS
+
+
+def test_a_mesh_gets_its_devices(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib, numpy as np, runtime_support as r\n"
+        "b = r.build('f', lambda x: x * 2, {'x': np.zeros((4, 6), np.float32)},"
+        " mesh={'a': 2, 'b': 2}, in_specs={'x': ('a', 'b')}, out_spec=('a', None))\n"
+        "r.write(pathlib.Path(sys.argv[1]), [b])\n"
+        "print('null')"
+    )
+    packages.fresh(code, str(tmp_path), devices=4)
+    report = check(tmp_path / "_aot", load=True)
+    (outcome,) = loads(report).values()
+    assert (outcome.status, outcome.reasons) == (Status.PASS, ())
+
+
+def test_another_function_of_other_shapes(built: list[Built], tmp_path: Path) -> None:
+    other = wheels.with_other_bytes(built[1], wheels.bytes_of(built[0]))
+    outcome = load_one(tmp_path, other)
+    assert outcome.status is Status.FAIL
+    assert outcome.reasons == (
+        "expected 2 inputs, the executable has 1",
+        "output 0: the record says f32[2,2], the executable f32[3]",
+    )
+
+
+def test_a_record_of_another_output(built: list[Built], tmp_path: Path) -> None:
+    wrong = changed(built[0], outputs=(Aval((3,), "int32"),))
+    assert load_one(tmp_path, wrong).reasons == (
+        "output 0: the record says s32[3], the executable f32[3]",
+    )
+
+
+def test_a_portable_artifact_of_another_function(built: list[Built], tmp_path: Path) -> None:
+    wrong = changed(built[2], outputs=(Aval((4,), "float32"),))
+    assert load_one(tmp_path, wrong).reasons == (
+        "outputs: the record says f32[4], the artifact f32[3]",
+    )
+
+
+@pytest.mark.parametrize("index", [0, 2], ids=["native", "portable"])
+def test_bytes_that_are_no_executable(built: list[Built], index: int, tmp_path: Path) -> None:
+    outcome = load_one(tmp_path, wheels.with_other_bytes(built[index], b"no executable" * 50))
+    assert outcome.status in (Status.FAIL, Status.CRASHED)
+    assert outcome.reasons
+
+
+@pytest.mark.parametrize(
+    ("requires", "reason"),
+    [
+        ({"jaxlib": "0.0.1"}, "jaxlib: expected 0.0.1"),
+        ({"custom_calls": (packages.CustomCall("mine", "user"),)}, "custom calls not reg"),
+    ],
+)
+def test_what_does_not_fit_is_not_checked(
+    built: list[Built], requires: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    item = required(built[0], **requires)
+    files = wheels.aot_files([item])
+    files["index"] = packages.write_index({"package": "demo"}, [item.function], [item.record])
+    report = check(wheels.write_folder(tmp_path / "_aot", files), load=True)
+    (outcome,) = loads(report).values()
+    assert (outcome.status, report.passed) == (Status.NOT_CHECKED, True)
+    assert outcome.reasons[0].startswith(reason)
+
+
+def test_x64_is_set_as_the_record_needs_it(built: list[Built], tmp_path: Path) -> None:
+    assert load_one(tmp_path, required(built[0], x64=True)).status is Status.PASS
+
+
+def test_nothing_is_loaded_from_files_that_failed(built: list[Built], tmp_path: Path) -> None:
+    place = folder(tmp_path, built)
+    (place / "stray").touch()
+    report = check(place, load=True)
+    assert {o.reasons for o in loads(report).values()} == {
+        ("its files failed; nothing of it is loaded",)
+    }
+
+
+# --- children that misbehave ----------------------------------------------------------------------
+
+
+def misbehave(monkeypatch: pytest.MonkeyPatch, code: str, *, loading: bool = True) -> None:
+    """Run code in the child instead of loading anything."""
+    stage = """print('{"stage": "load"}', flush=True); """ if loading else ""
+    start = f"""import os, signal, sys; print('{{"job": 0}}', flush=True); {stage}"""
+    monkeypatch.setattr(process, "_BOOTSTRAP", f"{start}{code}")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "reason"),
+    [
+        ("os.kill(os.getpid(), 11)", Status.CRASHED, "died of SIGSEGV"),
+        ("os.abort()", Status.CRASHED, "died of SIGABRT"),
+        ("os.kill(os.getpid(), 4)", Status.CRASHED, "died of SIGILL"),
+        ("os._exit(3)", Status.CRASHED, "ended with exit code 3 and no result"),
+        ("os._exit(0)", Status.CRASHED, "ended with exit code 0 and no result"),
+        ("print('[[[['); os._exit(0)", Status.CRASHED, "no result"),
+        ("""print('{"check": "load", "status": "FINE"}')""", Status.CRASHED, "no result"),
+        (
+            """print('{"check": "load", "status": "PASS", "reasons": [1]}')""",
+            Status.CRASHED,
+            "no result",
+        ),
+        ("""print('{"check": "load", "status": []}')""", Status.CRASHED, "no result"),
+        ("""print('{"stage": []}\\n{"job": 0}\\n{"check": {}}')""", Status.CRASHED, "no result"),
+        ("sys.stderr.write('x' * 100000); os.abort()", Status.CRASHED, "x" * 500),
+        ("HANG", Status.TIMED_OUT, TOO_LONG),
+        ("os.fork() or signal.pause(); HANG", Status.TIMED_OUT, TOO_LONG),
+    ],
+)
+def test_misbehaviour_is_reported(
+    built: list[Built],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    status: Status,
+    reason: str,
+) -> None:
+    misbehave(monkeypatch, code.replace("HANG", hanging(tmp_path, monkeypatch)))
+    outcome = load_one(tmp_path, built[0], timeout=LIMIT)
+    assert outcome.status is status
+    assert reason in outcome.reasons[0]
+
+
+def test_a_death_before_loading_does_not_blame_the_executable(
+    built: list[Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    misbehave(monkeypatch, "sys.stderr.write('bad flag'); os.abort()", loading=False)
+    outcome = load_one(tmp_path, built[0])
+    assert outcome.status is Status.NOT_CHECKED
+    assert outcome.reasons[0] == (
+        "the child process died of SIGABRT before it loaded the executable\nbad flag"
+    )
+
+
+def test_without_jax(built: list[Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = "import sys; sys.modules['jax'] = None; " + process._BOOTSTRAP
+    monkeypatch.setattr(process, "_BOOTSTRAP", blocked)
+    outcome = load_one(tmp_path, built[0])
+    assert outcome.status is Status.NOT_CHECKED
+    assert outcome.reasons[0].startswith("jax is not installed here")
+
+
+def test_verify_itself_imports_no_jax(built: list[Built], tmp_path: Path) -> None:
+    place = folder(tmp_path, built)
+    code = (
+        "import sys; from aotbuild.verify.api import Options, verify; "
+        f"r = verify({str(place)!r}, Options()); assert r.passed, r; "
+        "assert not {'jax', 'jaxlib'} & set(sys.modules); print('true')"
+    )
+    assert packages.fresh(code) is True
+
+
+def test_the_child_s_variables() -> None:
+    record = wheels.make_records()[0].replace(devices=4, x64=True).record
+    variables = Job("x", record).environment({"XLA_FLAGS": "--a", "HOME": "h"})
+    assert variables["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=4"
+    assert (variables["JAX_ENABLE_X64"], variables["JAX_PLATFORMS"]) == ("1", "cpu")
+    assert variables["HOME"] == "h"
+
+
+def test_jobs_of_one_child_need_the_same_process() -> None:
+    built = wheels.make_records()[0]
+    kinds = [built, required(built, x64=True), built, required(built, devices=4), built, built]
+    jobs = [Job("x", item.record) for item in kinds]
+    assert batches(jobs, 1) == [[0, 2, 4, 5], [1], [3]]
+    assert batches(jobs, 2) == [[0, 2, 4], [1], [3], [5]]
+    assert batches(jobs * 20, 1)[0][15:] == [23]
+    assert batches([], 2) == []

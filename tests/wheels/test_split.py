@@ -1,0 +1,336 @@
+"""`aotbuild split`: a base and companions that are honest wheels, and together hold everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attacks import wheels
+from support.cli import invoke, run
+from support.installs import make_venv, pip
+from support.packages import Built, build, portable
+from support.reports import make_blob, make_function, make_record, write_stages
+from support.signing import keys, public_file
+from support.wheel_files import contents, everywhere, for_target, put_wheel, text
+
+from aotbuild.errors import WheelRefused
+from aotbuild.report.sbom import SBOM_NAME
+from aotbuild.runtime.source import open_index
+from aotbuild.runtime.wheel_source import WheelSource
+from aotbuild.spec.layout import stages_path
+from aotbuild.spec.record import Golden
+from aotbuild.spec.record_json import record_to_json
+from aotbuild.verify.api import Options, verify
+from aotbuild.wheels.split import split
+
+X = np.arange(3, dtype=np.float32)
+BASE = wheels.NAME
+CUDA = "demo_aot_cuda-1.0-py3-none-any.whl"
+TPU = "demo_aot_tpu-1.0-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def built() -> list[Built]:
+    native = build("double", lambda x: x * 2, {"x": X}, constants={})
+    return [native, portable(native, lambda x: x * 2)]
+
+
+@pytest.fixture
+def wheel(built: list[Built], tmp_path: Path) -> Path:
+    return put_wheel(tmp_path / BASE, everywhere(built))
+
+
+def records(wheel: Path) -> list[Any]:
+    index = open_index(WheelSource(wheel))
+    found = [record for f in index.functions() for record in index.records(f.name)]
+    return sorted((record_to_json(record) for record in found), key=json.dumps)
+
+
+def requires(wheel: Path) -> list[str]:
+    return Parser().parsestr(text(wheel, "/METADATA")).get_all("Requires-Dist") or []
+
+
+class TestSplit:
+    def test_the_wheels(self, wheel: Path, tmp_path: Path) -> None:
+        before = wheel.read_bytes()
+        written = split(wheel, tmp_path / "out")
+        assert [path.name for path in written.wheels] == [BASE, CUDA, TPU]
+        assert (written.beside, written.notes) == ((), ())
+        assert wheel.read_bytes() == before
+        for path in written.wheels:
+            report = verify(str(path), Options(load=False))
+            assert report.passed, report
+
+    def test_each_record_is_in_one_wheel_as_it_was(self, wheel: Path, tmp_path: Path) -> None:
+        parts = split(wheel, tmp_path / "out").wheels
+        found = [record for part in parts for record in records(part)]
+        assert sorted(found, key=json.dumps) == records(wheel)
+        platforms = [{r["target"].partition(":")[0] for r in records(part)} for part in parts]
+        assert platforms == [{"cpu", "portable"}, {"cuda"}, {"tpu"}]
+
+    def test_exact_files_of_a_companion(self, wheel: Path, tmp_path: Path) -> None:
+        part = split(wheel, tmp_path / "out").wheels[1]
+        (record,) = records(part)
+        info = "demo_aot_cuda-1.0.dist-info"
+        assert list(contents(part)) == [
+            "demo_aot_cuda/__init__.py",
+            f"demo_aot_cuda/_aot/blobs/{record['blob'][1]}.pjrt",
+            "demo_aot_cuda/_aot/index",
+            f"{info}/METADATA",
+            f"{info}/WHEEL",
+            f"{info}/entry_points.txt",
+            f"{info}/RECORD",
+        ]
+        assert text(part, "entry_points.txt") == "[aotbuild.companions]\ndemo = demo_aot_cuda\n"
+
+    def test_code_stays_in_the_base(self, wheel: Path, tmp_path: Path) -> None:
+        files, base = contents(wheel), contents(split(wheel, tmp_path / "out").wheels[0])
+        code = {name for name in files if "_aot" not in name and "dist-info" not in name}
+        assert code
+        assert all(base[name] == files[name] for name in code)
+        assert base["demo-1.0.dist-info/WHEEL"] == files["demo-1.0.dist-info/WHEEL"]
+
+    def test_requirements(self, wheel: Path, tmp_path: Path) -> None:
+        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        assert requires(base) == [
+            *requires(wheel),
+            'demo-aot-cuda==1.0; extra == "cuda"',
+            'demo-aot-tpu==1.0; extra == "tpu"',
+        ]
+        assert Parser().parsestr(text(base, "/METADATA")).get_all("Provides-Extra") == [
+            "cuda",
+            "tpu",
+        ]
+        assert requires(cuda) == ["demo==1.0", *wheels.REQUIRES]
+
+    def test_an_extra_of_that_name_gets_one_more_requirement(
+        self, built: list[Built], tmp_path: Path
+    ) -> None:
+        lines = ["Metadata-Version: 2.4", "Name: demo", "Version: 1.0", "Summary: one", " two"]
+        lines += ["License-Expression: MIT", "Provides-Extra: cuda", "Requires-Python: >=3.11"]
+        lines += [f"Requires-Dist: {line}" for line in wheels.REQUIRES]
+        lines += ['Requires-Dist: jax[cuda13]; extra == "cuda"', "", "# Readme", "Requires-Dist: x"]
+        metadata = {f"{wheels.INFO}/METADATA": "\n".join(lines).encode()}
+        wheel = put_wheel(tmp_path / BASE, everywhere(built), changes=metadata)
+        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        found = text(base, "/METADATA").split("\n")
+        assert [line for line in found if line.startswith("Provides-Extra")] == [
+            "Provides-Extra: cuda",
+            "Provides-Extra: tpu",
+        ]
+        assert found[3:5] == ["Summary: one", " two"]
+        assert found[-2:] == ["# Readme", "Requires-Dist: x"]
+        assert 'Requires-Dist: jax[cuda13]; extra == "cuda"' in found
+        stated = Parser().parsestr(text(cuda, "/METADATA"))
+        assert (stated["License-Expression"], stated["Requires-Python"]) == ("MIT", ">=3.11")
+        assert verify(str(base), Options(load=False)).passed
+
+    def test_keep(self, wheel: Path, tmp_path: Path) -> None:
+        written = split(wheel, tmp_path / "out", ["portable", "cuda", "tpu"])
+        assert [path.name for path in written.wheels] == [BASE, "demo_aot_cpu-1.0-py3-none-any.whl"]
+
+    def test_a_base_may_keep_nothing(self, wheel: Path, tmp_path: Path) -> None:
+        base, *others = split(wheel, tmp_path / "out", []).wheels
+        assert (records(base), len(others)) == ([], 4)
+        report = verify(str(base), Options(load=False))
+        assert report.passed, report
+        assert "double" in run("inspect", base).stdout
+
+    def test_inspect_says_what_is_elsewhere(self, wheel: Path, tmp_path: Path) -> None:
+        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        assert "  rest in   demo-aot-cuda, demo-aot-tpu\n" in run("inspect", base).stdout
+        shown = run("inspect", cuda).stdout
+        assert "  part      cuda\n" in shown
+        assert "demo_aot_cuda/_aot" in shown
+
+    def test_equal_bytes(self, wheel: Path, tmp_path: Path) -> None:
+        first, second = (split(wheel, tmp_path / name).wheels for name in "ab")
+        assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
+
+    def test_golden_blobs_go_with_their_records(self, built: list[Built], tmp_path: Path) -> None:
+        data = b"golden"
+        blob = make_blob(data, "safetensors")
+        cuda = for_target(built[0], "cuda:h100-sxm:1", capability="9.0a")
+        golden = replace(cuda.record, golden=Golden((), blob))
+        proven = Built(cuda.function, golden, {**cuda.blobs, blob.path: data})
+        base, part = split(put_wheel(tmp_path / BASE, [*built, proven]), tmp_path / "out").wheels
+        assert f"demo_aot_cuda/_aot/{blob.path}" in contents(part)
+        assert f"demo/_aot/{blob.path}" not in contents(base)
+
+
+class TestBeside:
+    """What belongs to a wheel besides its executables."""
+
+    def test_signatures_are_left_out_and_said_so(self, wheel: Path, tmp_path: Path) -> None:
+        key = tmp_path / "release.pem"
+        run("keygen", key)
+        run("sign", wheel, "--key", key)
+        written = split(wheel, tmp_path / "out")
+        (note,) = written.notes
+        assert "run `aotbuild sign` on each wheel" in note
+        for path in written.wheels:
+            assert not any(name.endswith("index.sig") for name in contents(path))
+            run("sign", path, "--key", key)
+            report = run("verify", "--no-run", "--trust", tmp_path / "release.pub.pem", path)
+            assert "FAIL" not in report.stdout
+
+    def test_the_operators_trust_does_not_decide(
+        self, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        public = public_file(tmp_path / "key.pub.pem", keys(1)[0])
+        monkeypatch.setenv("AOTBUILD_TRUST", str(public))
+        assert split(wheel, tmp_path / "out").wheels
+
+    def test_bills_of_materials_are_made_anew(self, built: list[Built], tmp_path: Path) -> None:
+        name = f"{wheels.INFO}/sboms/{SBOM_NAME}"
+        bill = json.dumps({"metadata": {"timestamp": "2026-01-02T03:04:05Z"}}).encode()
+        wheel = put_wheel(tmp_path / BASE, everywhere(built), changes={name: bill})
+        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        documents = [json.loads(text(path, SBOM_NAME)) for path in (base, cuda)]
+        purls = [document["metadata"]["component"]["purl"] for document in documents]
+        assert purls == ["pkg:pypi/demo@1.0", "pkg:pypi/demo-aot-cuda@1.0"]
+        assert {d["metadata"]["timestamp"] for d in documents} == {"2026-01-02T03:04:05Z"}
+        files = [[c for c in d["components"] if c["type"] == "file"] for d in documents]
+        assert list(map(len, files)) == [2, 1]
+
+    def test_kept_stages_beside_the_wheel(self, tmp_path: Path) -> None:
+        kept = [{"hlo": b"for a CPU"}, {"hlo": b"for a GPU"}]
+        targets = ["cpu:x86-64-v3:1", "cuda:h100-sxm:1"]
+        made = [
+            make_record(target=target, stages=stages, data=target.encode())
+            for target, stages in zip(targets, kept, strict=True)
+        ]
+        made[1] = replace(made[1], requires=replace(made[1].requires, isa=None))
+        items = [
+            Built(make_function(), record, {record.blob.path: target.encode()})
+            for record, target in zip(made, targets, strict=True)
+        ]
+        header = {"stages": "beside", "package": "demo", "jaxlib": "0.10.2"}
+        needed = ("aotbuild>=0.1", "jaxlib==0.10.2")
+        wheel = put_wheel(tmp_path / BASE, items, requires=needed, header=header)
+        (note,) = split(wheel, tmp_path / "without").notes
+        assert "come without those kept stages" in note
+        write_stages(stages_path(wheel), made, *kept)
+        written = split(wheel, tmp_path / "out")
+        assert written.beside == tuple(map(stages_path, written.wheels))
+        assert written.notes == ()
+        for path, stages in zip(written.wheels, kept, strict=True):
+            shown = run("inspect", path, "--hlo").stdout
+            assert shown.encode().strip() == stages["hlo"]
+
+
+class TestRefused:
+    def test_nothing_to_take_out(self, built: list[Built], tmp_path: Path) -> None:
+        wheel = put_wheel(tmp_path / BASE, built)
+        with pytest.raises(WheelRefused, match="all of its executables are of what the base keeps"):
+            split(wheel, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    def test_parts(self, wheel: Path, tmp_path: Path) -> None:
+        base, cuda, _ = split(wheel, tmp_path / "out").wheels
+        for path, problem in ((base, "it was split before"), (cuda, "it is a companion")):
+            with pytest.raises(WheelRefused, match=problem):
+                split(path, tmp_path / "again")
+
+    def test_a_wheel_that_fails_a_check(self, wheel: Path, tmp_path: Path) -> None:
+        data = contents(wheel)
+        data["demo/__init__.py"] = b"changed"
+        (tmp_path / "bad").mkdir()
+        bad = wheels.write_wheel(tmp_path / "bad" / BASE, data.items())
+        with pytest.raises(WheelRefused) as caught:
+            split(bad, tmp_path / "out")
+        assert caught.value.problem == "its checks fail"
+        assert any("demo/__init__.py" in reason for reason in caught.value.reasons)
+
+    @pytest.mark.parametrize("name", ["../../evil", "other"])
+    def test_metadata_of_another_name(self, built: list[Built], tmp_path: Path, name: str) -> None:
+        """New files are named by it."""
+        metadata = f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n"
+        metadata += "".join(f"Requires-Dist: {line}\n" for line in wheels.REQUIRES)
+        changes = {f"{wheels.INFO}/METADATA": metadata.encode()}
+        wheel = put_wheel(tmp_path / BASE, everywhere(built), changes=changes)
+        with pytest.raises(WheelRefused) as caught:
+            split(wheel, tmp_path / "out")
+        assert caught.value.reasons == (f"METADATA: expected demo 1.0, found {name} 1.0",)
+
+    @pytest.mark.parametrize("header", [{"companions": ["a"]}, {"companions": {"../x": "y"}}])
+    def test_a_header_of_nonsense(
+        self, built: list[Built], tmp_path: Path, header: dict[str, Any]
+    ) -> None:
+        wheel = put_wheel(tmp_path / BASE, everywhere(built), header=header)
+        with pytest.raises(WheelRefused, match="expected a distribution for each part"):
+            split(wheel, tmp_path / "out")
+
+    def test_nothing_is_replaced(self, wheel: Path, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        out.mkdir()
+        (out / TPU).write_bytes(b"published")
+        result = invoke("split", wheel, "--out", out)
+        assert result.exit_code == 6
+        assert "is there already" in result.stderr
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == {TPU: b"published"}
+
+
+class TestCommand:
+    def test_text_and_json(self, wheel: Path, tmp_path: Path) -> None:
+        shown = run("split", wheel, "--out", tmp_path / "out").stdout.splitlines()
+        assert [Path(line.split()[0]).name for line in shown] == [BASE, CUDA, TPU]
+        document = json.loads(run("split", wheel, "--out", tmp_path / "json", "--json").stdout)
+        assert document["error"] is None
+        assert [Path(item["path"]).name for item in document["wheels"]] == [BASE, CUDA, TPU]
+        sizes = [(tmp_path / "json" / name).stat().st_size for name in (BASE, CUDA, TPU)]
+        assert [item["size"] for item in document["wheels"]] == sizes
+
+    def test_unknown_family(self, wheel: Path, tmp_path: Path) -> None:
+        result = run("split", wheel, "--out", tmp_path / "out", "--keep", "cpu,gpu", code=2)
+        assert "'gpu' is no family of targets" in result.stderr
+
+    def test_refused(self, built: list[Built], tmp_path: Path) -> None:
+        wheel = put_wheel(tmp_path / BASE, built)
+        result = run("split", wheel, "--out", tmp_path / "out", "--json", code=7)
+        assert json.loads(result.stdout)["error"]["type"] == "WheelRefused"
+
+
+@pytest.mark.wheel
+def test_installed_by_pip(built: list[Built], links: Path, tmp_path: Path) -> None:
+    """pip takes the parts, an extra brings its companion, and the loader finds it."""
+    wheel = put_wheel(tmp_path / BASE, everywhere(built))
+    out = tmp_path / "out"
+    split(wheel, out, ["portable"])
+    python = make_venv(tmp_path / "env")
+    pip(
+        python,
+        "install",
+        "--quiet",
+        "demo[cpu]",
+        "jax",
+        links=links,
+        PIP_FIND_LINKS=_links(links, out),
+    )
+    listed = pip(python, "list", "--format=freeze", links=links)
+    assert {"demo==1.0", "demo-aot-cpu==1.0"} <= set(listed.split())
+    assert "demo-aot-cuda" not in listed
+    code = (
+        "import aotbuild, numpy as np\n"
+        "library = aotbuild.load('demo')\n"
+        "assert library.preload() == 1\n"
+        "print(library.double(np.arange(3, dtype='float32')))\n"
+    )
+    done = subprocess.run([python, "-P", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[0. 2. 4.]", done.stderr
+    shown = subprocess.run(
+        [python, "-m", "pip", "check"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert shown.returncode == 0, shown.stdout
+
+
+def _links(*folders: Path) -> str:
+    inherited = os.environ.get("PIP_FIND_LINKS", "").split()
+    return " ".join([*(folder.as_uri() for folder in folders), *inherited])

@@ -1,0 +1,364 @@
+"""Golden outputs while building: what is computed, what is refused, what costs no executable."""
+
+from __future__ import annotations
+
+import json
+import threading
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load
+from support.projects import MANIFEST, build, write_project
+
+from aotbuild.build import child as process
+from aotbuild.build import executor
+from aotbuild.build.executor import run_units
+from aotbuild.build.pack import Package
+from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone
+from aotbuild.build.sources import find_sources
+from aotbuild.errors import BuildError
+from aotbuild.manifest import load_manifest
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.golden import seeded
+from aotbuild.spec.record import Golden, Record
+from aotbuild.store.local import Entry, Store
+from aotbuild.toolchains.environment import probe
+
+SOURCE = """
+import ctypes, os, pathlib, time, jax, jax.numpy as jnp, numpy as np
+
+def scale(x, w, k=1.0):
+    return {"y": x @ w * k, "n": jnp.argmax(x)}
+def forever(x):
+    return jax.lax.while_loop(lambda c: c[0] != 7.5, lambda c: c * 0 + 1, x)
+def log(x):
+    return jnp.log(-1 - abs(x)), jnp.argmax(x)
+def large(x):
+    return x + 1
+def heavy(x):
+    for _ in range(30):
+        x = jnp.tanh(x @ x)
+    return x
+def pairs(x):
+    return jnp.sort(x[:, None] * x[None, :], axis=0)[0]
+def dot(x, *, n):
+    return x * n
+def small(x):
+    return x + 1
+
+def arguments(batch, n=0):
+    return {"x": np.full((batch, 3), 0.5, np.float32), "w": np.full((3, 3), 0.5, np.float32)}
+def everything(**values):
+    assert values == {"batch": 2, "n": 5}, values
+    return {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+def one(): return {"x": np.ones((2, 3), np.float32)}
+def nothing(): return {}
+def hang():
+    pathlib.Path(__file__).with_name("hangs").touch()
+    time.sleep(600)
+def unknown(): return {"y": 1.0}
+def misshapen(): return {"x": np.zeros((3, 2), np.float32)}
+def mistyped(): return {"x": np.zeros((2, 3), np.int32)}
+def wide(): return {"x": np.zeros((2, 3))}
+def no_array(): return {"x": "text"}
+def other_tree(): return {"x": [np.zeros((2, 3), np.float32)]}
+def no_dict(): return [1]
+def raising(): raise RuntimeError("no data here")
+def needs(path): return {}
+def enormous(): return {"x": np.zeros((65, 1 << 18), np.float32)}
+def crash(): ctypes.string_at(0)
+def leave(): os._exit(3)
+def set_config():
+    jax.config.update("jax_enable_x64", True)
+    return {}
+"""
+X = "args: [x: 'f32[2,3]']"
+DOT = f"{X}\n    static: {{n: 5}}"
+
+
+def project(
+    root: Path,
+    name: str,
+    options: str = X,
+    verify: str = "{}",
+    targets: str = "[cpu]",
+    after: str = "{}",
+) -> Path:
+    manifest = (
+        f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n"
+        f"  {name}:\n    call: proj.mod:{name}\n    {options}\n    verify: {verify}\n"
+        f"  after:\n    call: proj.mod:small\n    {X}\n    verify: {after}\n"
+    )
+    return write_project(root, manifest, mod=SOURCE)
+
+
+def record_of(package: Package, name: str) -> Record:
+    return next(record for record in package.records if record.function == name)
+
+
+def golden_of(package: Package, name: str) -> Golden:
+    golden = record_of(package, name).golden
+    assert golden is not None
+    return golden
+
+
+def tensors(package: Package, blob: Any) -> dict[str, Any]:
+    found: dict[str, Any] = load((package.folder / blob.path).read_bytes())
+    return found
+
+
+def failure(root: Path) -> str:
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    assert {f.stage for f in caught.value.failures} == {"golden"}
+    return str(caught.value)
+
+
+def run(root: Path, timeout: float = 600, golden_timeout: float = 60) -> list[UnitDone]:
+    """Run every unit, one job at a time: what one of them learns, the next one knows."""
+    manifest = load_manifest(root / MANIFEST)
+    blobs = root / "blobs-here"
+    blobs.mkdir()
+    sources = find_sources(root, manifest.package)
+    plan = make_plan(manifest, probe())
+    return run_units(plan, sources, blobs, lambda _: None, None, timeout, golden_timeout, jobs=1)
+
+
+# --- what is computed -----------------------------------------------------------------------------
+
+
+def test_seeded_arguments_and_the_function_s_own_results(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[2,3]', w: 'f32[3,3]']\n    kwargs: {k: '~f32[]'}"
+    verify = "{rtol: 0.5, atol: 2}"
+    package = build(project(tmp_path, "scale", options, verify, "[cpu, portable]"))
+    native, portable = (r for r in package.records if r.function == "scale")
+    assert native.golden == portable.golden
+    golden = golden_of(package, "scale")
+    assert (golden.inputs, golden.rtol, golden.atol) == ((), 0.5, 2)
+    x, w, k = (seeded(leaf, aval) for leaf, aval in enumerate(native.signature.leaves))
+    found = tensors(package, golden.outputs)
+    assert found["0"].tolist() == [int(np.argmax(x))]
+    np.testing.assert_allclose(found["1"], (x @ w * k).reshape(-1), rtol=1e-5)
+    assert native.provenance["floats"] == ["float32"]
+    assert "golden" not in native.provenance
+    assert package.notes == ()
+
+
+def test_two_builds_give_the_same_golden_blobs(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[2,3]', w: 'f32[3,3]']"
+    one = build(project(tmp_path / "a", "scale", options, "{inputs: proj.mod:one}"))
+    two = build(project(tmp_path / "b", "scale", options, "{inputs: proj.mod:one}"))
+    assert golden_of(one, "scale") == golden_of(two, "scale")
+
+
+def test_large_results_are_sampled(tmp_path: Path) -> None:
+    package = build(project(tmp_path, "large", "args: [x: 'f32[200,200]']"))
+    outputs = golden_of(package, "large").outputs
+    assert tensors(package, outputs)["0"].shape == (4096,)
+    assert outputs.size < 20_000
+
+
+def test_symbolic_dims_have_the_sizes_of_the_first_row(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[n,3]']\n    dims: {n: [2, 5]}\n    export: {dims: {n: n}}"
+    package = build(project(tmp_path, "large", options, targets="[portable]"))
+    outputs = golden_of(package, "large").outputs
+    assert tensors(package, outputs)["0"].shape == (6,)
+
+
+def test_given_arguments_are_kept_and_equal_ones_once(tmp_path: Path) -> None:
+    options = (
+        "args: [x: 'f32[batch,3]', w: 'f32[3,3]']\n    kwargs: {k: 'f32[]'}\n"
+        "    dims: {batch: [2, 3]}"
+    )
+    package = build(project(tmp_path, "scale", options, "{inputs: proj.mod:arguments}"))
+    two, three = (r.golden for r in package.records if r.function == "scale")
+    assert two is not None
+    assert three is not None
+    assert [leaf for leaf, _ in two.inputs] == [leaf for leaf, _ in three.inputs] == [0, 1]
+    # Both of the second are the same array, and the weights of the first too.
+    assert len({blob for _, blob in (*two.inputs, *three.inputs)}) == 2
+    (_, x), _ = two.inputs
+    assert tensors(package, x)["constant"].tolist() == [[0.5] * 3] * 2
+
+
+def test_the_function_of_inputs_is_offered_dims_and_static_values(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[batch,3]']\n    dims: {batch: [2]}\n    static: {n: 5}"
+    package = build(project(tmp_path, "dot", options, "{inputs: proj.mod:everything}"))
+    found = tensors(package, golden_of(package, "dot").outputs)
+    assert found["0"].tolist() == [0, 5, 10, 15, 20, 25]
+
+
+def test_64_bit_arrays_are_taken_as_jit_takes_them(tmp_path: Path) -> None:
+    package = build(project(tmp_path, "dot", DOT, "{inputs: proj.mod:wide}"))
+    assert tensors(package, golden_of(package, "dot").outputs)["0"].tolist() == [0.0] * 6
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ("unknown", "gave 'y', which is no argument in args or kwargs"),
+        ("misshapen", "misshapen: x\n      expected f32[2,3]\n      found    float32[3, 2]"),
+        ("mistyped", "mistyped: x\n      expected f32[2,3]\n      found    int32[2, 3]"),
+        ("no_array", "no_array: x\n      expected f32[2,3]\n      found    builtins.str"),
+        ("other_tree", "other_tree: x is another tree"),
+        ("no_dict", "returned a builtins.list; expected a dict of arguments by name"),
+        ("raising", "RuntimeError: no data here"),
+        ("needs", "missing 1 required positional argument: 'path'"),
+        ("lost", "proj.mod has no 'lost'"),
+        ("set_config", "config: {jax_enable_x64: true}"),
+    ],
+)
+def test_wrong_inputs_fail_the_build(tmp_path: Path, inputs: str, expected: str) -> None:
+    text = failure(project(tmp_path, "dot", DOT, f"{{inputs: 'proj.mod:{inputs}'}}"))
+    assert "functions.dot.verify" in text
+    assert expected in text
+
+
+def test_given_arguments_have_a_limit(tmp_path: Path) -> None:
+    options = f"args: [x: 'f32[65,{1 << 18}]']"
+    text = failure(project(tmp_path, "large", options, "{inputs: proj.mod:enormous}"))
+    assert "gave 68,157,440 bytes" in text
+    assert "expected at most 67,108,864 bytes" in text
+
+
+# --- what is left out -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "verify", "reason"),
+    [
+        ("large", X, "{golden: never}", "the manifest says verify: {golden: never}"),
+        ("large", "args: [x: 'f32[6000,6000]']", "{}", "have 288,000,000 bytes, more than"),
+        ("heavy", "args: [x: 'f32[1500,1500]']", "{}", "a call takes about 2.0e+11 FLOPs"),
+        ("pairs", "args: [x: 'f32[9000]']", "{}", "bytes for temporary values, more than"),
+    ],
+)
+def test_what_is_not_cheap_is_left_out_with_the_reason(
+    tmp_path: Path, name: str, options: str, verify: str, reason: str
+) -> None:
+    record = record_of(package := build(project(tmp_path, name, options, verify)), name)
+    assert record.golden is None
+    assert reason in record.provenance["golden"]
+    assert golden_of(package, "after")
+    assert package.notes == ()
+
+
+def test_always_knows_no_limit(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[6000,6000]']"
+    assert golden_of(build(project(tmp_path, "large", options, "{golden: always}")), "large")
+
+
+def test_results_without_a_finite_number_are_noted(tmp_path: Path) -> None:
+    package = build(project(tmp_path, "log", targets="[cpu, portable]"))
+    assert golden_of(package, "log")
+    (note,) = package.notes
+    assert note.startswith("log(): every golden output is NaN or infinite")
+
+
+# --- functions that crash or hang -----------------------------------------------------------------
+
+
+def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
+    options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4]}"
+    # Without that limit of time for `after`, which is no hang however slow the machine is.
+    targets, after = "[cpu, portable]", "{golden: always}"
+    place = project(tmp_path, "forever", options, targets=targets, after=after)
+    done = run(place, golden_timeout=1)
+    records = [result.record for result in done]
+    assert all(record is not None for record in records)
+    reasons = [r.provenance.get("golden") for r in records if r and r.function == "forever"]
+    assert set(reasons) == {
+        "it took longer than 1 s",
+        "another signature of this function killed the process that computed them",
+    }
+    assert [r.golden is not None for r in records if r and r.function == "after"] == [True] * 2
+    note = done[0].notes + done[2].notes + done[4].notes
+    assert note[0].startswith("no golden outputs: calling the function: it took longer than 1 s")
+
+
+def test_many_signatures_share_the_time_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 40 s go by between any two looks at the clock.
+    monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
+    options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4, 5, 6]}"
+    records = [r.record for r in run(project(tmp_path, "large", options)) if r.record]
+    made = [r.golden is not None for r in records if r.function == "large"]
+    assert sorted(made) == [False, False, False, True, True]
+    reasons = {r.provenance.get("golden", "") for r in records}
+    assert any("took long enough" in reason for reason in reasons)
+
+
+def test_a_hang_fails_what_must_have_golden_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path, "dot", DOT, "{golden: always, inputs: 'proj.mod:hang'}")
+    hangs = root / "proj" / "hangs"
+
+    class Timer(threading.Timer):
+        """Its time is over when the function hangs, however long it took to come so far."""
+
+        def run(self) -> None:
+            while not self.finished.wait(0.01):
+                if hangs.exists():
+                    hangs.unlink()
+                    self.function(*self.args)
+                    return
+
+    monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=Timer))
+    hung, after = run(root, timeout=12)
+    assert after.record is not None
+    assert hung.failure is not None
+    assert hung.failure.stage == "golden"
+    assert "took longer than 12 s and was stopped" in hung.failure.message
+    assert "verify: {inputs: module:function}" in hung.failure.message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [("crash", "the compiler process died of SIGSEGV"), ("leave", "ended with exit code 3")],
+)
+def test_a_crash_costs_the_golden_outputs_only(tmp_path: Path, inputs: str, reason: str) -> None:
+    verify = f"{{inputs: 'proj.mod:{inputs}'}}"
+    package = build(project(tmp_path, "dot", DOT, verify, "[cpu, portable]"))
+    found = [r.provenance["golden"] for r in package.records if r.function == "dot"]
+    assert all(reason in text for text in found)
+    assert len(found) == 2
+    assert str(tmp_path) not in json.dumps(found)
+    assert reason in package.notes[0]
+    assert golden_of(package, "after")
+
+
+def test_a_crash_fails_what_must_have_golden_outputs(tmp_path: Path) -> None:
+    verify = "{golden: always, inputs: 'proj.mod:crash'}"
+    text = failure(project(tmp_path, "dot", DOT, verify))
+    assert "calling the function with golden inputs: the compiler process died of SIGSEGV" in text
+    assert "in crash" in text
+
+
+# --- the store ------------------------------------------------------------------------------------
+
+
+def test_the_store_has_golden_outputs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    first = build(project(tmp_path / "a", "dot", DOT))
+    store = Store(tmp_path / "store")
+    for path in (tmp_path / "store").rglob("*"):
+        entry = store.get(path.name) if path.is_file() else None
+        if entry and "finite" in entry.facts:
+            store.put(path.name, Entry(entry.facts, entry.data + b" "))
+    second = build(project(tmp_path / "b", "dot", DOT))
+    data = (first.folder / golden_of(first, "dot").outputs.path).read_bytes()
+    assert golden_of(second, "dot").outputs.sha256 == sha256_hex(data + b" ")
+    given = build(project(tmp_path / "c", "dot", DOT, "{inputs: proj.mod:one}"))
+    assert golden_of(given, "dot").outputs != golden_of(first, "dot").outputs
+    assert jax.__version__ == first.records[0].provenance["jax"]

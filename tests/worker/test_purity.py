@@ -1,0 +1,180 @@
+"""A function that is traced twice must give one program: what is refused, and what is let through.
+
+The project is tests/packages/impure: `aot.yaml` for what is refused, `pure.yaml` for what is not.
+Its sources mark lines with `# @name`; an expectation `@name` stands for that file and line.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.projects import MANIFEST, copy_project, write_project
+
+from aotbuild.build.executor import run_units
+from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone, ignore
+from aotbuild.build.sources import find_sources
+from aotbuild.manifest import load_manifest
+from aotbuild.toolchains.environment import probe
+
+TWO = "is not pure: traced twice, it gave two programs"
+ADVICE = "Pass what changes as an argument"
+KEPT = "keeps a traced value in the "
+DRAWN = "random numbers were drawn from `random`"
+
+# Name of the function in the manifest: parts of the message.
+CASES: dict[str, tuple[str, ...]] = {
+    "clock": (TWO, "@clock", "in clock", "first trace:  a:f32[4] = add b", ADVICE),
+    "literal": (TWO, "@literal", "in literal", "= mul b 0.", "a constant, 0.", DRAWN),
+    "array": (TWO, "@array", "select_n", "a constant, [", "drawn from `numpy.random`"),
+    "generator": (TWO, "@generator", "the global `proj.impure.GENERATOR` changed while tracing"),
+    "in_jit": (TWO, "@in_jit", "in _inner", "= sub b 0.", DRAWN),
+    "in_scan": (TWO, "@in_scan", "= mul b 0."),
+    "counter": (
+        "proj.impure:counter is not pure",
+        "@counter",
+        "first trace:  a:f32[4] = mul b 1.0:f32[]",
+        "second trace: a:f32[4] = mul b 2.0:f32[]",
+        "difference:   a constant, 1.0 then 2.0",
+        "the global `proj.impure.CALLS` changed while tracing: 0 -> 1 -> 2",
+    ),
+    "ticket": (TWO, "@ticket", "`proj.impure.TICKETS` changed while tracing: count(0) -> count(1)"),
+    "grows": (
+        TWO,
+        "@grows",
+        "second trace: a:f32[4] = sin b",
+        "only the second trace has this equation",
+        "`proj.impure.SEEN` changed while tracing: [] -> [0] -> [0, 1]",
+    ),
+    "shrinks": (TWO, "@shrinks", "first trace:  a:f32[4] = cos b", "a dict of 0 -> a dict of 1"),
+    "returned": (TWO, "@returned", "result 1 is a constant, ", DRAWN),
+    "tree": (TWO, "@tree", "the results form other trees", "'step1'", "'step2'"),
+    "operation": (TWO, "@operation", "cos b", "sin b", "other equations", "SWITCH[0]"),
+    "order": (TWO, "@order", "another input", "`proj.impure.FLIP[0]`", "0 -> 1 -> 0"),
+    "axis": (TWO, "@axis", "difference:   axis, 1 then 0"),
+    "closure": (TWO, "@closure", "the closure variable `proj.impure.closure.number`"),
+    "default": (TWO, "@default", "the default argument `proj.impure.default.kept[0]`", "0 -> 1"),
+    "uses_self": (TWO, "@uses_self", "the attribute `proj.impure.model.uses`", "0 -> 1 -> 2"),
+    "uses_class": (TWO, "@uses_class", "the class attribute `proj.impure.Model.made`"),
+    "once": (
+        "is not pure: traced once, it raises when traced again",
+        "@once",
+        "ValueError: called [1] times already",
+        "the global `proj.impure.ONCE` changed while tracing: [] -> [1]",
+        ADVICE,
+    ),
+    "keeps_global": (f"{KEPT}global `proj.impure.LAST['value']`, made", "@keeps_global"),
+    "keeps_by_shape": (f"{KEPT}global `proj.impure.BY_SHAPE[tuple, key ",),
+    "keeps_by_size": (f"{KEPT}global `proj.impure.BY_SHAPE[(5,)]`, made", "@keeps_by_size"),
+    "keeps_in_error": (f"{KEPT}global `proj.impure.ERRORS[0].args[0]`, which is an argument",),
+    "keeps_argument": (f"{KEPT}global `proj.impure.ARGUMENT`, which is an argument",),
+    "keeps_in_loop": (f"{KEPT}global `proj.impure.LOOP[0]`, made", "@keeps_in_loop"),
+    "keeps_closure": (
+        f"{KEPT}closure variable `proj.impure.keeps_closure.last`, made",
+        "@keeps_closure",
+        "in _make_keeper.<locals>.keeper",
+        "Return it, and keep it outside",
+    ),
+    "cached_property": (f"{KEPT}attribute `proj.impure.model.table`, made", "@cached_property"),
+    "cached": (f"{KEPT}cache around `proj.impure._table`, made", "@cached", "functools.cache"),
+    "cached_call": (f"{KEPT}cache around `proj.impure._scales", "@cached_call"),
+}
+# What is compiled, with its notes.
+NOTES: dict[str, list[str]] = {
+    "counts": ["the global `proj.pure.COUNT` changed while tracing: 0 -> 1 -> 2"],
+    "registers": [
+        (
+            "the global `proj.pure.NAMES` changed while tracing: [] -> ['registers'] -> "
+            "['registers', 'registers']"
+        ),
+        "the global `proj.pure.REGISTRY` changed while tracing: a dict of 0 -> a dict of 1",
+    ],
+    "fills": [
+        (
+            "the global `proj.pure.FILLED` changed while tracing: float64[3] -> another "
+            "float64[3] -> another float64[3]"
+        ),
+    ],
+    "lazy": ["the attribute `proj.pure.model.table` changed while tracing: nothing -> float32[4]"],
+    "seeded": [],
+    "nested": [],
+    "random_bits": [],
+    "library": [],
+    "beside": [],
+    "skipped": [],
+}
+
+
+def run(root: Path, blobs: Path) -> dict[str, UnitDone]:
+    manifest = load_manifest(root / MANIFEST)
+    blobs.mkdir()
+    plan = make_plan(manifest, probe())
+    done = run_units(plan, find_sources(root, manifest.package), blobs, ignore)
+    return {result.unit.function.name: result for result in done}
+
+
+@pytest.fixture(scope="module")
+def impure(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, UnitDone]]:
+    folder = tmp_path_factory.mktemp("impure")
+    root = copy_project("impure", folder)
+    return root, run(root, folder / "blobs")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused(impure: tuple[Path, dict[str, UnitDone]], name: str) -> None:
+    root, results = impure
+    failure = results[name].failure
+    assert failure is not None
+    assert failure.stage == "trace"
+    for part in CASES[name]:
+        assert _place(root, part) in failure.message, failure.message
+    for hidden in ("site-packages/jax/", "aotbuild/build", "object at 0x"):
+        assert hidden not in failure.message, failure.message
+    assert max(map(len, failure.message.splitlines())) < 300
+
+
+def test_every_case_is_in_the_manifest(impure: tuple[Path, dict[str, UnitDone]]) -> None:
+    assert set(impure[1]) == set(CASES)
+
+
+@pytest.fixture(scope="module")
+def pure(tmp_path_factory: pytest.TempPathFactory) -> dict[str, UnitDone]:
+    folder = tmp_path_factory.mktemp("pure")
+    root = copy_project("impure", folder)
+    shutil.copy(root / "pure.yaml", root / MANIFEST)
+    return run(root, folder / "blobs")
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_side_effects_that_change_no_program_are_notes(
+    pure: dict[str, UnitDone], name: str
+) -> None:
+    assert pure[name].failure is None, pure[name].failure
+    tracing = [note for note in pure[name].notes if "while tracing" in note]
+    assert tracing == NOTES[name]
+
+
+def test_a_kept_value_is_not_the_next_functions_fault(tmp_path: Path) -> None:
+    code = (
+        "KEPT = []\ndef keeps(x):\n    KEPT.append(x)\n    return x\ndef same(x):\n    return x\n"
+    )
+    manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
+        f'  {name}: {{call: "proj.code:{name}", args: [{{x: "f32[2]"}}]}}\n'
+        for name in ("keeps", "same")
+    )
+    results = run(write_project(tmp_path / "here", manifest, code=code), tmp_path / "blobs")
+    assert results["keeps"].failure is not None
+    assert results["same"].failure is None
+
+
+def _place(root: Path, part: str) -> str:
+    """Return the `file:line` that `@name` stands for, or the part itself."""
+    if not part.startswith("@"):
+        return part
+    path = root / "proj" / "impure.py"
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.split("  # noqa")[0].endswith(f"# {part}"):
+            return f"{path}:{number}"
+    pytest.fail(f"no line is marked {part}")

@@ -1,0 +1,318 @@
+"""`keep:`: the stages of a compilation as texts, in the package or in a file beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from click.testing import CliRunner
+from support.projects import MANIFEST, build, write_project
+
+from aotbuild.build.pack import Package
+from aotbuild.cli.app import app
+from aotbuild.errors import BuildError
+from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.layout import KINDS, STAGES
+from aotbuild.spec.record import Record
+
+SOURCE = """
+import jax
+import numpy as np
+
+WEIGHTS = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32)
+
+def double(x):
+    return x * 2
+
+double.__name__ = __file__
+twice = jax.custom_jvp(double)
+twice.defjvp(lambda primals, tangents: (twice(primals[0]), tangents[0] * 2))
+
+def policy(*names, **params):
+    return False
+
+named = jax.checkpoint(lambda x: x + 1, policy=policy)
+
+def f(x):
+    return named(twice(x)) @ WEIGHTS
+"""
+FUNCTIONS = """
+functions:
+  f: {call: "proj.m:f", args: [x: "f32[b,512]"], dims: {b: [1, 2]}}
+"""
+EDITABLE = "[tool.hatch.build]\ndev-mode-dirs = ['.']\n"
+
+
+def manifest(keep: str, functions: str = FUNCTIONS) -> str:
+    kept = f"keep: {keep}\n" if keep else ""
+    # Neither of the two is looked at here, and both take time.
+    defaults = "defaults: {verify: {golden: never}, purity: skip}\n"
+    head = "version: 1\npackage: proj\ntargets: [cpu, portable]\n"
+    return f"{head}{kept}{defaults}{functions}"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", manifest(f"[{', '.join(STAGES)}]"), m=SOURCE)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def entries(store: Path) -> list[Path]:
+    return sorted(path for path in store.rglob("*") if path.is_file())
+
+
+def rewrite(project: Path, keep: str) -> Package:
+    (project / MANIFEST).write_text(manifest(keep), encoding="utf-8")
+    return build(project)
+
+
+def header_of(package: Package) -> dict[str, object]:
+    return open_index(DirectorySource(package.folder)).header
+
+
+def texts_of(package: Package, record: Record) -> dict[str, str]:
+    assert package.stages is not None
+    with ZipFile(package.stages) as archive:
+        return {name: archive.read(blob.path).decode() for name, blob in record.stages}
+
+
+class TestTexts:
+    def test_what_is_kept_of_each_form(self, project: Path) -> None:
+        package = build(project)
+        assert package.stages == package.folder.with_name("_aot.stages.zip")
+        assert header_of(package)["stages"] == "beside"
+        for record in package.records:
+            names = STAGES[:2] if record.target.is_portable else STAGES
+            assert [name for name, _ in record.stages] == list(names)
+            assert [blob.kind for _, blob in record.stages] == [KINDS[name] for name in names]
+        with ZipFile(package.stages) as archive:
+            wanted = {b.path for record in package.records for _, b in record.stages}
+            assert archive.namelist() == sorted(wanted)
+            for name in archive.namelist():
+                assert sha256_hex(archive.read(name)) == Path(name).stem
+        kinds = {path.suffix for path in (package.folder / "blobs").iterdir()}
+        assert kinds == {".pjrt", ".stablehlo"}
+
+    def test_the_texts(self, project: Path) -> None:
+        package = build(project)
+        native, portable = package.records[:2]
+        texts, others = texts_of(package, native), texts_of(package, portable)
+        assert texts["jaxpr"].startswith("{ lambda a:f32[512,512]; b:f32[1,512]. let")
+        assert "name=m.py" in texts["jaxpr"], "the path of a source file is cut to its name"
+        assert re.search(r"policy=<function .*policy at 0x(…|X+)>", texts["jaxpr"])
+        assert others["jaxpr"] == texts["jaxpr"]
+        assert "stablehlo.dot_general" in texts["stablehlo"]
+        assert "stablehlo.dot_general" in others["stablehlo"]
+        assert texts["hlo"].startswith("HloModule jit_f")
+        assert json.loads(texts["cost"])["flops"] == native.analysis["flops"]
+        memory = json.loads(texts["memory"])
+        assert memory["temp_size_in_bytes"] == native.analysis["temp_bytes"]
+
+    def test_constants_are_named_and_not_written_out(self, project: Path) -> None:
+        package = build(project)
+        for record in package.records:
+            texts = texts_of(package, record)
+            assert "dense_resource<__elided__>" in texts["stablehlo"]
+            assert max(map(len, texts.values())) < 20_000
+
+    def test_hoisted_constants(self, project: Path) -> None:
+        functions = FUNCTIONS.replace("dims:", "constants: hoist, dims:")
+        text = manifest("[jaxpr, stablehlo]", functions=functions).replace(", portable", "")
+        (project / MANIFEST).write_text(text, encoding="utf-8")
+        package = build(project)
+        texts = texts_of(package, package.records[0])
+        assert "[...]:f32[512,512]" in texts["jaxpr"]
+        assert len(texts["stablehlo"]) < 20_000
+
+    def test_two_builds_keep_the_same_bytes(self, project: Path, tmp_path: Path) -> None:
+        first, second = (build(project, tmp_path / name / "_aot") for name in "ab")
+        assert first.stages
+        assert second.stages
+        assert first.stages.read_bytes() == second.stages.read_bytes()
+
+    def test_paths_of_the_build_machine_are_refused(self, project: Path) -> None:
+        source = SOURCE.replace("= __file__", "= __file__.replace('m.py', '')")
+        (project / "proj" / "m.py").write_text(source)
+        with pytest.raises(BuildError, match=r"the jaxpr \(see keep:\) would contain '/"):
+            build(project)
+        rewrite(project, "[stablehlo, hlo]")
+
+
+class TestWhere:
+    def test_in_the_wheel(self, project: Path) -> None:
+        package = rewrite(project, "{stages: [jaxpr, cost], where: wheel}")
+        assert package.stages is None
+        assert not package.folder.with_name("_aot.stages.zip").exists()
+        assert header_of(package)["stages"] == "wheel"
+        kinds = {path.suffix for path in (package.folder / "blobs").iterdir()}
+        assert kinds == {".pjrt", ".stablehlo", ".jaxpr", ".json"}
+
+    def test_a_file_of_an_earlier_build_goes(self, project: Path) -> None:
+        assert build(project).stages
+        package = rewrite(project, "")
+        assert not package.folder.with_name("_aot.stages.zip").exists()
+        assert "stages" not in header_of(package)
+
+    def test_a_build_that_fails_leaves_both(self, project: Path) -> None:
+        package = build(project)
+        (project / "proj" / "m.py").write_text("f = 1\n")
+        with pytest.raises(BuildError):
+            build(project)
+        assert package.stages
+        assert package.stages.exists()
+        assert (package.folder / "index").exists()
+
+    def test_the_command_says_where(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(project)
+        result = CliRunner().invoke(app, ["build", "--out", "out/_aot"])
+        assert result.exit_code == 0, result.output
+        assert result.stdout.endswith("kept stages are in out/_aot.stages.zip\n")
+        result = CliRunner().invoke(app, ["build", "--out", "out/_aot", "--json"])
+        assert json.loads(result.stdout)["stages"] == "out/_aot.stages.zip"
+
+
+class TestStore:
+    def test_they_come_out_of_the_store(self, store: Path, project: Path) -> None:
+        first = build(project)
+        before = texts_of(first, first.records[0])
+        assert len(entries(store)) == 4
+        for entry in entries(store):
+            mark(entry)
+        second = build(project)
+        after = texts_of(second, second.records[0])
+        assert json.loads(after["cost"])["flops"] == 12345.0
+        assert {**after, "cost": ""} == {**before, "cost": ""}
+        assert second.records[0].blob == first.records[0].blob
+
+    def test_nothing_more_is_stored_than_is_asked_for(self, store: Path, project: Path) -> None:
+        rewrite(project, "")
+        rewrite(project, "[jaxpr, stablehlo]")
+        assert len(entries(store)) == 2
+
+    def test_an_executable_without_its_stages_is_compiled_again(
+        self, store: Path, project: Path
+    ) -> None:
+        rewrite(project, "")
+        package = rewrite(project, "[hlo]")
+        assert len(entries(store)) == 4
+        native = package.records[0]
+        assert texts_of(package, native)["hlo"].startswith("HloModule")
+        stored = [entry.read_bytes().split(b"\n", 2) for entry in entries(store)]
+        told = [json.loads(facts) for _, facts, _ in stored]
+        executables = {sha256_hex(data) for _, facts, data in stored if b'"analysis"' in facts}
+        assert executables == {facts["executable"] for facts in told if "executable" in facts}
+        assert native.blob.sha256 in executables
+        assert rewrite(project, "[cost]").records[0].blob == native.blob
+
+
+def mark(entry: Path) -> None:
+    """Change the cost in an entry that has one, under a digest that fits."""
+    _, facts, data = entry.read_bytes().split(b"\n", 2)
+    changed = json.loads(facts)
+    if "cost" in changed:
+        changed["cost"]["flops"] = 12345.0
+        rest = canonical_json(changed) + b"\n" + data
+        entry.write_bytes(sha256_hex(rest).encode() + b"\n" + rest)
+
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling", "aotbuild[build]"]
+build-backend = "hatchling.build"
+
+[project]
+name = "proj"
+version = "0.1"
+
+[tool.hatch.build.targets.wheel]
+packages = ["proj"]
+
+[tool.hatch.build.targets.wheel.hooks.aotbuild]
+"""
+
+
+def run(project: Path, *command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    dropped = ("AOTBUILD_STAGES", "PIP_BUILD_TRACKER")
+    inherited = {name: value for name, value in os.environ.items() if name not in dropped}
+    arguments = [sys.executable, "-m", *map(str, command)]
+    environment = {**inherited, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **env}
+    return subprocess.run(
+        arguments, capture_output=True, text=True, cwd=project, env=environment, check=False
+    )
+
+
+class TestHook:
+    """The hook under a real pip and a real hatchling, in the environment of the tests."""
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        root = write_project(tmp_path / "project", manifest("[jaxpr]"), m=SOURCE)
+        (root / "pyproject.toml").write_text(PYPROJECT)
+        return root
+
+    def pip_wheel(self, project: Path, out: Path, **env: str) -> Path:
+        options = ("-v", "--no-deps", "--no-build-isolation", "-w", out)
+        done = run(project, "pip", "wheel", *options, project, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "kept stages are in" in done.stdout + done.stderr
+        (wheel,) = out.iterdir()
+        return wheel
+
+    def test_pip_throws_its_folder_away(self, project: Path, tmp_path: Path) -> None:
+        wheel = self.pip_wheel(project, tmp_path / "wheels")
+        (stages,) = (project / "dist").iterdir()
+        assert stages.name == f"{wheel.stem}.stages.zip"
+        inspected = CliRunner().invoke(
+            app, ["inspect", str(wheel), "--jaxpr", "--signature", "b=1", "--stages", str(stages)]
+        )
+        assert inspected.stdout.startswith("{ lambda a:f32[512,512]; b:f32[1,512]. let")
+
+    def test_a_folder_is_named(self, project: Path, tmp_path: Path) -> None:
+        wheel = self.pip_wheel(project, tmp_path / "w", AOTBUILD_STAGES=str(tmp_path / "kept"))
+        assert [p.name for p in (tmp_path / "kept").iterdir()] == [f"{wheel.stem}.stages.zip"]
+        assert not (project / "dist").exists()
+
+    def test_beside_the_wheel(self, project: Path) -> None:
+        build(project)
+        assert (project / "proj" / "_aot.stages.zip").exists()
+        done = run(project, "hatchling", "build", "-t", "wheel")
+        assert done.returncode == 0, done.stdout + done.stderr
+        stages, wheel = sorted((project / "dist").iterdir())
+        assert (stages.name, wheel.suffix) == (f"{wheel.stem}.stages.zip", ".whl")
+        with ZipFile(wheel) as archive:
+            assert not [name for name in archive.namelist() if "stages" in name]
+        verified = CliRunner().invoke(app, ["verify", str(wheel), "--no-run", "--json"])
+        outcomes = {c["check"]: c["status"] for c in json.loads(verified.stdout)["checks"]}
+        assert outcomes["stages"] == "PASS"
+        (project / MANIFEST).write_text(manifest(""), encoding="utf-8")
+        assert run(project, "hatchling", "build", "-t", "wheel").returncode == 0
+        assert not stages.exists()
+
+    def test_an_editable_install_has_them_beside_the_folder(self, project: Path) -> None:
+        # These folders need no library of their own, unlike those that hatchling finds.
+        with (project / "pyproject.toml").open("a") as file:
+            file.write(EDITABLE)
+        done = run(project, "hatchling", "build", "-t", "wheel:editable")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (wheel,) = (project / "dist").iterdir()
+        with ZipFile(wheel) as archive:
+            assert {"proj/_aot/index", "proj/_aot.stages.zip"} <= set(archive.namelist())
+
+    def test_a_relative_folder_is_refused(self, project: Path) -> None:
+        done = run(project, "hatchling", "build", "-t", "wheel", AOTBUILD_STAGES="kept")
+        assert done.returncode != 0
+        assert "AOTBUILD_STAGES: expected an absolute path, found 'kept'" in (
+            done.stdout + done.stderr
+        )
