@@ -51,7 +51,7 @@ $(VENV)-docs/.installed: pyproject.toml
 	touch $@
 
 docs: $(VENV)-docs/.installed
-	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) $(VENV)-docs .bench .demo dist site
