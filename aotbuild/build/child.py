@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.settings import Settings, WorkerInit
 from aotbuild.toolchains.environment import Toolchain
 
 _NO_MEMORY = ("std::bad_alloc", "out of memory", "Cannot allocate memory", "MemoryError")

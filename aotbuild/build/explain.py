@@ -13,7 +13,7 @@ from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerDied
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.settings import Settings, WorkerInit
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
 from aotbuild.toolchains.environments import make_ready

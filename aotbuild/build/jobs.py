@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aotbuild.build.plan import BuildUnit, mesh_size
-from aotbuild.build.protocol import Settings
+from aotbuild.build.settings import Settings
 from aotbuild.manifest import (
     ArgSpec,
     ExportOptions,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.build.executor import run_units
+from aotbuild.build.executors.local import run_units
 from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.sources import SourceTree

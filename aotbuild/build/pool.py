@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.build.child import NotStarted, Worker, WorkerDied
-from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.settings import Settings, WorkerInit
 from aotbuild.errors import PlanError
 
 _ROOT = Path("/")

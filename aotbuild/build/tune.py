@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from aotbuild.build.executor import run_units
+from aotbuild.build.executors.local import run_units
 from aotbuild.build.plan import BuildUnit, Plan, make_plan, mesh_size
 from aotbuild.build.progress import Listener
 from aotbuild.build.sources import SourceTree

@@ -67,11 +67,6 @@ class Store:
         return self.root / _FORMAT / key[:2] / key
 
 
-def key_of(inputs: Mapping[str, Any]) -> str:
-    """Return the key of a compilation's inputs (plain JSON; bytes by their digests)."""
-    return sha256_hex(canonical_json(inputs))
-
-
 def default_root(environment: Mapping[str, str]) -> Path | None:
     """Return the user's store: AOTBUILD_STORE, or below the cache folder; None if it says `off`."""
     chosen = environment.get(VARIABLE)

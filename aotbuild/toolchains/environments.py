@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
-from aotbuild.store.local import key_of
+from aotbuild.store.keys import key_of
 from aotbuild.toolchains.environment import (
     Environment,
     Recipe,

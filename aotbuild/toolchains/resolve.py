@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.spec.layout import write_whole
-from aotbuild.store.local import key_of
+from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv
 from aotbuild.toolchains.wanted import Wanted

@@ -27,11 +27,10 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
 from aotbuild.worker.compile_once import compile_once, decisive_inputs
-from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs, specs_of
 from aotbuild.worker.stages import Stages, lowered_texts, summary
 from aotbuild.worker.thunk_rewrite.rewrite import checked_lean
-from aotbuild.worker.trace import Traced, asks_for_device, trace, trace_on
+from aotbuild.worker.trace import Traced, asks_for_device, in_mesh, trace, trace_on
 from aotbuild.worker.tuning.choose import (
     compile_chosen,
     donated_inputs,

@@ -9,7 +9,8 @@ from aotbuild.build.startup import Choice
 from aotbuild.platforms.base import Hardware
 from aotbuild.platforms.cpu.compile import deciding_facts
 from aotbuild.spec.target import Target
-from aotbuild.store.local import Entry, Store, key_of
+from aotbuild.store.keys import key_of
+from aotbuild.store.local import Entry, Store
 from aotbuild.worker.stages import Text, compiled_entry, compiled_texts, is_of
 from aotbuild.worker.thunk_rewrite.rewrite import VERSION
 

@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from aotbuild.build.protocol import WorkerInit
+from aotbuild.build.settings import WorkerInit
 
 
 def main() -> None:

@@ -15,10 +15,9 @@ from aotbuild.spec.target import Target
 from aotbuild.worker.avals import Dims, to_aval
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.compile import jit_flat
-from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.shardings import in_specs, out_specs
 from aotbuild.worker.stages import Stages, exported_texts
-from aotbuild.worker.trace import Traced
+from aotbuild.worker.trace import Traced, in_mesh
 from aotbuild.worker.user_errors import user_traceback
 
 

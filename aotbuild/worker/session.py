@@ -13,7 +13,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import WorkerInit
+from aotbuild.build.settings import WorkerInit
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.base import Hardware
 from aotbuild.platforms.cpu.compile import level_notes
@@ -27,12 +27,12 @@ from aotbuild.spec.target import Target
 from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.compile import CustomCalls, NativeCompiler
+from aotbuild.worker.config import apply_config, traced_with, unchanged_config
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity.normalize import skeleton
-from aotbuild.worker.settings import apply_config, traced_with, unchanged_config
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.trace import Traced, trace_job
 from aotbuild.worker.tuning.choose import startup_notes

@@ -11,12 +11,12 @@ import pytest
 from support.projects import MANIFEST, write_project
 
 from aotbuild.build.child import Worker
-from aotbuild.build.executor import Schedule, Task, run_units
+from aotbuild.build.executors.local import Schedule, Task, run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
 from aotbuild.build.progress import Event, Listener, UnitDone, UnitStarted, ignore
-from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.settings import Settings, WorkerInit
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest, parse_manifest

@@ -11,13 +11,13 @@ from support.manifests import ENTRY, manifest
 
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.protocol import WorkerInit
 from aotbuild.build.requirements import (
     build_requirements,
     deferred_requirements,
     wheel_requirements,
     wheel_tag,
 )
+from aotbuild.build.settings import WorkerInit
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.environment import Environment, Toolchain, platforms_of

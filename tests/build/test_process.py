@@ -13,11 +13,11 @@ import pytest
 from support.projects import MANIFEST, build, fresh_json, write_project
 
 from aotbuild.build.child import NotStarted, Worker
-from aotbuild.build.executor import run_units
+from aotbuild.build.executors.local import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.progress import UnitDone
-from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.settings import Settings, WorkerInit
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest

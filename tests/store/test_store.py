@@ -10,7 +10,8 @@ from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.store.local import Entry, Store, default_root, key_of
+from aotbuild.store.keys import key_of
+from aotbuild.store.local import Entry, Store, default_root
 
 KEY = key_of({"module": "m", "target": "cpu"})
 ENTRY = Entry({"flops": 2.0}, b"\x00code\n\xff")

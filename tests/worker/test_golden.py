@@ -16,8 +16,8 @@ from safetensors.numpy import load
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build import child as process
-from aotbuild.build import executor
-from aotbuild.build.executor import run_units
+from aotbuild.build.executors import local as executor
+from aotbuild.build.executors.local import run_units
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import UnitDone

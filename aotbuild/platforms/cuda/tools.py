@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from aotbuild.build.protocol import CUDA_ROOT
+from aotbuild.build.settings import CUDA_ROOT
 from aotbuild.errors import TraceRefused
 
 PLUGIN = "jax-cuda13-pjrt"

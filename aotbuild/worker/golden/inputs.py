@@ -14,8 +14,8 @@ from aotbuild.manifest.problems import did_you_mean
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.golden import KEYS, seeded, stored_shape
 from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
-from aotbuild.worker.jitted import Jitted
-from aotbuild.worker.resolve import resolve_function
+from aotbuild.worker.function import resolve_function
+from aotbuild.worker.trace import Jitted
 from aotbuild.worker.user_errors import shorten, user_traceback
 
 # Bytes of one signature's given inputs: each is in the wheel.

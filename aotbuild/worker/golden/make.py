@@ -23,11 +23,12 @@ from aotbuild.spec import cpuinfo
 from aotbuild.spec.golden import stored_bytes
 from aotbuild.spec.record import Blob
 from aotbuild.spec.record_json import blob_to_json
-from aotbuild.store.local import Entry, Store, key_of
+from aotbuild.store.keys import key_of
+from aotbuild.store.local import Entry, Store
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
+from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import NotForCpu, Reference, float_dtypes, lower_reference
-from aotbuild.worker.settings import unchanged_config
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 

@@ -14,10 +14,9 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import sample_indices
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
-from aotbuild.worker.binding import call_arguments
+from aotbuild.worker.function import call_arguments
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
-from aotbuild.worker.trace import Traced
+from aotbuild.worker.trace import Jitted, Traced, in_mesh, jit_job
 from aotbuild.worker.user_errors import shorten
 
 _STATIC = object()

@@ -12,10 +12,8 @@ from aotbuild.build.jobs import JobPadding
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest.dims import value_problem
 from aotbuild.spec.padding import Axes, PaddedDim, Padding
-from aotbuild.worker.avals import is_key_dtype
-from aotbuild.worker.jitted import Jitted, jit_job
-from aotbuild.worker.trace import Traced
-from aotbuild.worker.trees import named_path
+from aotbuild.worker.avals import is_key_dtype, named_path
+from aotbuild.worker.trace import Jitted, Traced, jit_job
 from aotbuild.worker.user_errors import user_traceback
 
 Shapes = list[tuple[int, ...]]

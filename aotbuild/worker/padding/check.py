@@ -23,12 +23,13 @@ from aotbuild.spec import cpuinfo
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.padding import Padding, resized
-from aotbuild.store.local import Entry, Store, key_of
+from aotbuild.store.keys import key_of
+from aotbuild.store.local import Entry, Store
 from aotbuild.worker.avals import to_aval
+from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import Reference, float_dtypes, lower_job
 from aotbuild.worker.padding.axes import granularity, smaller_size
-from aotbuild.worker.settings import unchanged_config
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 

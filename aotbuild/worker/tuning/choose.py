@@ -18,8 +18,7 @@ from aotbuild.store.local import Entry
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.golden.inputs import given_leaves
-from aotbuild.worker.jitted import jit_job
-from aotbuild.worker.trace import Traced
+from aotbuild.worker.trace import Traced, jit_job
 from aotbuild.worker.tuning.measure import Measurer
 
 # Compiles with a set; returns the entry of the executable, and jax's own `Compiled`.

@@ -19,7 +19,7 @@ from aotbuild.build.memory_limit import gate
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
-from aotbuild.build.protocol import Settings, WorkerInit
+from aotbuild.build.settings import Settings, WorkerInit
 from aotbuild.build.sources import SourceTree
 from aotbuild.store.local import default_root
 from aotbuild.toolchains.environments import make_ready
