@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from aotbuild.manifest.dims import MAX_SIGNATURES, dim_names, row_count
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
-from aotbuild.manifest.problems import did_you_mean, quote
 from aotbuild.manifest.source import Source, positional
 from aotbuild.manifest.tpu_targets import device_counts
 from aotbuild.manifest.types import CpuTarget, CudaTarget, PortableTarget, Target, TpuTarget
+from aotbuild.spec.words import did_you_mean, quote
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")
 _COMPARE = re.compile(r"<=|>=|==")

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from aotbuild.errors import ManifestError
 from aotbuild.manifest.nodes import Node, child, walk
-from aotbuild.manifest.problems import Problems, dotted, quote
+from aotbuild.manifest.problems import Problems, dotted
 from aotbuild.manifest.reader import MAX_BYTES
 from aotbuild.manifest.schema_targets import CudaOptions
 from aotbuild.manifest.types import CudaTarget, GpuPreset
 from aotbuild.platforms.cuda.preset_files import is_file_name, preset_files
 from aotbuild.platforms.cuda.presets import read_preset, shipped_preset
 from aotbuild.platforms.cuda.tuning_results import TuningResults
+from aotbuild.spec.words import quote
 
 _MOST_RESULTS = 64 * MAX_BYTES
 _REMEDY = "aotbuild tune writes one on a machine with the GPU"

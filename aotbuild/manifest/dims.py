@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, key_mark
-from aotbuild.manifest.problems import did_you_mean, quote
 from aotbuild.manifest.source import Source
 from aotbuild.manifest.types import (
     ArgSpec,
@@ -23,6 +22,7 @@ from aotbuild.manifest.types import (
     TupleSpec,
 )
 from aotbuild.spec.padding import PaddedDim, one_nan
+from aotbuild.spec.words import did_you_mean, quote
 
 MAX_SIGNATURES = 100_000
 

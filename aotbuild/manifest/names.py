@@ -8,16 +8,16 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from typing import Any, NoReturn
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
-from pydantic_core import PydanticCustomError
 
-from aotbuild.manifest.problems import did_you_mean, one_of, quote
 from aotbuild.platforms.cuda.preset_files import is_file_name, preset_files
+from aotbuild.platforms.options import refuse
 from aotbuild.platforms.tpu.slices import parse_slice
 from aotbuild.spec.isa import LEVELS
+from aotbuild.spec.words import did_you_mean, one_of, quote
 
 ISA_NAMES = ("host", *LEVELS)
 # The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
@@ -25,7 +25,6 @@ ISA_NAMES = ("host", *LEVELS)
 LIBRARY_NAMES = frozenset(
     {"close", "explain", "functions", "kernel", "on", "open", "preload", "stats"}
 )
-CUSTOM = "aotbuild"  # error type: the message is ours
 
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -33,11 +32,6 @@ _PYTHON = re.compile(r"3\.(?:0|[1-9][0-9]?)\Z")
 _GPU = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CHECK = re.compile(r"platform\Z|custom_call:[^\s]{1,200}\Z")
-
-
-def refuse(message: str) -> NoReturn:
-    """Raise the error that carries a message of ours through pydantic."""
-    raise PydanticCustomError(CUSTOM, "{message}", {"message": message})
 
 
 def is_identifier(name: object) -> bool:
@@ -83,7 +77,7 @@ def call_reference(text: str) -> str:
     head, dot, tail = text.rpartition(".")
     guess = f"{head}:{tail}"
     hint = f" (did you mean {guess!r}?)" if dot and _CALL.match(guess) else ""
-    refuse(f"expected module:qualname, found {quote(text)}{hint}")
+    return refuse(f"expected module:qualname, found {quote(text)}{hint}")
 
 
 def isa_name(name: str) -> str:

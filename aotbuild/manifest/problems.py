@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode
+from aotbuild.spec.words import SHOWN, quote
 
-SHOWN = 40  # characters of the user's text that a message repeats
 MOST = 1000  # problems kept; a file with more is not the manifest that was meant
 
 
@@ -54,26 +53,6 @@ class Problems:
     def _place(self, problem: Problem) -> tuple[bool, str, int, int]:
         is_other = problem.file != self.file
         return is_other, problem.file, problem.line, problem.column
-
-
-def quote(value: object) -> str:
-    """Return text in single quotes, shortened and on one line."""
-    text = str(value)
-    return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")
-
-
-def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """Return `` (did you mean 'x'?)`` for the nearest known word, or nothing."""
-    if not isinstance(word, str) or len(word) > SHOWN:
-        return ""
-    near = difflib.get_close_matches(word, [k for k in known if isinstance(k, str)], 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-def one_of(words: Iterable[object]) -> str:
-    """Return ``a, b or c``."""
-    *head, last = [str(word) for word in words]
-    return f"{', '.join(head)} or {last}" if head else last
 
 
 def dotted(steps: Iterable[object]) -> str:

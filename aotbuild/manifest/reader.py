@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 
 from aotbuild.manifest.nodes import START, ListNode, MapNode, Mark, Node, ScalarNode
-from aotbuild.manifest.problems import Problems, describe, dotted, quote
+from aotbuild.manifest.problems import Problems, describe, dotted
 from aotbuild.manifest.scalars import SurpriseError, read_plain
+from aotbuild.spec.words import quote
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64

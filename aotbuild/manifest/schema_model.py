@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from aotbuild.manifest import names
-from aotbuild.manifest.schema_base import Count, Model, Size, listed
 from aotbuild.manifest.schema_targets import CpuOptions, TargetItem, TargetMap
+from aotbuild.platforms.options import Count, Model, Size, listed, refuse
 
 FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
 
@@ -39,14 +39,14 @@ def _keep_map(value: object) -> object:
 
 def _one_key(value: dict[str, Any]) -> dict[str, Any]:
     if len(value) != 1:
-        names.refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
+        refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
     return value
 
 
 def _version_one(value: int) -> int:
     if value != 1:
         remedy = "upgrade aotbuild, or write version: 1"
-        names.refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
+        refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
     return value
 
 

@@ -14,10 +14,10 @@ from pydantic import (
 )
 
 from aotbuild.manifest import names
-from aotbuild.manifest.problems import did_you_mean, quote
-from aotbuild.manifest.schema_base import Count, Model, listed
 from aotbuild.platforms.cuda.preset_files import preset_files
+from aotbuild.platforms.options import Count, Model, listed, refuse
 from aotbuild.platforms.tpu.slices import slice_pattern
+from aotbuild.spec.words import did_you_mean, quote
 
 Processes: TypeAlias = Annotated[int, Field(ge=1, le=65536)]
 Isa: TypeAlias = Annotated[
@@ -57,9 +57,9 @@ def _target_map(value: object) -> object:
         return {value: {}}
     if value in ("cuda", "tpu"):
         example = {"cuda": "{gpu: h100-sxm}", "tpu": '{topology: "v5e:2x2"}'}[value]
-        names.refuse(f"{value!r} needs to know which one; write {value}: {example}")
+        refuse(f"{value!r} needs to know which one; write {value}: {example}")
     hint = did_you_mean(value, TARGET_KINDS)
-    return names.refuse(f"expected cpu, cuda, tpu or portable, found {quote(value)}{hint}")
+    return refuse(f"expected cpu, cuda, tpu or portable, found {quote(value)}{hint}")
 
 
 class CpuOptions(Model):
@@ -120,7 +120,7 @@ class TargetMap(Model):
     def _exactly_one(self) -> TargetMap:
         given = [kind for kind in TARGET_KINDS if getattr(self, kind) is not None]
         if len(given) != 1 or len(self.model_fields_set) != 1:
-            names.refuse("expected a map of one key: cpu, cuda, tpu or portable")
+            refuse("expected a map of one key: cpu, cuda, tpu or portable")
         return self
 
 

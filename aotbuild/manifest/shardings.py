@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode
-from aotbuild.manifest.problems import describe, did_you_mean, quote
+from aotbuild.manifest.problems import describe
 from aotbuild.manifest.specs import Report, Steps
 from aotbuild.manifest.types import PartitionSpec, Sharding, ShardingTree
+from aotbuild.spec.words import did_you_mean, quote
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from aotbuild.manifest.names import reference_problem
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode
-from aotbuild.manifest.problems import describe, did_you_mean, quote
+from aotbuild.manifest.problems import describe
 from aotbuild.manifest.types import (
     ArgSpec,
     DictSpec,
@@ -18,6 +18,7 @@ from aotbuild.manifest.types import (
     TupleSpec,
 )
 from aotbuild.spec.aval import long_dtype, parse_spec
+from aotbuild.spec.words import did_you_mean, quote
 
 LONG_KEYS = ("shape", "dtype", "weak_type")
 LIKE_KEYS = ("like", "dims")

@@ -7,9 +7,10 @@ from collections.abc import Hashable
 
 from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode
-from aotbuild.manifest.problems import describe, quote
+from aotbuild.manifest.problems import describe
 from aotbuild.manifest.source import Source, positional
 from aotbuild.manifest.types import StaticArg
+from aotbuild.spec.words import quote
 
 
 def read_statics(source: Source) -> tuple[StaticArg, ...]:

@@ -6,7 +6,7 @@ from packaging.version import Version
 
 from aotbuild.manifest.cuda_targets import read_cuda
 from aotbuild.manifest.nodes import Node, walk
-from aotbuild.manifest.problems import Problems, dotted, quote
+from aotbuild.manifest.problems import Problems, dotted
 from aotbuild.manifest.schema_model import ManifestModel
 from aotbuild.manifest.schema_targets import TargetMap
 from aotbuild.manifest.tpu_targets import read_tpu
@@ -18,6 +18,7 @@ from aotbuild.manifest.types import (
     ToolchainRequest,
     TpuTarget,
 )
+from aotbuild.spec.words import quote
 
 
 def read_targets(model: ManifestModel, root: Node, problems: Problems) -> tuple[Target, ...]:

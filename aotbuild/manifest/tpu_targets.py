@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from aotbuild.manifest.nodes import Node, walk
-from aotbuild.manifest.problems import Problems, dotted, one_of, quote
+from aotbuild.manifest.problems import Problems, dotted
 from aotbuild.manifest.schema_targets import TpuOptions
 from aotbuild.manifest.types import TpuTarget
 from aotbuild.platforms.tpu.slices import machine_counts, parse_slice
+from aotbuild.spec.words import one_of, quote
 
 
 def read_tpu(options: TpuOptions, index: int, root: Node, problems: Problems) -> TpuTarget:

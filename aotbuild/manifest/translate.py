@@ -8,10 +8,11 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from aotbuild.manifest.names import CUSTOM
 from aotbuild.manifest.nodes import Node, ScalarNode, child, key_mark, walk
-from aotbuild.manifest.problems import Problems, describe, did_you_mean, dotted, one_of, quote
+from aotbuild.manifest.problems import Problems, describe, dotted
 from aotbuild.manifest.schema_model import Function, ManifestModel
+from aotbuild.platforms.options import CUSTOM
+from aotbuild.spec.words import did_you_mean, one_of, quote
 
 _KEY = "[key]"  # what pydantic appends where the key is wrong, not the value
 _EXPECTED = {

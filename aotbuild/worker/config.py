@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from aotbuild.errors import TraceRefused
-from aotbuild.manifest.problems import did_you_mean
+from aotbuild.spec.words import did_you_mean
 
 # What these change is not in the executable: logging, caches, which backend is the default.
 _HARMLESS = (

@@ -14,9 +14,9 @@ from typing import Any
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.manifest.problems import did_you_mean
 from aotbuild.spec.signature import Function, Static
 from aotbuild.spec.values import NotEncodable, encode
+from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.user_errors import user_traceback
 
 _CORRECT = "Correct the name in the manifest: module:qualname of what can be imported from there."

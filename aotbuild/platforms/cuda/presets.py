@@ -11,10 +11,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from aotbuild.manifest import names, translate
 from aotbuild.manifest.nodes import START, MapNode, Node, plain
-from aotbuild.manifest.problems import Problems, describe, quote
+from aotbuild.manifest.problems import Problems, describe
 from aotbuild.manifest.reader import MAX_BYTES, read_yaml
 from aotbuild.manifest.types import GpuPreset
 from aotbuild.platforms.cuda.preset_files import preset_files
+from aotbuild.platforms.options import refuse
+from aotbuild.spec.words import quote
 
 _CAPABILITY = re.compile(r"([1-9][0-9]?)\.[0-9](a?)\Z", re.ASCII)
 _ACCELERATED = 9  # XLA gives every real GPU of this major version and later the suffix "a".
@@ -24,11 +26,11 @@ _EXAMPLE = "a map such as those in configs/targets of aotbuild"
 def _capability(text: str) -> str:
     found = _CAPABILITY.match(text)
     if not found:
-        names.refuse(f"expected a compute capability such as '9.0a' or '8.6', found {quote(text)}")
+        refuse(f"expected a compute capability such as '9.0a' or '8.6', found {quote(text)}")
     major, suffix = int(found[1]), found[2]
     if (major >= _ACCELERATED) != (suffix == "a"):
         wanted = f"{text}a" if not suffix else text[:-1]
-        names.refuse(
+        refuse(
             f"GPUs of capability {_ACCELERATED}.0 and up have the suffix a, and no others; "
             f"write {wanted!r}, found {quote(text)}"
         )
@@ -37,7 +39,7 @@ def _capability(text: str) -> str:
 
 def _one_line(text: str) -> str:
     if not text.isprintable() or not text.strip() or '"' in text or "\\" in text:
-        names.refuse(f"expected the name of a GPU as its driver has it, found {quote(text)}")
+        refuse(f"expected the name of a GPU as its driver has it, found {quote(text)}")
     return text
 
 
