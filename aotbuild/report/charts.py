@@ -1,4 +1,7 @@
-"""The charts of a package: which numbers they show, and what is left out when there are many."""
+"""The charts of a page: which numbers they show, and where each bar and cell is drawn.
+
+Lengths are in CSS pixels. The template draws what is laid out here.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,100 @@ from aotbuild.report.facts import (
     needed_blobs,
     short_label,
 )
-from aotbuild.report.markup import Markup, join, tag
 from aotbuild.report.text import share
 from aotbuild.report.words import bytes_text, count_text, flops, peak_memory, shown
 from aotbuild.spec.record import Record
 from aotbuild.spec.values import cut
 
-# What one looks at without scrolling for long; the tables below have everything.
+# What fits a screen or two; the tables below have everything.
 MOST_FUNCTIONS = 24
 MOST_SIGNATURES = 150
 
+_WIDTH = 340  # of a chart of bars
+_NUMBER = 68  # room for the number to the right of a bar
+_THICKNESS, _GAP, _HEAD, _SPACE = 13, 4, 20, 8
+_BOX, _ROW, _COLUMN, _LETTER = 18, 26, 150, 7.4
+
 Measure = Callable[[Sequence[Record]], float | None]
+Words = Callable[[float | None], str]
 
 
-def charts(facts: PackageFacts) -> list[Markup]:
-    """Return a card each for size, peak memory and FLOPs, by function and target."""
+@dataclass(frozen=True)
+class Bar:
+    """One bar: its value in words, its width, and the number of its color."""
+
+    label: str
+    words: str
+    width: str
+    color: int
+    top: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The bars of one function."""
+
+    name: str
+    bars: tuple[Bar, ...]
+    top: int
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Horizontal bars from 0, all to one scale; `room` is the width of the longest."""
+
+    title: str
+    note: str
+    groups: tuple[Group, ...]
+    height: int
+    width: int = _WIDTH
+    room: int = _WIDTH - _NUMBER
+    thickness: int = _THICKNESS
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One field of a matrix: `share` from 0 to 1 of it is covered; `note` shows on hovering."""
+
+    share: float
+    words: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a matrix; `is_first` of those with its name."""
+
+    name: str
+    label: str
+    cells: tuple[Cell, ...]
+    is_first: bool = False
+    top: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a matrix, and where it begins."""
+
+    name: str
+    left: int
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix: covered cells are filled, missing ones dashed; `rest` rows did not fit."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    label_left: int
+    width: int
+    height: int
+    rest: int
+    box: int = _BOX
+
+
+def cost_charts(facts: PackageFacts) -> list[BarChart]:
+    """Return a chart each of size, peak memory and FLOPs, by function and target."""
     most = "the largest of its signatures"
     return [
         _chart(facts, "Size", "what its calls read, equal blobs once", _size, bytes_text),
@@ -36,53 +118,60 @@ def charts(facts: PackageFacts) -> list[Markup]:
     ]
 
 
-def coverage(facts: PackageFacts) -> Markup:
+def coverage_chart(facts: PackageFacts) -> Matrix:
     """Return the matrix of signatures and targets; by function only where there are many."""
     names = columns(facts)
     by_signature = facts.signature_count <= MOST_SIGNATURES
     make = _signature_rows if by_signature else _function_rows
     rows = [row for function in facts.functions for row in make(function, names)]
-    drawn = matrix(names, rows[:MOST_SIGNATURES], "Coverage of signatures by target")
-    rest = len(rows) - MOST_SIGNATURES
-    return join((drawn, tag("p", f"and {rest} functions more", class_="note") if rest > 0 else ""))
+    rest = max(0, len(rows) - MOST_SIGNATURES)
+    return _matrix(names, rows[:MOST_SIGNATURES], rest)
 
 
-def _chart(
-    facts: PackageFacts,
-    title: str,
-    note: str,
-    measure: Measure,
-    words: Callable[[float | None], str],
-) -> Markup:
+def color(number: int) -> str:
+    """Return one of the eight colors of the style sheet."""
+    return f"var(--c{number % 8})"
+
+
+def _chart(facts: PackageFacts, title: str, note: str, measure: Measure, words: Words) -> BarChart:
     names = columns(facts)
-    groups = [_group(function, names, measure) for function in facts.functions]
-    kept = _largest([group for group in groups if group.bars])
-    if len(kept) < len(groups):
-        note += f"; {len(kept)} of {len(groups)} functions"
-    return tag(
-        "div",
-        tag("h3", title),
-        tag("p", note, class_="note"),
-        bars(kept, words, f"{title} by function and target"),
-        class_="card",
-    )
+    values = [
+        (shown(function.name), found)
+        for function in facts.functions
+        if (found := _values(function, names, measure))
+    ]
+    # The largest ones, in the order of the package.
+    ranked = sorted(values, key=lambda item: -max(item[1].values()))
+    kept = {id(item) for item in ranked[:MOST_FUNCTIONS]}
+    values = [item for item in values if id(item) in kept]
+    if len(values) < len(facts.functions):
+        note += f"; {len(values)} of {len(facts.functions)} functions"
+    longest = max((value for _, found in values for value in found.values()), default=0) or 1
+    groups, top = [], 0
+    for name, found in values:
+        bars = tuple(
+            Bar(
+                label=f"{name}, {names[column]}",
+                words=words(value),
+                width=f"{max(2.0, (_WIDTH - _NUMBER) * value / longest) if value else 0:.1f}",
+                color=column,
+                top=top + _HEAD + number * (_THICKNESS + _GAP),
+            )
+            for number, (column, value) in enumerate(found.items())
+        )
+        groups.append(Group(cut(name, 44), bars, top))
+        top += _HEAD + len(bars) * (_THICKNESS + _GAP) + _SPACE
+    return BarChart(title, note, tuple(groups), height=max(top, 1))
 
 
-def _group(function: FunctionFacts, names: Sequence[str], measure: Measure) -> Group:
-    bars = []
-    for color, name in enumerate(names):
-        records = [record for record in function.records if column_of(record.target) == name]
-        value = measure(records)
+def _values(function: FunctionFacts, names: Sequence[str], measure: Measure) -> dict[int, float]:
+    """Return the known values of a function, by the number of the target's column."""
+    found: dict[int, float] = {}
+    for number, name in enumerate(names):
+        value = measure([r for r in function.records if column_of(r.target) == name])
         if value is not None:
-            bars.append(Bar(f"{shown(function.name)}, {name}", value, color))
-    return Group(shown(function.name), tuple(bars))
-
-
-def _largest(groups: list[Group]) -> list[Group]:
-    """Return the groups that a chart has room for: the largest ones, in the order they were."""
-    ranked = sorted(groups, key=lambda g: -max(bar.value or 0 for bar in g.bars))
-    kept = {id(group) for group in ranked[:MOST_FUNCTIONS]}
-    return [group for group in groups if id(group) in kept]
+            found[number] = value
+    return found
 
 
 def _size(records: Sequence[Record]) -> float | None:
@@ -111,130 +200,25 @@ def _function_rows(function: FunctionFacts, names: Sequence[str]) -> Iterable[Ro
     parts = [share(function, name) for name in names]
     cells = tuple(Cell(n / of, f"{n}/{of}", f"{n} of {of}") for n, of in parts if of)
     if cells:
-        label = f"{len(function.signatures)} signatures"
-        yield Row(shown(function.name), label, cells)
+        yield Row(shown(function.name), f"{len(function.signatures)} signatures", cells)
 
 
-_WIDTH, _BAR, _GAP, _HEAD = 340, 13, 4, 20
-_VALUE = 68  # room for a number at the right of a bar
-_CELL, _ROW, _COLUMN, _LETTER = 18, 26, 150, 7.4
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One bar: its value, None where it is not known, and the number of its colour."""
-
-    label: str
-    value: float | None
-    color: int
-
-
-@dataclass(frozen=True)
-class Group:
-    """The bars of one function."""
-
-    name: str
-    bars: tuple[Bar, ...]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One field of a matrix: `share` from 0 to 1 of it is there; `note` is shown on hovering."""
-
-    share: float
-    words: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of a matrix: a name, shown where it changes, a label, and its cells."""
-
-    name: str
-    label: str
-    cells: tuple[Cell, ...]
-
-
-def color(number: int) -> str:
-    """Return one of the eight colours of the style sheet."""
-    return f"var(--c{number % 8})"
-
-
-def bars(groups: Sequence[Group], words: Callable[[float | None], str], title: str) -> Markup:
-    """Return a chart of horizontal bars from 0, all to one scale."""
-    most = max((bar.value or 0 for group in groups for bar in group.bars), default=0) or 1
-    parts, top = [], 0
-    for group in groups:
-        name = cut(group.name, 44)
-        parts.append(tag("text", name, x=0, y=top + 13, class_="mono"))
-        top += _HEAD
-        for bar in group.bars:
-            parts.append(_bar(bar, top, (bar.value or 0) / most, words(bar.value)))
-            top += _BAR + _GAP
-        top += 8
-    return _svg(parts, _WIDTH, max(top, 1), title, None)
-
-
-def matrix(columns: Sequence[str], rows: Sequence[Row], title: str) -> Markup:
-    """Return a matrix: filled cells are there, dashed ones missing, fractions partly filled."""
-    left = int(_LETTER * max((len(cut(row.name, 30)) for row in rows), default=0)) + 20
-    label = int(_LETTER * max((len(cut(row.label, 60)) for row in rows), default=0)) + 20
-    widths = [max(_COLUMN, int(len(cut(name, 30)) * _LETTER) + 18) for name in columns]
-    starts = [left + label + sum(widths[:at]) for at in range(len(widths))]
-    parts = [
-        tag("text", cut(name, 30), x=at, y=14, class_="mono")
-        for name, at in zip(columns, starts, strict=True)
-    ]
-    above = ""
+def _matrix(names: Sequence[str], rows: Sequence[Row], rest: int) -> Matrix:
+    """Lay out a matrix: function names at the left, then labels, then a column for each name."""
+    label_left = _text_width(max((len(cut(row.name, 30)) for row in rows), default=0)) + 20
+    left = label_left + _text_width(max((len(cut(row.label, 60)) for row in rows), default=0)) + 20
+    headings = []
+    for name in names:
+        headings.append(Column(cut(name, 30), left))
+        left += max(_COLUMN, _text_width(len(cut(name, 30))) + 18)
+    placed, above = [], ""
     for number, row in enumerate(rows):
         top = 28 + number * _ROW
-        if row.name != above:
-            parts.append(_rule(top - 3, left + label + sum(widths)))
-            parts.append(tag("text", cut(row.name, 30), x=0, y=top + 14, class_="mono"))
-        above = row.name
-        parts.append(tag("text", cut(row.label, 60), x=left, y=top + 14, class_="soft mono"))
-        parts += [
-            _cell(cell, at, top, column)
-            for column, (cell, at) in enumerate(zip(row.cells, starts, strict=True))
-        ]
-    width, height = left + label + sum(widths), 28 + len(rows) * _ROW
-    return _svg(parts, width, height, title, "matrix")
+        is_first, above = row.name != above, row.name
+        placed.append(Row(cut(row.name, 30), cut(row.label, 60), row.cells, is_first, top))
+    height = 28 + len(rows) * _ROW
+    return Matrix(tuple(headings), tuple(placed), label_left, left, height, rest)
 
 
-def _bar(bar: Bar, top: int, share: float, number: str) -> Markup:
-    room = _WIDTH - _VALUE
-    width = max(2.0, room * share) if bar.value else 0
-    return tag(
-        "g",
-        tag("title", f"{bar.label}: {number}"),
-        tag("rect", x=0, y=top, width=room, height=_BAR, rx=3, class_="track"),
-        tag("rect", x=0, y=top, width=f"{width:.1f}", height=_BAR, rx=3, fill=color(bar.color)),
-        tag("text", number, x=_WIDTH, y=top + 11, text_anchor="end", class_="soft"),
-    )
-
-
-def _cell(cell: Cell, left: int, top: int, column: int) -> Markup:
-    box = {"x": left, "width": _CELL, "height": _CELL, "y": top, "rx": 4}
-    parts = [tag("title", cell.note)]
-    if cell.share < 1:
-        parts.append(tag("rect", **box, class_="hole"))
-    if cell.share > 0:
-        width = f"{_CELL * cell.share:.1f}"
-        parts.append(tag("rect", **{**box, "width": width}, fill=color(column)))
-    if cell.words:
-        parts.append(tag("text", cell.words, x=left + _CELL + 6, y=top + 14, class_="soft"))
-    return tag("g", *parts)
-
-
-def _rule(top: int, width: int) -> Markup:
-    return tag("line", x1=0, x2=width, y1=top, y2=top, class_="rule")
-
-
-def _svg(
-    parts: Sequence[Markup], width: int, height: int, title: str, class_: str | None
-) -> Markup:
-    size = {"width": width, "height": height} if class_ else {}
-    box = f"0 0 {width} {height}"
-    return tag(
-        "svg", tag("title", title), join(parts), viewBox=box, role="img", class_=class_, **size
-    )
+def _text_width(letters: int) -> int:
+    return int(letters * _LETTER)

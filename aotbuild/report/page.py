@@ -1,45 +1,128 @@
-"""One self-contained HTML page about a package: no request leaves it, and no name runs in it.
+"""One self-contained HTML page about a package: it sends no request and runs no foreign code.
 
-Names are escaped where they are written (`markup`). Should one slip through all the same, the
-page's Content-Security-Policy runs no script but its own, which it knows by its digest.
+The template escapes every value that it writes. Should one slip through all the same, the page's
+Content-Security-Policy allows no script but the page's own, which it knows by its digest.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
-from aotbuild.report.charts import charts, color, coverage
-from aotbuild.report.facts import PackageFacts, columns, stored_twice, total_size
-from aotbuild.report.markup import Markup, join, tag, trusted
-from aotbuild.report.sections import constants_card, function_card, measured_card, settings_card
-from aotbuild.report.stage_cards import stage_cards
-from aotbuild.report.text import covers, stages_text
-from aotbuild.report.words import bytes_text, peak_memory, plural, shown
-from aotbuild.spec.layout import HEADER_KEY
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from aotbuild.report.charts import color, cost_charts, coverage_chart
+from aotbuild.report.document import call_text, pad_text, requirement_words
+from aotbuild.report.facts import (
+    FunctionFacts,
+    PackageFacts,
+    column_of,
+    columns,
+    constants,
+    short_label,
+    stored_twice,
+    total_size,
+)
+from aotbuild.report.text import (
+    MEASURED_HEADERS,
+    avals_text,
+    covers,
+    measured_rows,
+    setting_rows,
+    stages_text,
+)
+from aotbuild.report.words import (
+    bytes_accessed,
+    bytes_text,
+    count_text,
+    flops,
+    peak_memory,
+    peak_text,
+    plural,
+    printable,
+    shown,
+)
+from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.record import Blob
 
+# With more functions than this, the tables of executables are folded.
 _OPEN_FUNCTIONS = 12
+# Limits on what is written out: nobody reads a page of megabytes.
+_MOST_AVALS = 500
+_MOST_OWNERS = 4
+_MOST_TEXT = 20_000
+
+_HELPERS = (
+    *(color, column_of, short_label, call_text, pad_text, requirement_words, avals_text, plural),
+    *(bytes_text, count_text, flops, bytes_accessed, peak_memory, peak_text),
+)
+
+
+@dataclass(frozen=True)
+class StageText:
+    """A kept stage of a function: its text, and the signatures and targets that share it."""
+
+    stage: str
+    size: int
+    owners: list[str]
+    text: str
 
 
 def page_html(facts: PackageFacts, texts: Mapping[Blob, str] | None = None) -> str:
     """Return the page as text, to be written as UTF-8; `texts` are kept stages to show on it."""
-    style, script = (
-        files(__package__).joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js")
+    template, style, script = (
+        files(__package__).joinpath(f"page.{kind}").read_text("utf-8")
+        for kind in ("html", "css", "js")
     )
-    head = (
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{facts.name} · aotbuild"),
-        tag("style", trusted(style)),
+    names = columns(facts)
+    stages = [
+        (function.name, found)
+        for function in facts.functions
+        if (found := list(_stage_texts(function, texts or {})))
+    ]
+    return (
+        _environment()
+        .from_string(template)
+        .render(
+            facts=facts,
+            columns=names,
+            policy=_policy(script),
+            style=style,
+            script=script,
+            badges=list(_badges(facts)),
+            tiles=list(_tiles(facts, names)),
+            charts=cost_charts(facts),
+            coverage=coverage_chart(facts),
+            functions_are_open=len(facts.functions) <= _OPEN_FUNCTIONS,
+            most_avals=_MOST_AVALS,
+            stages=stages,
+            most_owners=_MOST_OWNERS,
+            constants=list(constants(facts)),
+            measured=measured_rows(facts),
+            measured_headers=MEASURED_HEADERS,
+            settings=setting_rows(facts),
+            source=f"Read from the index {'and the kept stages' if texts else 'alone'}",
+        )
     )
-    body = (tag("main", *_sections(facts, texts or {})), tag("script", trusted(script)))
-    page = tag("html", tag("head", *head), tag("body", *body), lang="en")
-    return f"<!doctype html>\n{page}\n"
+
+
+def _environment() -> Environment:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_printable)
+    environment.globals.update({helper.__name__: helper for helper in _HELPERS})
+    environment.filters["lines"] = lambda text: Markup("\n").join(
+        escape(printable(line)) for line in text.split("\n")
+    )
+    return environment
+
+
+def _printable(value: Any) -> Any:
+    """Return a value as printable text; autoescape then turns it into HTML."""
+    return value if isinstance(value, Markup) else shown(str(value), limit=_MOST_TEXT)
 
 
 def _policy(script: str) -> str:
@@ -50,65 +133,28 @@ def _policy(script: str) -> str:
     )
 
 
-def _sections(facts: PackageFacts, texts: Mapping[Blob, str]) -> list[Markup]:
-    source = "Read from the index and the kept stages" if texts else "Read from the index alone"
-    is_open = len(facts.functions) <= _OPEN_FUNCTIONS
-    hoisted, names = constants_card(facts), columns(facts)
-    measured = measured_card(facts)
-    return [
-        _header(facts),
-        _tiles(facts),
-        tag("h2", "Cost by function and target"),
-        _legend(facts),
-        tag("div", *charts(facts), class_="charts"),
-        tag("h2", "Coverage"),
-        tag("div", coverage(facts), class_="card"),
-        tag("h2", "Functions"),
-        *(function_card(function, names, is_open) for function in facts.functions),
-        *stage_cards(facts, texts),
-        *((tag("h2", "Hoisted constants"), hoisted) if hoisted else ()),
-        *((tag("h2", "Measured for startup: tuned"), measured) if measured else ()),
-        tag("h2", "Toolchain and settings"),
-        settings_card(facts),
-        tag(
-            "footer",
-            f"{source} by aotbuild inspect; nothing was imported or run. ",
-            "FLOPs, bytes moved and peak memory are XLA’s estimates for one device.",
-        ),
-    ]
+def _badges(facts: PackageFacts) -> Iterator[tuple[str, str]]:
+    for name in ("aotbuild", "jax", "jaxlib", "fallback"):
+        if name in facts.header:
+            yield name, shown(facts.header[name])
+    if HEADER_KEY in facts.header:
+        yield "stages", stages_text(facts)
 
 
-def _header(facts: PackageFacts) -> Markup:
-    names = ("aotbuild", "jax", "jaxlib", "fallback")
-    kept = [("stages", stages_text(facts))] if HEADER_KEY in facts.header else []
-    known = [(name, shown(facts.header[name])) for name in names if name in facts.header]
-    badges = [
-        tag("span", f"{name} ", tag("b", value), class_="badge") for name, value in (*known, *kept)
-    ]
-    place = tag("p", facts.place, class_="soft mono")
-    return tag("header", tag("h1", facts.name), place, *badges)
-
-
-def _tiles(facts: PackageFacts) -> Markup:
+def _tiles(facts: PackageFacts, names: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (title, value, note) of each figure at the top of the page."""
     saved = stored_twice(facts)
     peaks = [peak for record in facts.records if (peak := peak_memory(record)) is not None]
     signatures = [signature for function in facts.functions for signature in function.signatures]
     natives = sum(any(not r.target.is_portable for r in s.records) for s in signatures)
-    names = columns(facts)
     full = sum(all(covers(s, name) for name in names) for s in signatures)
-    tiles = (
-        (
-            "on disk",
-            bytes_text(total_size(facts)),
-            f"{bytes_text(saved)} shared" if saved else "index and blobs",
-        ),
-        ("executables", str(len(facts.records)), f"for {plural(len(names), 'platform')}"),
-        ("functions", str(len(facts.functions)), plural(len(signatures), "signature")),
-        ("native", _fraction(natives, len(signatures)), "signatures that need no compiling"),
-        ("covered", _fraction(full, len(signatures)), "signatures made for every target"),
-        ("peak memory", bytes_text(max(peaks, default=None)), "of the largest executable"),
-    )
-    return tag("div", *(_tile(*words) for words in tiles), class_="tiles")
+    shared = f"{bytes_text(saved)} shared" if saved else "index and blobs"
+    yield "on disk", bytes_text(total_size(facts)), shared
+    yield "executables", str(len(facts.records)), f"for {plural(len(names), 'platform')}"
+    yield "functions", str(len(facts.functions)), plural(len(signatures), "signature")
+    yield "native", _fraction(natives, len(signatures)), "signatures that need no compiling"
+    yield "covered", _fraction(full, len(signatures)), "signatures made for every target"
+    yield "peak memory", bytes_text(max(peaks, default=None)), "of the largest executable"
 
 
 def _fraction(part: int, whole: int) -> str:
@@ -116,18 +162,15 @@ def _fraction(part: int, whole: int) -> str:
     return f"{part}/{whole}" if whole < 1000 else f"{part * 100 // whole}%"
 
 
-def _tile(title: str, value: str, note: str) -> Markup:
-    parts = (
-        tag("div", title, class_="note"),
-        tag("div", value, class_="value"),
-        tag("div", note, class_="note"),
-    )
-    return tag("div", *parts, class_="tile")
-
-
-def _legend(facts: PackageFacts) -> Markup:
-    items = (
-        tag("span", tag("i", style=f"background:{color(at)}"), name)
-        for at, name in enumerate(columns(facts))
-    )
-    return tag("div", join(items), class_="legend")
+def _stage_texts(function: FunctionFacts, texts: Mapping[Blob, str]) -> Iterator[StageText]:
+    """Yield each different text of a function once, in the order of the stages."""
+    owners: dict[tuple[str, Blob], list[str]] = {}
+    for signature in function.signatures:
+        for record in signature.records:
+            for stage, blob in record.stages:
+                owner = shown(f"{short_label(signature)} {record.target}")
+                owners.setdefault((stage, blob), []).append(owner)
+    for wanted in STAGES:
+        for (stage, blob), names in owners.items():
+            if stage == wanted and blob in texts:
+                yield StageText(stage, blob.size, names, texts[blob])
