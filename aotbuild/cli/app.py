@@ -12,11 +12,10 @@ import click
 from aotbuild.cli.build import build
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
-from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of
+from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of, missing_extra
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
-from aotbuild.cli.main import is_missing_extra
 from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document
 from aotbuild.cli.plan import plan
@@ -41,7 +40,7 @@ class App(click.Group):
         except _CLICKS_OWN:
             raise
         except (Exception, KeyboardInterrupt) as err:
-            if is_missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
+            if missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
                 raise
             code, message = code_of(err), _message(err)
             if os.environ.get("AOTBUILD_DEBUG") == "1":

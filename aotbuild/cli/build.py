@@ -11,7 +11,6 @@ import click
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import (
     Project,
-    count,
     open_project,
     plan_document,
     project_options,
@@ -19,7 +18,7 @@ from aotbuild.cli.project import (
     unit_document,
 )
 from aotbuild.errors import BuildError
-from aotbuild.report.words import bytes_text, count_text, number
+from aotbuild.report.words import bytes_text, count_text, number, plural
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
@@ -163,7 +162,7 @@ def _print(output: Output, package: Package) -> None:
     ]
     output.table(_HEADERS, rows)
     output.text()
-    output.text(f"{count(len(rows), 'executable')}, {bytes_text(_total(package))} with the index")
+    output.text(f"{plural(len(rows), 'executable')}, {bytes_text(_total(package))} with the index")
     output.text(f"written to {package.folder}")
     if package.stages:
         output.text(f"kept stages are in {package.stages}")

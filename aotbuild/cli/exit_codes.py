@@ -31,6 +31,11 @@ UNUSABLE = 8
 VERIFY = 9
 INTERRUPTED = 130
 
+# Import names of what the extra `build` brings and the command line uses.
+_EXTRA = frozenset(
+    {"click", "jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "yaml"}
+)
+
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (ManifestError, MANIFEST),
     (PlanError, PLAN),
@@ -54,3 +59,11 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
 def code_of(error: BaseException) -> int:
     """Return the exit code that an error ends the command with."""
     return next((code for kind, code in _BY_TYPE if isinstance(error, kind)), INTERNAL)
+
+
+def missing_extra(error: BaseException) -> str | None:
+    """Return the package of the extra `build` whose absence an error shows; None for others."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    package = (error.name or "").partition(".")[0]
+    return package if package in _EXTRA else None

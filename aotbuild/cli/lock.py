@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aotbuild.cli.output import Output
-from aotbuild.cli.project import count, project_options, say
+from aotbuild.cli.project import project_options, say
+from aotbuild.report.words import plural
 
 if TYPE_CHECKING:
     from aotbuild.toolchains.write import WrittenLock
@@ -50,7 +51,7 @@ def lock(
 def _line(written: WrittenLock) -> str:
     versions = dict(written.lock.versions)
     state = "written" if written.changed else "unchanged"
-    packages = count(len(versions), "package")
+    packages = plural(len(versions), "package")
     return f"{written.file}: {state}, jax {versions['jax']}, {packages}"
 
 

@@ -11,8 +11,8 @@ import click
 
 from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output
-from aotbuild.cli.project import Project, count, open_project, plan_document, project_options, say
-from aotbuild.report.words import bytes_text
+from aotbuild.cli.project import Project, open_project, plan_document, project_options, say
+from aotbuild.report.words import bytes_text, plural
 
 if TYPE_CHECKING:
     from aotbuild.build.explain import Explained, Fork, FunctionReport, Program
@@ -100,7 +100,7 @@ def _headline(report: FunctionReport) -> str:
     if len(report.programs) == 1:
         whose = f"all {number} signatures" if number > 1 else "its signature"
         return f"{report.name}: one program for {whose}"
-    programs = f"{len(report.programs)} programs for {count(number, 'signature')}"
+    programs = f"{len(report.programs)} programs for {plural(number, 'signature')}"
     decided = " or ".join(report.decided_by) or "no single dim or static argument"
     return f"{report.name}: {programs}, decided by {decided}"
 
@@ -270,7 +270,7 @@ def summary(project: Project) -> str:
     units = project.plan.units
     functions = len({unit.function.name for unit in units})
     return (
-        f"{count(len(units), 'unit')} of {count(functions, 'function')} "
+        f"{plural(len(units), 'unit')} of {plural(functions, 'function')} "
         f"for {project.plan.manifest.package}/_aot\n"
         f"{_toolchains(project)}\n"
         f"sources:   {project.sources.import_root}"

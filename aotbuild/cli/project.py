@@ -97,8 +97,3 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
         "devices": unit.devices,
         "jaxlib": unit.toolchain.jaxlib,
     }
-
-
-def count(number: int, noun: str) -> str:
-    """Return `1 unit`, `2 units`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

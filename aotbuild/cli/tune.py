@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 import click
 
 from aotbuild.cli.output import Output
-from aotbuild.cli.project import count, project_options
-from aotbuild.report.words import printable
+from aotbuild.cli.project import project_options
+from aotbuild.report.words import plural, printable
 from aotbuild.spec.layout import write_whole
 
 
@@ -48,6 +48,6 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     write_whole(out, str(results).encode())
     entries, notes = len(results.entries), list(tuning.notes)
     output.document.update(file=str(out), device_kind=gpu.device_kind, results=entries, notes=notes)
-    output.text(printable(f"{count(entries, 'result')} of {gpu.device_kind} written to {out}"))
+    output.text(printable(f"{plural(entries, 'result')} of {gpu.device_kind} written to {out}"))
     for note in notes:
         output.text(f"note: {note}")

@@ -24,7 +24,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str)
 
 def run_main(before: str, *args: str) -> subprocess.CompletedProcess[str]:
     code = f"import sys; {before}; sys.argv[1:] = {list(args)!r}\n"
-    code += "from aotbuild.cli.main import main; main()"
+    code += "from aotbuild.cli.__main__ import main; main()"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 

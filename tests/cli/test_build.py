@@ -45,7 +45,7 @@ def slow(x, k):
 INTERRUPTIBLE = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from aotbuild.cli.main import main
+from aotbuild.cli.__main__ import main
 main()
 """
 FOLDER = Path("build", "aot", "proj", "_aot")

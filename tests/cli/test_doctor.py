@@ -178,7 +178,7 @@ def test_a_damaged_index_ends_the_doctor(place: Path) -> None:
 
 def fresh(blocked: str, *args: object, **env: str) -> subprocess.CompletedProcess[str]:
     code = f"import sys; sys.modules[{blocked!r}] = None; sys.argv[1:] = {list(map(str, args))!r}; "
-    code += "from aotbuild.cli.main import main; main()"
+    code += "from aotbuild.cli.__main__ import main; main()"
     command = [sys.executable, "-c", code]
     variables = {**os.environ, **env}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)

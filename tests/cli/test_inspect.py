@@ -210,7 +210,7 @@ def test_neither_jax_nor_the_package_is_imported(folder: Path) -> None:
     code = (
         "import atexit, sys; sys.path.insert(0, sys.argv.pop(1))\n"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
-        "from aotbuild.cli.main import main; main()"
+        "from aotbuild.cli.__main__ import main; main()"
     )
     for args in (["inspect", "pack", "--html", str(package / "p.html")], ["diff", "pack", "pack"]):
         done = subprocess.run(

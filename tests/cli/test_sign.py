@@ -154,7 +154,7 @@ def test_a_passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_cryptography(args: tuple[str, ...]) -> None:
     code = (
         f"import sys; sys.modules['cryptography'] = None; sys.argv[1:] = {list(args)!r}\n"
-        "from aotbuild.cli.main import main; main()"
+        "from aotbuild.cli.__main__ import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2

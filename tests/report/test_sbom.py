@@ -297,7 +297,7 @@ class TestCommand:
         code = (
             "import atexit, sys; sys.path.insert(0, sys.argv.pop(1))\n"
             "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
-            "from aotbuild.cli.main import main; main()"
+            "from aotbuild.cli.__main__ import main; main()"
         )
         command = [sys.executable, "-c", code, str(folder.parent.parent), "sbom", "pack"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
