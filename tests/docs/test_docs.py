@@ -15,6 +15,7 @@ from support.projects import ROOT
 
 import aotbuild
 from aotbuild import errors
+from aotbuild.cli.app import app
 from aotbuild.manifest import parse_manifest
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -108,9 +109,21 @@ def test_every_error_has_a_section(name: str) -> None:
     _, heading, after = page.partition(f"\n## {name}\n")
     assert heading
     section = after.partition("\n## ")[0]
-    assert "```" in section or name == "BuildError"
-    assert "do:" in " ".join(section.split()) or "Next:" in section or name == "BuildError"
+    assert "```" in section
+    assert "do:" in " ".join(section.split())
     assert name == "AotbuildError" or f"| [`{name}`](#{name.lower()}) |" in page
+    attributes = re.findall(r"self\.(\w+)", inspect.getsource(getattr(errors, name)))
+    assert [each for each in attributes if f"`{each}`" not in section] == []
+
+
+@pytest.mark.parametrize("name", app.commands)
+def test_every_command_and_option_is_documented(name: str) -> None:
+    page = text_of(DOCS / "reference" / "cli.md")
+    section = re.search(rf"\n## `aotbuild {name}[ `].*?\n## ", page, re.DOTALL)
+    assert section
+    text = section[0].replace("JSON: ", "--json")
+    options = [option for each in app.commands[name].params for option in each.opts]
+    assert [option for option in options if option[:2] == "--" and option not in text] == []
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=[text.stem for text in TEXTS])
