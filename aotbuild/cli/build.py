@@ -77,7 +77,7 @@ def build(
 
 
 def _with_memory(project: Project, memory: str | None) -> Project:
-    """Return the project with that in place of what its manifest says."""
+    """Return the project with `memory:` of its manifest replaced, if `memory` is given."""
     plan = project.plan
     manifest = replace(plan.manifest, memory=memory or plan.manifest.memory)
     return replace(project, plan=replace(plan, manifest=manifest))

@@ -96,7 +96,7 @@ def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _devices(host: Host) -> str:
-    """Return the devices of a platform and what else decides there, so far as it has such facts."""
+    """Return the devices of a platform, and the other facts of it that decide what runs."""
     words = [f"{host.device_count} {host.platform} ({', '.join(host.device_kinds)})"]
     if host.devices_everywhere not in (None, host.device_count):
         words.append(f"{host.devices_everywhere} in all processes")

@@ -1,4 +1,4 @@
-"""Exit codes: part of the public face, so a number never changes its meaning."""
+"""Exit codes: they are public, so a number never changes its meaning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def code_of(error: BaseException) -> int:
 
 
 def missing_extra(error: BaseException) -> str | None:
-    """Return the package of the extra `build` whose absence an error shows; None for others."""
+    """Return the missing package of the extra `build` that caused an error, else None."""
     if not isinstance(error, ModuleNotFoundError):
         return None
     package = (error.name or "").partition(".")[0]

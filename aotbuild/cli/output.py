@@ -46,14 +46,14 @@ class Output:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text as it is: `f32[8]` is no markup."""
+    """Return a console that prints text literally: `f32[8]` is not markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
 def pretty_json(value: Any) -> str:
-    """Return JSON for people and programs: indented, in the given order, ASCII only."""
+    """Return JSON: indented, in the given order, ASCII only."""
     return json.dumps(value, indent=2, allow_nan=False)
 
 

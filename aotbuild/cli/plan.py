@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from aotbuild.spec.record import Record
     from aotbuild.toolchains.environment import Toolchain
 
-# Signatures that are named; the document has all.
+# How many signatures are named; the JSON document names all.
 _MOST_LABELS = 6
 
 
 def explain_project(output: Output, project: Project) -> bool:
-    """Trace everything and report it; return whether every trace would be accepted by a build."""
+    """Trace everything and report it; return whether a build would accept every trace."""
     from aotbuild.build.explain import explain
     from aotbuild.toolchains.environments import make_ready
 
@@ -85,7 +85,7 @@ def _lines(report: FunctionReport) -> list[str]:
 
 
 def _notes(report: FunctionReport) -> list[str]:
-    """Return one note for each place: the values differ with what the worker traced before."""
+    """Return one note for each place: its values depend on what the worker traced before."""
     found: dict[str, str] = {}
     for item in report.signatures:
         for note in item.notes:
@@ -127,9 +127,9 @@ def _listing(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class KnownSize:
-    """What the executables of some units of a plan have in the `_aot` folder of an earlier build.
+    """The size of a plan's executables in the `_aot` folder of an earlier build.
 
-    `size` is in bytes, compressed as in a wheel if that could matter; equal blobs count once.
+    `size` is in bytes, compressed if that could decide on the size note; equal blobs count once.
     """
 
     folder: Path
@@ -152,7 +152,7 @@ class KnownSize:
 
 
 def known_size(project: Project) -> KnownSize | None:
-    """Return what an earlier build tells of a project; None without one that can be read."""
+    """Return the size that an earlier build had; None if there is none that can be read."""
     artifacts = project.sources.artifacts
     places = (project.sources.import_root / artifacts, Path("build", "aot", artifacts))
     found = (_of_folder(place, project.plan.units) for place in places)
@@ -166,7 +166,7 @@ def _of_folder(folder: Path, units: tuple[BuildUnit, ...]) -> KnownSize | None:
     try:
         records = _records(folder)
     except (AotbuildError, OSError):
-        return None  # an earlier build that cannot be read tells nothing; this one replaces it
+        return None  # an unreadable earlier build tells nothing; the next build replaces it
     wanted = {(u.signature_label, str(u.target), u.toolchain.jaxlib) for u in units}
     mine = [record for record in records if wanted & _keys(record, units)]
     files = {folder / blob.path for record in mine for blob in record.blobs()}
@@ -183,7 +183,10 @@ def _records(folder: Path) -> list[Record]:
 
 
 def _keys(record: Record, units: tuple[BuildUnit, ...]) -> set[tuple[str, str, str]]:
-    """Return what a unit that made this record is called; a portable one fits every jaxlib."""
+    """Return the names of the units that could have made this record.
+
+    A portable record fits every jaxlib.
+    """
     jaxlib = record.requires.jaxlib
     jaxlibs = {jaxlib} if jaxlib else {unit.toolchain.jaxlib for unit in units}
     label = str(record.provenance.get("label", ""))
@@ -235,7 +238,7 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
 
 
 def pad_lines(project: Project) -> list[str]:
-    """Return what calls of each function are padded with, as `score: batch with 0.0`."""
+    """Return how the calls of each function are padded, as `score: batch with 0.0`."""
     lines = []
     for function in {unit.function.name: unit.function for unit in project.plan.units}.values():
         dims = (f"{d.name} with {d.value}{' (safe)' if d.safe else ''}" for d in function.pad)
@@ -245,7 +248,7 @@ def pad_lines(project: Project) -> list[str]:
 
 
 def startup_notes(project: Project) -> list[str]:
-    """Return where `startup:` changes nothing, each case once."""
+    """Return a note for each case in which `startup:` has no effect."""
     from aotbuild.build.startup import untouched
 
     found = (untouched(u.function.startup, u.target.platform) for u in project.plan.units)
@@ -258,7 +261,7 @@ def _toolchains(project: Project) -> str:
 
 
 def _origin(toolchain: Toolchain) -> str:
-    """Return how an environment that is not the running one comes to be."""
+    """Return where an environment other than the running one comes from."""
     if toolchain.recipe is None:
         return ""
     file = toolchain.recipe.file
@@ -266,7 +269,7 @@ def _origin(toolchain: Toolchain) -> str:
 
 
 def summary(project: Project) -> str:
-    """Return the plan in a few lines: how much, of what, with what."""
+    """Return the plan in a few lines: units, functions, toolchains, sources."""
     units = project.plan.units
     functions = len({unit.function.name for unit in units})
     return (

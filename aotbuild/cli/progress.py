@@ -1,4 +1,4 @@
-"""The state of each unit while building, and two ways to show it: a live table, or plain lines."""
+"""The state of each unit during a build, shown as a live table or as plain lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LINES_AROUND = 4
 
 @dataclass
 class UnitState:
-    """What is known of a unit by now. Times are in seconds; `size` is in bytes."""
+    """What is known of a unit so far. Times are in seconds, `size` is in bytes."""
 
     unit: BuildUnit
     state: str = WAITING
@@ -37,9 +37,9 @@ class UnitState:
 
 
 class Tracker:
-    """Hears the events of a build, from several threads, and keeps the state of each unit.
+    """Keeps the state of each unit from the events of a build, which come from several threads.
 
-    `finished` is told of each unit that ended, one at a time, with how many have by then.
+    `finished` is called for each unit that ends, one at a time, with the number of ended units.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Tracker:
         finished: Callable[[UnitState, int], None] = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # By identity: Python takes units with the static values 1 and True for equal.
+        # By identity: units with the static values 1 and True compare equal.
         self._states = {id(unit): UnitState(unit) for unit in units}
         self._finished, self.clock = finished, clock
         self._lock = threading.Lock()
@@ -75,7 +75,7 @@ class Tracker:
 
 @contextmanager
 def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
-    """Show the progress of a build on stderr while it lasts."""
+    """Show the progress of a build on stderr."""
     console = make_console(stderr=True)
     if not console.is_interactive:
         yield Tracker(units, _line_printer(len(units)))
@@ -91,7 +91,7 @@ def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
 
 
 def progress_table(tracker: Tracker, room: int) -> Table:
-    """Return the table that is shown while building, with at most `room` units in it."""
+    """Return the table of a running build, with at most `room` units."""
     from rich.table import Table
     from rich.text import Text
 
@@ -107,7 +107,7 @@ def progress_table(tracker: Tracker, room: int) -> Table:
 
 
 def visible(states: Sequence[UnitState], room: int) -> list[UnitState]:
-    """Return the states that fit, in order: failed, compiling, the next ones, the last done."""
+    """Return the states that fit, in this order: failed, compiling, waiting, latest done."""
 
     def rank(index: int) -> tuple[int, int]:
         state = states[index].state

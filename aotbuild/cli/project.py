@@ -53,12 +53,12 @@ def open_project(manifest: Path, root: Path | None) -> Project:
 
 
 def say(line: str) -> None:
-    """Print what takes time, on stderr."""
+    """Print a line about a slow step on stderr."""
     click.echo(line, err=True)
 
 
 def plan_document(project: Project) -> dict[str, Any]:
-    """Return what is known before anything is compiled."""
+    """Return the plan as data."""
     plan = project.plan
     environment = plan.environment
     return {
@@ -84,7 +84,7 @@ def toolchain_document(toolchain: Toolchain) -> dict[str, Any]:
 
 
 def unit_document(unit: BuildUnit) -> dict[str, Any]:
-    """Return one unit as data; static values are encoded as in the index."""
+    """Return a unit as data; static values are encoded as in the index."""
     from aotbuild.spec.values import encode
 
     return {

@@ -14,7 +14,7 @@ from aotbuild.spec.layout import write_whole
 
 
 class _Refused(click.ClickException):
-    """What is missing in this environment, in a message without the usage."""
+    """Something that this environment lacks; the message omits the usage line."""
 
     exit_code = USAGE
 

@@ -1,4 +1,4 @@
-"""`aotbuild sign`: say with a key that this is the package which was built."""
+"""`aotbuild sign`: sign the index of a package with a private key."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def sign(output: Output, place: Path, key_file: Path, out: Path | None, as_json:
 
 
 def need_cryptography(err: ImportError) -> NoReturn:
-    """End the command with what to install."""
+    """End the command with the name of the extra to install."""
     msg = f'signing needs cryptography: pip install "aotbuild[sign]" ({err})'
     raise click.UsageError(msg) from err
 

@@ -66,7 +66,7 @@ def _split(wheel: Path, out: Path, keep: list[str], variants: bool) -> Written:
 
 
 def print_written(output: Output, written: Written) -> None:
-    """Print which files were written, and how big they are."""
+    """Print the files that were written, with their sizes."""
     files = (*written.wheels, *written.beside)
     sizes = {path: path.stat().st_size for path in files}
     output.document["wheels"] = [

@@ -110,7 +110,7 @@ def _print(output: Output, report: Report) -> None:
 
 
 def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:
-    """Print each reason once, below everything that it is a reason for."""
+    """Print each reason once, below all outcomes that it explains."""
     grouped: dict[tuple[str, tuple[str, ...]], list[Outcome]] = {}
     for outcome in outcomes:
         grouped.setdefault((outcome.status.value, outcome.reasons), []).append(outcome)

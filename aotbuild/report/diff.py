@@ -1,7 +1,7 @@
 """What changed between two packages: functions, signatures, targets, sizes, cost, requirements.
 
-A signature is the same where its key is; failing that, where the manifest calls it the same, and
-then its inputs changed. Executables are compared for equal targets of equal signatures.
+Two signatures match if their keys are equal. Failing that, they match if the manifest gives them
+one label; then the inputs changed. Executables are compared for equal targets of equal signatures.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Changed:
-    """What is in both packages and differs; `what` is a function's name, or names a Unit."""
+    """Something that both packages have and that differs; `what` names a function or a Unit."""
 
     what: Unit
     fields: tuple[Field, ...]
@@ -56,7 +56,10 @@ class Sides:
 
 @dataclass(frozen=True)
 class Diff:
-    """All differences of two packages. Units of functions and signatures leave out the rest."""
+    """All differences of two packages.
+
+    The Unit of a function or a signature leaves the other names empty.
+    """
 
     package: tuple[Field, ...]
     functions: Sides
@@ -69,14 +72,14 @@ class Diff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the packages hold the same."""
+        """Whether nothing differs."""
         changed = (self.functions_changed, self.signatures_changed, self.executables_changed)
         sides = (self.functions, self.signatures, self.targets, self.executables)
         return not (self.package or any(changed) or any(s.gained or s.lost for s in sides))
 
 
 def diff(old: PackageFacts, new: PackageFacts) -> Diff:
-    """Return what changed from `old` to `new`. Where the packages lie does not matter."""
+    """Return what changed from `old` to `new`. The places of the packages are not compared."""
     functions = _both(_by_name(old), _by_name(new))
     signatures = [pair for before, after in functions for pair in _pairs(before, after)]
     kept = [(before, after) for before, after in signatures if before and after]
@@ -160,7 +163,7 @@ def _executable(target: str, record: Record, signature: SignatureFacts) -> _Desc
 
 
 def _executables(kept: list[tuple[SignatureFacts, SignatureFacts]]) -> Sides:
-    """Return what signatures that stayed won and lost."""
+    """Return the executables that unchanged signatures gained and lost."""
     gained: list[Unit] = []
     lost: list[Unit] = []
     for before, after in kept:
@@ -174,7 +177,7 @@ def _executables(kept: list[tuple[SignatureFacts, SignatureFacts]]) -> Sides:
 def _pairs(
     old: FunctionFacts, new: FunctionFacts
 ) -> Iterator[tuple[SignatureFacts | None, SignatureFacts | None]]:
-    """Yield the signatures of a function with their counterparts; None where there is none."""
+    """Yield each signature of a function with its counterpart, or None."""
     before = {signature.key: signature for signature in old.signatures}
     after = {signature.key: signature for signature in new.signatures}
     yield from _both(before, after)
@@ -198,9 +201,9 @@ def _by_name(facts: PackageFacts) -> dict[str, FunctionFacts]:
 def _by_target(
     old: SignatureFacts, new: SignatureFacts
 ) -> tuple[dict[str, Record], dict[str, Record]]:
-    """Return the records of both by target.
+    """Return the records of both packages, by target.
 
-    Where one has a target for several versions of jaxlib, the version is part of all names.
+    If a package has a target for several versions of jaxlib, every name includes the version.
     """
     several = any(len({r.target for r in s.records}) < len(s.records) for s in (old, new))
     before, after = ({_name(r, several): r for r in s.records} for s in (old, new))

@@ -32,7 +32,7 @@ def diff_document(found: Diff, old: PackageFacts, new: PackageFacts) -> dict[str
 
 
 def diff_lines(found: Diff) -> Iterator[str]:
-    """Yield everything but costs: `+` is gained, `-` lost, `~` changed."""
+    """Yield all lines except costs: `+` is added, `-` removed, `~` changed."""
     for field in found.package:
         yield f"~ {_field_text(field)}"
     yield from _side_lines("function", found.functions)
@@ -86,7 +86,7 @@ def _side_lines(noun: str, sides: Sides) -> Iterator[str]:
 
 
 def _aval_lines(field: Field) -> Iterator[str]:
-    """Yield which avals differ; all of them only where their number changed."""
+    """Yield the avals that differ, or all of them if their number changed."""
     if len(field.old) != len(field.new):
         yield f"    {_field_text(field)}"
         return
@@ -96,7 +96,7 @@ def _aval_lines(field: Field) -> Iterator[str]:
 
 
 def _shared_lines(changed: tuple[Changed, ...]) -> Iterator[str]:
-    """Yield requirements and settings; a change that several executables share is one line."""
+    """Yield changed requirements and settings; executables with the same change share a line."""
     users: dict[str, list[Unit]] = {}
     for change in changed:
         for field in change.fields:

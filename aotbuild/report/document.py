@@ -37,7 +37,7 @@ HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
 def package_document(
     facts: PackageFacts, checked: Sequence[Checked] | None = None
 ) -> dict[str, Any]:
-    """Return everything that is known of a package; `checked` is what reading its blobs found."""
+    """Return all facts of a package; `checked` holds the results of reading its blobs."""
     return {
         **place_document(facts),
         "stages": _stages(facts),
@@ -51,7 +51,7 @@ def package_document(
 
 
 def place_document(facts: PackageFacts) -> dict[str, Any]:
-    """Return what a package is and how large it is, without its functions."""
+    """Return the identity and the size of a package, without its functions."""
     header = {name: plain(facts.header.get(name)) for name in HEADER_NAMES}
     return {"place": facts.place, **header, "totals": totals(facts)}
 
@@ -93,7 +93,7 @@ def parameters(function: Function) -> list[dict[str, Any]]:
 
 
 def call_text(function: Function) -> str:
-    """Return a function's call for people, as `model:apply(params, tokens, *, scale, causal=)`."""
+    """Return the call of a function as text: `model:apply(params, tokens, *, scale, causal=)`."""
     words, starred = [], False
     for item in parameters(function):
         if item["kind"] == "keyword" and not starred:
@@ -104,7 +104,7 @@ def call_text(function: Function) -> str:
 
 
 def pad_text(function: Function) -> str:
-    """Return what calls are padded with, as `batch with 0.0 to 1, 8`; empty where none are."""
+    """Return how calls are padded, as `batch with 0.0 to 1, 8`; empty if they are not."""
     if function.pad is None:
         return ""
     pad = function.pad
@@ -114,7 +114,7 @@ def pad_text(function: Function) -> str:
 
 
 def requirement_words(requires: Requirements) -> list[str]:
-    """Return what a host needs beyond the platform, as `jaxlib 0.10.2`, `isa x86-64-v3`."""
+    """Return what a host needs besides the platform: `jaxlib 0.10.2`, `isa x86-64-v3`."""
     level = " + ".join(filter(None, (requires.isa, *requires.features)))
     words = [
         f"isa {level}" if level else "",

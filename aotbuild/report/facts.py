@@ -1,7 +1,7 @@
-"""The facts of a package: everything its index says, in an order for people, and its totals.
+"""The facts of a package: what its index says, sorted for reading, and its totals.
 
-No blob is read. Records stay as they are; what the manifest called things is untrusted data in
-them, so it is taken out through the functions here, and the rest through `costs` and `provenance`.
+No blob is read. Names and estimates in a record are untrusted data: read them through the functions
+here, in `words` and in `provenance`, which accept any value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SignatureFacts:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The avals of all leaves; with the names of symbolic dims where there are some."""
+        """The avals of all leaves, with the names of symbolic dims if there are any."""
         for record in self.records:
             symbolic = record.provenance.get("symbolic_leaves")
             if isinstance(symbolic, list):
@@ -39,7 +39,7 @@ class SignatureFacts:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The avals of all outputs, where a record has them."""
+        """The avals of all outputs, if a record states them."""
         return tuple(str(aval) for r in self.records[:1] for aval in r.calling.outputs)
 
     @property
@@ -93,7 +93,7 @@ class PackageFacts:
 
     @property
     def stages(self) -> list[str]:
-        """The stages that were kept of any executable, in the order of a compilation."""
+        """The stages kept of any executable, in the order of a compilation."""
         kept = {name for record in self.records for name, _ in record.stages}
         return [name for name in STAGES if name in kept]
 
@@ -106,7 +106,7 @@ class PackageFacts:
 def read_facts(source: Source, only: str | None = None) -> PackageFacts:
     """Return the facts of a source, or of one function of it.
 
-    InvalidIndex or UnsupportedFormat if the index is damaged, UnknownFunction if `only` is none.
+    Raises InvalidIndex or UnsupportedFormat if the index cannot be read, UnknownFunction for `only`.
     """
     index = open_index(source)
     names = sorted({function.name for function in index.functions()}, key=natural)
@@ -157,7 +157,7 @@ def short_label(signature: SignatureFacts) -> str:
 
 
 def column_of(target: Target) -> str:
-    """Return what a coverage table has as a column: a target without its device count."""
+    """Return the column of the coverage table for a target: the target without its device count."""
     return shown(f"{target.platform}:{target.detail}")
 
 

@@ -17,23 +17,23 @@ from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.parts import home_of
 from aotbuild.spec.record import Blob, Record
 
-# Of the provenance, what differs from executable to executable by its nature. What `startup: tuned`
-# measured has a table of its own.
+# Entries of the provenance that differ for each executable. The measurements of `startup: tuned`
+# have a table of their own.
 _OF_ONE_UNIT = frozenset({"stablehlo", "floats", "golden", "startup.measured"})
 
 
 def distinct(values: Iterable[Any]) -> Sequence[Any]:
-    """Return different JSON values in the order of their first appearance."""
+    """Return the distinct JSON values, in order of first appearance."""
     return list({shown(value): value for value in values}.values())
 
 
 def settings(record: Record) -> Iterator[tuple[str, Any]]:
-    """Yield what was set for the whole build, without what is of one executable alone."""
+    """Yield the settings of the whole build, without those of a single executable."""
     yield from (item for item in provenance_items(record) if item[0] not in _OF_ONE_UNIT)
 
 
 def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:
-    """Yield what an executable was made from and with, as `config.jax_enable_x64`."""
+    """Yield the inputs and settings of an executable by name, such as `config.jax_enable_x64`."""
     for name, value in sorted(record.provenance.items()):
         if name in ("label", "symbolic_leaves"):
             continue
@@ -59,10 +59,10 @@ def folder_in_wheel(facts: PackageFacts) -> str:
 
 
 def distribution_of(facts: PackageFacts) -> Distribution | None:
-    """Return the distribution whose RECORD lists this index; None where there is none to read.
+    """Return the distribution whose RECORD lists this index; None if there is none.
 
-    Of a wheel that is its own, of an installed package the one beside it. A folder that
-    `aotbuild build` wrote belongs to none.
+    A wheel has its own, an installed package the one beside it; a folder that `aotbuild build`
+    wrote has none.
     """
     folder = folder_in_wheel(facts)
     depth = folder.count("/") + 1
@@ -74,7 +74,7 @@ def distribution_of(facts: PackageFacts) -> Distribution | None:
 
 
 def _stated(distribution: metadata.Distribution) -> Distribution | None:
-    """Return what METADATA says, or None if it cannot be read or says nothing."""
+    """Return the name and version in METADATA, or None if they cannot be read."""
     try:
         stated = distribution.metadata
         if "Name" in stated and "Version" in stated:
@@ -93,12 +93,12 @@ class Checked:
 
 
 def check_digests(source: Source, blobs: Mapping[str, Blob]) -> tuple[Checked, ...]:
-    """Return every blob of a package, by path, read and compared, in the order of their names."""
+    """Read every blob of a package and compare its digest; return the results in order of path."""
     return tuple(_check(source, blobs[path]) for path in sorted(blobs))
 
 
 def damages(checked: Iterable[Checked]) -> list[DamagedBlob]:
-    """Return what is wrong."""
+    """Return the blobs that are damaged."""
     return [item.damage for item in checked if item.damage is not None]
 
 

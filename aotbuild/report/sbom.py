@@ -26,7 +26,7 @@ SBOM_NAME = "aotbuild.cdx.json"
 
 
 def missing_library() -> str | None:
-    """Return what to install if a document cannot be made here, else None."""
+    """Return what to install before a document can be made, or None."""
     if importlib.util.find_spec("cyclonedx") is None:
         found = "it is not installed"
     else:
@@ -41,9 +41,9 @@ def missing_library() -> str | None:
 
 
 def timestamp_of(environ: Mapping[str, str]) -> datetime | None:
-    """Return the time that SOURCE_DATE_EPOCH sets; None without it, for then there is no true one.
+    """Return the time that SOURCE_DATE_EPOCH sets; None if it is not set.
 
-    ValueError if it is no number of seconds since 1970.
+    Raises ValueError if it is not a number of seconds since 1970.
     """
     text = environ.get("SOURCE_DATE_EPOCH")
     if text is None:
@@ -62,7 +62,7 @@ def sbom_json(
 ) -> bytes:
     """Return the document of a package: ASCII, indented, one line feed at the end.
 
-    `distribution` is found beside the package where it is not given. InvalidIndex or
+    A missing `distribution` is looked up beside the package. Raises InvalidIndex or
     UnsupportedFormat if the index cannot be read.
     """
     from cyclonedx.output.json import JsonV1Dot6
@@ -73,7 +73,7 @@ def sbom_json(
     digest = sha256_hex(source.read(INDEX_NAME))
     bom = make_bom(facts, digest, distribution or distribution_of(facts))
     document = json.loads(JsonV1Dot6(bom).output_as_string())
-    # The library cannot leave it out; the current time would make every build another one.
+    # The library always writes a time; the current one would make builds differ.
     del document["metadata"]["timestamp"]
     if timestamp is not None:
         document["metadata"]["timestamp"] = timestamp.strftime("%Y-%m-%dT%H:%M:%SZ")

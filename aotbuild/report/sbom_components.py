@@ -1,7 +1,7 @@
 """The components of an SBOM and the edges between them. Needs cyclonedx-python-lib to be imported.
 
-Names come from the wheel, so they are made printable and short; what holds the document together
-are digests, never names.
+Names come from the wheel, so they are made printable and short. References between components are
+digests, never names.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _constant(facts: PackageFacts, constant: Constant) -> Component:
 
 
 def _other_data(facts: PackageFacts) -> list[Component]:
-    """Return what is in the package and not needed to run: data of checks, and kept stages."""
+    """Return the parts of the package that no call needs: data of checks, and kept stages."""
     needed = {blob for record in facts.records for blob in record.needed_blobs()}
     others = [blob for _, blob in sorted(facts.blobs.items()) if blob not in needed]
     return [
@@ -139,14 +139,14 @@ def _library(name: str, version: str) -> Component:
 
 
 def _writer() -> Component:
-    """Return the aotbuild that writes the document; the one that compiled may be another."""
+    """Return the aotbuild that writes the document; a different version may have compiled."""
     name, version = "aotbuild", metadata.version("aotbuild")
-    # Without a reference of its own the library would make up a random one.
+    # Without an explicit reference the library makes a random one.
     return Component(name=name, version=version, bom_ref="writer", purl=_purl(name, version))
 
 
 def _toolchain(facts: PackageFacts, record: Record) -> Iterator[tuple[str, str]]:
-    """Yield name and version of what compiled a record; the header's where it does not say."""
+    """Yield the name and version of the libraries that compiled a record."""
     for name in _TOOLCHAIN:
         own = record.provenance.get(name)
         yield from ((name, v) for v in ([shown(own)] if own else _stated(facts, name)))
@@ -156,7 +156,7 @@ def _toolchain(facts: PackageFacts, record: Record) -> Iterator[tuple[str, str]]
 
 
 def _stated(facts: PackageFacts, name: str) -> list[str]:
-    """Return the versions of a library that the header names: several where there are several."""
+    """Return all versions of a library that the header names."""
     return [shown(version) for version in str(facts.header.get(name, "?")).split(", ")]
 
 
@@ -197,12 +197,12 @@ def _properties(values: dict[str, Any]) -> list[Property]:
 
 
 def _purl(name: str, version: str) -> PackageURL | None:
-    """Return the package URL of a distribution, or None if its name or version cannot be one."""
+    """Return the package URL of a distribution, or None if its name or version is not valid."""
     if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
         return None
     return PackageURL("pypi", name=re.sub(r"[-_.]+", "-", name).lower(), version=version)
 
 
 def _without_paths(value: Any) -> str:
-    """Return a setting as text in which every absolute path is `<path>`: it names a machine."""
+    """Return a setting as text, with `<path>` for every absolute path: paths identify a machine."""
     return _PATH.sub("<path>", shown(value, _MAX_VALUE))

@@ -1,4 +1,4 @@
-"""Which kept stage of which executable: chosen by names, and what to say where none fits."""
+"""Choosing the kept stage of an executable by names, and the error if none fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aotbuild.runtime.stages import read_stage
 from aotbuild.spec.layout import HEADER_KEY, STAGES, WHEEL
 from aotbuild.spec.record import Blob, Record
 
-# What the page shows at most, in bytes: of one stage, and of all together.
+# Limits of what a page shows, in bytes: of one stage, and of all together.
 _LONGEST = 100_000
 _PAGE = 4_000_000
 
@@ -43,10 +43,10 @@ def candidates(
     target: str | None = None,
     jaxlib: str | None = None,
 ) -> list[Candidate]:
-    """Return what fits the names, in the order of the package.
+    """Return the candidates that match the names, in the order of the package.
 
-    `signature` is a label, what is between its parentheses, or a key; `target` a whole target, or
-    one without the number of devices, or a platform; `jaxlib` the version that made it.
+    `signature` is a label, the text between its parentheses, or a key; `target` is a target, a
+    target without the number of devices, or a platform; `jaxlib` the version that made it.
     """
     return [
         c
@@ -63,7 +63,10 @@ def jaxlib_of(record: Record) -> str:
 
 
 def different(found: list[Candidate], stage: str) -> list[Candidate]:
-    """Return those that have a stage, one for each different text; StageNotKept if none has it."""
+    """Return the candidates that have a stage, one for each distinct text.
+
+    Raises StageNotKept if none has it.
+    """
     having = {blob: c for c in reversed(found) if (blob := c.stage(stage)) is not None}
     if not having:
         raise _not_kept(found, stage)
@@ -73,7 +76,7 @@ def different(found: list[Candidate], stage: str) -> list[Candidate]:
 def page_texts(facts: PackageFacts, source: Source) -> dict[Blob, str]:
     """Return the kept stages in a package that are small enough for a page, by their blobs.
 
-    DamagedBlob if one is not what was built.
+    Raises DamagedBlob if one is not what was built.
     """
     if facts.header.get(HEADER_KEY) != WHEEL:
         return {}

@@ -1,4 +1,4 @@
-"""A package as lines and tables for a terminal. The command prints them."""
+"""A package as lines and tables for a terminal; the command prints them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from aotbuild.spec.record import Record
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 10
-# At this many signatures a matrix no longer fits a screen: fractions are shown instead.
+# Above this many signatures a matrix does not fit a screen, so the table shows fractions.
 _MANY = 40
 
 
 def title_lines(facts: PackageFacts) -> list[str]:
-    """Return what the package is: how much of it, where, and who built it."""
+    """Return the title: counts, the place, and what built the package."""
     header = facts.header
     built = ", ".join(
         f"{name} {shown(header[name])}" for name in ("aotbuild", "jax", "jaxlib") if name in header
@@ -63,7 +63,7 @@ def title_lines(facts: PackageFacts) -> list[str]:
 
 
 def _parts(header: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a base lacks, or which part this is, of a package that was split."""
+    """Yield the companions of a base, or the name of this part, if the package was split."""
     if COMPANIONS in header:
         stated = header[COMPANIONS]
         names = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated
@@ -83,7 +83,7 @@ def stages_text(facts: PackageFacts) -> str:
 
 
 def function_line(facts: FunctionFacts) -> str:
-    """Return a function's name and how it is called."""
+    """Return the name of a function and its call."""
     donate, pad = facts.function.donate, pad_text(facts.function)
     tail = f"  donates {', '.join(donate)}" if donate else ""
     tail += f"  pads {pad}" if pad else ""
@@ -100,7 +100,7 @@ def executable_rows(facts: FunctionFacts) -> list[tuple[str, ...]]:
 
 
 def aval_lines(facts: FunctionFacts, *, full: bool) -> Iterator[str]:
-    """Yield the avals of each signature; of many leaves only the first, unless `full`."""
+    """Yield the avals of each signature; `full` lists every leaf."""
     for signature in facts.signatures:
         yield f"  {short_label(signature)}: {avals_text(signature, full=full)}"
 
@@ -112,7 +112,7 @@ def avals_text(signature: SignatureFacts, *, full: bool) -> str:
 
 
 def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the headers and rows of the coverage table: which signature is made for what."""
+    """Return the headers and rows of the coverage table: the targets of each signature."""
     names = columns(facts)
     headers = ["function", "signature", *names]
     if facts.signature_count > _MANY:
@@ -133,14 +133,14 @@ def covers(signature: SignatureFacts, column: str) -> bool:
 
 
 def coverage_word(facts: PackageFacts, signature: SignatureFacts, column: str) -> str:
-    """Return `yes`, `-`, or for how many of the jaxlib versions a column is covered: `1 of 2`."""
+    """Return `yes`, `-`, or how many of the jaxlib versions cover a column: `1 of 2`."""
     having = {r.requires.jaxlib for r in signature.records if column_of(r.target) == column}
     of = 1 if column.startswith("portable:") else len(jaxlibs(facts))
     return "-" if not having else "yes" if len(having) >= of else f"{len(having)} of {of}"
 
 
 def share(facts: FunctionFacts, column: str) -> tuple[int, int]:
-    """Return how many of a function's signatures a column covers, and of how many."""
+    """Return how many signatures of a function a column covers, and how many there are."""
     return sum(covers(s, column) for s in facts.signatures), len(facts.signatures)
 
 
@@ -153,7 +153,7 @@ def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
 
 
 def setting_rows(facts: PackageFacts) -> list[tuple[str, str]]:
-    """Return each setting of the toolchain and its values, where executables differ several."""
+    """Return each setting of the toolchain with its values: several if executables differ."""
     values: dict[str, list[object]] = {}
     for record in facts.records:
         for name, value in settings(record):
@@ -165,7 +165,7 @@ def setting_rows(facts: PackageFacts) -> list[tuple[str, str]]:
 
 
 def total_lines(facts: PackageFacts) -> list[str]:
-    """Return where the bytes are."""
+    """Return the number and the size of the blobs, and the size of the index."""
     blobs = facts.blobs
     size = sum(blob.size for blob in blobs.values())
     saved = stored_twice(facts)
@@ -174,7 +174,7 @@ def total_lines(facts: PackageFacts) -> list[str]:
 
 
 def digest_lines(checked: Sequence[Checked]) -> list[str]:
-    """Return what reading every blob found."""
+    """Return the result of reading every blob."""
     bad = damages(checked)
     if not bad:
         return [f"digests: {plural(len(checked), 'blob')} read, every byte as it was built"]
@@ -200,7 +200,7 @@ def _cells(record: Record) -> tuple[str, ...]:
 def _joined(avals: Sequence[str], full: bool) -> str:
     if full or len(avals) <= _SHORT:
         return ", ".join(avals)
-    # The last arguments are usually the data, the first ones the weights.
+    # The first arguments are usually weights, the last ones data.
     rest = len(avals) - _SHORT + 1
     return ", ".join((*avals[:3], f"… {rest} more …", *avals[3 - _SHORT + 1 :]))
 

@@ -1,7 +1,7 @@
-"""Facts as words: names from a wheel made harmless, numbers with units, and the order of names.
+"""Facts as text: printable names, numbers with units, natural order; and XLA's estimates.
 
-A wheel may come from anyone: its names can hold control characters that steer a terminal, and its
-numbers can be anything that JSON can spell. What leaves this module is printable and finite.
+A wheel may come from anyone: its names can hold control characters, and its numbers can be any
+JSON. What this module returns is printable and finite.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from aotbuild.spec.values import cut, decode
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _MAX_DEPTH = 32
 _MAX_TEXT = 400
-# What `values.decode` raises for bodies that are not what their tag says.
+# Raised by `values.decode` for bodies that do not match their tag.
 _UNDECODABLE = (ValueError, TypeError, AttributeError, IndexError, KeyError, RecursionError)
 
 
 def shown(value: Any, limit: int = _MAX_TEXT) -> str:
-    """Return any value as one line of printable text; what is not printable is escaped."""
+    """Return any value as one line of printable text, with escapes for what does not print."""
     return cut(printable(value if isinstance(value, str) else compact_json(value)), limit)
 
 
 def printable(text: str) -> str:
-    """Return text that cannot move a cursor or change a colour: what does not print is escaped."""
+    """Return text with escapes for what does not print, so that it cannot control a terminal."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
@@ -56,7 +56,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def number(value: Any) -> float | None:
-    """Return a count as a number; None for what is no finite number from 0 on.
+    """Return a count as a number; None unless it is a finite number of at least 0.
 
     XLA says -1 where it has no estimate.
     """
@@ -66,17 +66,17 @@ def number(value: Any) -> float | None:
 
 
 def bytes_text(size: float | None) -> str:
-    """Return a size for people, as `92.1 kB`, or `-` where it is not known."""
+    """Return a size as text, such as `92.1 kB`; `-` if it is not known."""
     return "-" if size is None else f"{_scaled(size, gap=True)}B"
 
 
 def count_text(value: float | None) -> str:
-    """Return a number for people, as `1.54 M`, or `-` where it is not known."""
+    """Return a count as text, such as `1.54 M`; `-` if it is not known."""
     return "-" if value is None else _scaled(value, gap=False)
 
 
 def change_text(old: float | None, new: float | None) -> str:
-    """Return how much a number grew, as `+3.2%`; empty where there is no ratio."""
+    """Return the relative change, such as `+3.2%`; empty if there is no ratio."""
     if old is None or new is None or not old:
         return ""
     return f"{(new - old) / old:+.1%}"
@@ -88,25 +88,25 @@ def plural(count: int, noun: str) -> str:
 
 
 def natural(text: str) -> tuple[Any, ...]:
-    """Return a sorting key that puts `batch=8` before `batch=32`."""
+    """Return a sort key that puts `batch=8` before `batch=32`."""
     parts = re.split(r"(\d{1,18})", text)
     return tuple((int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts))
 
 
 def target_order(target: Target) -> tuple[Any, ...]:
-    """Return a sorting key: executables before portable ones, levels from low to high."""
+    """Return a sort key: executables before portable ones, levels from low to high."""
     known = PLATFORMS.index(target.platform) if target.platform in PLATFORMS else len(PLATFORMS)
     level = rank(target.detail) if target.detail in LEVELS else -1
     return (known, level, target.detail, target.devices)
 
 
 def statics_text(signature: Signature) -> str:
-    """Return the static arguments as `causal=True, k=3`; what cannot be decoded stays JSON."""
+    """Return the static arguments as `causal=True, k=3`; an undecodable value stays JSON."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in signature.statics)
 
 
 def value_text(encoded: Any) -> str:
-    """Return one encoded value as Python writes it, or else its JSON."""
+    """Return one encoded value as Python writes it, or its JSON if it cannot be decoded."""
     try:
         return repr(decode(encoded))
     except _UNDECODABLE:
@@ -126,7 +126,7 @@ def _escape(char: str) -> str:
 
 
 def flops(record: Record) -> float | None:
-    """Return XLA's estimate of the operations of one call, on one device."""
+    """Return XLA's estimate of the floating-point operations of one call, on one device."""
     return number(record.analysis.get("flops"))
 
 
@@ -136,18 +136,18 @@ def bytes_accessed(record: Record) -> float | None:
 
 
 def peak_memory(record: Record) -> float | None:
-    """Return the bytes that one call needs of one device: its buffers, and what is embedded."""
+    """Return the bytes that one call needs on one device: buffers and embedded constants."""
     use = memory_use(record.analysis)
     return None if use is None else use.needed
 
 
 def memory_of_device(record: Record) -> float | None:
-    """Return the bytes that programs may use of one device that it was made for, if known."""
+    """Return the memory in bytes that programs may use on the target's device, if known."""
     return device_memory(record.analysis)
 
 
 def peak_text(record: Record) -> str:
-    """Return the peak for people, with the device's memory where it is known: `9 GB of 23.6 GB`."""
+    """Return the peak as text, with the device's memory if it is known: `9 GB of 23.6 GB`."""
     device = memory_of_device(record)
     peak = bytes_text(peak_memory(record))
     return peak if device is None else f"{peak} of {bytes_text(device)}"

@@ -1,4 +1,4 @@
-"""Adapts hatchling to `aotbuild.build`: reads the options, compiles, changes `build_data` last."""
+"""The build hook: adapts hatchling to `aotbuild.build`. It changes `build_data` last."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hatch_aotbuild.options import Options, read_options
 
 
 def check_sbom() -> None:
-    """Raise PlanError if no document can be made here: now, not when everything is compiled."""
+    """Raise PlanError, before anything is compiled, if this environment cannot make an SBOM."""
     if missing := missing_library():
         msg = f"sbom = true: {missing}"
         raise PlanError(msg)
@@ -46,18 +46,18 @@ def check_sbom() -> None:
 
 
 def write_sbom(artifacts: Path, folder: Path, wheel: Distribution) -> None:
-    """Write the document of an `_aot` folder into another folder, under its usual name."""
+    """Write the SBOM of an `_aot` folder into `folder`, under its usual name."""
     data = sbom_json(DirectorySource(artifacts), wheel, timestamp_of(os.environ))
     (folder / SBOM_NAME).write_bytes(data)
 
 
 VARIABLE = "AOTBUILD_STAGES"
-# pip sets it in all that it starts. It takes nothing but the wheel out of the folder it gives.
+# pip sets this variable for its child processes, and keeps nothing but the wheel.
 _PIP = "PIP_BUILD_TRACKER"
 
 
 def chosen_folder(environment: Mapping[str, str]) -> Path | None:
-    """Return the folder that AOTBUILD_STAGES names, if it does; PlanError if it is relative."""
+    """Return the folder that AOTBUILD_STAGES names, if set; PlanError if it is relative."""
     chosen = environment.get(VARIABLE)
     if chosen and not Path(chosen).is_absolute():
         msg = (
@@ -71,10 +71,10 @@ def chosen_folder(environment: Mapping[str, str]) -> Path | None:
 def put_stages(
     file: Path, wheel: Path, project: Path, environment: Mapping[str, str]
 ) -> Path | None:
-    """Copy a file of kept stages to where people find it, and return that; None without a file.
+    """Copy a file of kept stages to its final place and return that; None if there is no file.
 
-    That is the folder of AOTBUILD_STAGES, else the wheel's, or `dist` of the project where pip
-    would throw the wheel's away. A file of an earlier build beside the wheel goes.
+    The place is the folder of AOTBUILD_STAGES, else the wheel's folder. Under pip, which removes
+    the wheel's folder, it is `dist` of the project. A file of an earlier build is removed.
     """
     stages_path(wheel).unlink(missing_ok=True)
     if not file.exists():
@@ -93,7 +93,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "aotbuild"
 
     def dependencies(self) -> list[str]:
-        """Return what the build environment must also have: the project's own needs and jax."""
+        """Return the requirements of the build environment: the project's own and the toolchain's."""
         if self.target_name != "wheel":
             return []
         needed = build_requirements(self._manifest, self._project)
@@ -138,20 +138,20 @@ class AotBuildHook(BuildHookInterface[Any]):
         names = (relative, stages_path(Path(relative)).as_posix())
         owner = config.target_config if "exclude" in config.target_config else config.build_config
         owner.setdefault("exclude", []).extend(f"/{name}" for name in names)
-        config.__dict__.pop("exclude_spec", None)  # hatchling may have read it already
+        config.__dict__.pop("exclude_spec", None)  # hatchling may have cached it
 
     def _build_or_abort(self) -> Package:
         try:
             with self._abort_on_error():
                 return self._build()
         finally:
-            # abort() and Ctrl-C leave before hatchling would call finalize.
+            # After abort() or Ctrl-C hatchling does not call finalize.
             if not self._artifacts.exists():
                 shutil.rmtree(self._workplace)
 
     @contextmanager
     def _abort_on_error(self) -> Iterator[None]:
-        """End the build with the message of an error of ours, without a traceback."""
+        """End the build with the message of an aotbuild error, without a traceback."""
         try:
             yield
         except AotbuildError as err:
@@ -161,7 +161,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _build(self) -> Package:
         if self._options.sbom:
             check_sbom()
-        chosen_folder(os.environ)  # now, not when everything is compiled
+        chosen_folder(os.environ)  # fails before anything is compiled
         environment = find_environment(self._manifest, self._project, self._say)
         plan = make_plan(self._manifest, environment)
         self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
