@@ -106,7 +106,7 @@ class PackageFacts:
 def read_facts(source: Source, only: str | None = None) -> PackageFacts:
     """Return the facts of a source, or of one function of it.
 
-    Raises InvalidIndex or UnsupportedFormat if the index cannot be read, UnknownFunction for `only`.
+    Raises InvalidIndex or UnsupportedFormat for a bad index, UnknownFunction for a bad `only`.
     """
     index = open_index(source)
     names = sorted({function.name for function in index.functions()}, key=natural)

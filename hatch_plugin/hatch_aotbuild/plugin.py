@@ -93,7 +93,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "aotbuild"
 
     def dependencies(self) -> list[str]:
-        """Return the requirements of the build environment: the project's own and the toolchain's."""
+        """Return what the build environment needs: the project's dependencies and the toolchain."""
         if self.target_name != "wheel":
             return []
         needed = build_requirements(self._manifest, self._project)
