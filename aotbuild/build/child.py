@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: started, given jobs, read, and how it ended."""
+"""A worker process as the build sees it: how it is started, given jobs, read, and how it exited."""
 
 from __future__ import annotations
 
@@ -12,71 +12,58 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.settings import Settings, WorkerInit
+from aotbuild.build.protocol import (
+    Done,
+    Hello,
+    NotAMessage,
+    Ready,
+    Reply,
+    Request,
+    RunJob,
+    WrongVersion,
+    read_reply,
+    to_line,
+)
+from aotbuild.build.settings import Settings
 from aotbuild.toolchains.environment import Toolchain
 
-_NO_MEMORY = ("std::bad_alloc", "out of memory", "Cannot allocate memory", "MemoryError")
-_LESS_MEMORY = "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS"
-
-
-def ending_of(code: int, log: str) -> str:
-    """Return how a process ended that nobody here ended, from its exit code and its log."""
-    if code >= 0:
-        words = f"the compiler process ended with exit code {code}"
-    elif -code == signal.SIGKILL:
-        return (
-            "the compiler process was killed (SIGKILL), probably by the system for want of memory; "
-            f"{_LESS_MEMORY}"
-        )
-    else:
-        words = f"the compiler process died of {_signal_name(-code)}"
-    if any(sign.lower() in log.lower() for sign in _NO_MEMORY):
-        return f"{words}: it ran out of memory; {_LESS_MEMORY}"
-    return words
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-_PACKAGE = Path(__file__).resolve().parent.parent
-_LOG_TAIL = 4000
 # For one job, in seconds.
 DEFAULT_TIMEOUT = 3600.0
-# For a process to say that it is there, before it imports anything large; in seconds.
+# For a process to say that it is a worker, before it imports jax; in seconds.
 START_TIMEOUT = 120.0
-# The first line of a worker is short; what is no worker may never end its line.
+# A worker's first line is short; another program may never end its own. In characters.
 _FIRST_LINE = 1000
+# How much of a log is shown, in bytes.
+_LOG_TAIL = 4000
+_NO_MEMORY = ("std::bad_alloc", "out of memory", "cannot allocate memory", "memoryerror")
+_LESS_MEMORY = "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS"
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
-class WorkerDied(Exception):
+class WorkerExited(Exception):
     """The worker process ended in the middle of a job; the text says how, with its log's end."""
 
 
-class NotStarted(WorkerDied):
-    """No worker came of the process: whatever else is given to its interpreter, it will not run."""
+class NotStarted(WorkerExited):
+    """The process never was a worker, so no other process of its interpreter will be one."""
 
 
 class Worker:
-    """One child process. Not thread-safe: whoever holds it uses it alone."""
+    """One child process. Not thread-safe: one thread at a time may use it."""
 
     def __init__(
         self,
         settings: Settings,
-        init: WorkerInit,
+        hello: Hello,
         import_root: Path,
         start_timeout: float = START_TIMEOUT,
     ) -> None:
         self.settings = settings
-        self._init, self._start_timeout = replace(init, config=settings.config), start_timeout
+        self._hello = hello.model_copy(update={"config": settings.config})
+        self._start_timeout = start_timeout
         self._is_ready = False
         self._cause: str | None = None
         self._log_start = 0
@@ -106,19 +93,19 @@ class Worker:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def run(self, job: Job, timeout: float) -> Iterator[dict[str, Any]]:
-        """Yield the messages of a job; WorkerDied if the process ends or takes over `timeout` s."""
+    def run(self, job: Job, timeout: float) -> Iterator[Reply]:
+        """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s."""
         if self._is_ready:
             self._log_start = os.fstat(self._log.fileno()).st_size
         else:
             self._begin()
         with self._at_most(timeout, "the compiler"):
-            self._send({"job": job.to_json()})
+            self._send(RunJob(job=job))
             for message in self._messages():
-                if "done" in message:
+                if isinstance(message, Done):
                     return
                 yield message
-            raise WorkerDied(self._obituary())
+            raise WorkerExited(self._exit_text())
 
     def close(self) -> None:
         """End the process and wait for it."""
@@ -133,10 +120,7 @@ class Worker:
         self._clean_up()
 
     def kill(self, cause: str) -> None:
-        """End the process at once, whatever it is doing; its job raises WorkerDied with the cause.
-
-        Of several causes the first is told.
-        """
+        """End the process at once; its job raises WorkerExited with the first cause given."""
         self._cause = self._cause or cause
         self._signal_group(signal.SIGKILL)
         self._process.wait()
@@ -147,21 +131,22 @@ class Worker:
             self._folder.cleanup()
 
     def _begin(self) -> None:
-        """Tell the process what holds for its life, and wait until it is a worker."""
+        """Say hello, and wait until the process says that it is a worker."""
         assert self._process.stdout is not None
         with self._at_most(self._start_timeout, "its start"):
-            self._send(self._init.to_json())
+            self._send(self._hello)
             line = self._process.stdout.readline(_FIRST_LINE)
-            if _message(line) != {"ready": True}:
+            problem = _hello_problem(line)
+            if problem is not None:
                 if line:
-                    self.kill(f"it is no worker of aotbuild: it said {line[:200]!r}")
-                msg = f"{self._interpreter}: {self._obituary()}"
+                    self.kill(problem)
+                msg = f"{self._interpreter}: {self._exit_text()}"
                 raise NotStarted(msg)
         self._is_ready = True
 
     @contextmanager
     def _at_most(self, seconds: float, what: str) -> Iterator[None]:
-        """End the process if the block takes longer, so that its log tells where it hung."""
+        """End the process if the block takes longer, so that its log shows where it hung."""
         cause = f"{what} took longer than {seconds:g} s and was stopped"
         timer = threading.Timer(seconds, self._time_out, [cause])
         timer.start()
@@ -183,50 +168,53 @@ class Worker:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Request) -> None:
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(message) + "\n")
+        # Where the pipe is broken, the reading side says what happened.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(to_line(message))
             self._process.stdin.flush()
-        except BrokenPipeError:
-            # The reading side says what happened.
-            return
 
-    def _messages(self) -> Iterator[dict[str, Any]]:
+    def _messages(self) -> Iterator[Reply]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            message = _message(line)
-            if message is None:
+            try:
+                message = read_reply(line)
+            except (NotAMessage, WrongVersion):
                 self.kill(f"the compiler process said what is no message: {line[:200]!r}")
                 return
             yield message
 
-    def _obituary(self) -> str:
+    def _exit_text(self) -> str:
         """Return how the process ended, with the end of its log."""
         code, log = self._process.wait(), self._log_tail()
         self._signal_group(signal.SIGKILL)  # what it had started
-        return f"{self._cause or ending_of(code, log)}\nthe end of its log:\n{log or '(empty)'}"
+        cause = self._cause or describe_exit(code, log)
+        return f"{cause}\nthe end of its log:\n{log or '(empty)'}"
 
     def _log_tail(self) -> str:
         """Return the end of what was logged since the job began."""
         end = os.fstat(self._log.fileno()).st_size
         start = max(self._log_start, end - _LOG_TAIL)
-        # Not seek and read: what still runs of it writes at the same position.
+        # Not seek and read: processes that still run write at the same position.
         tail = os.pread(self._log.fileno(), end - start, start)
         return tail.decode("utf-8", "replace").strip()
 
 
-def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="aotbuild-worker-", ignore_cleanup_errors=True)
-
-
-def _message(line: str) -> dict[str, Any] | None:
-    """Return a line as a message, or None if it is none."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None
+def describe_exit(code: int, log: str) -> str:
+    """Return how a process ended by itself, from its exit code and its log."""
+    if -code == signal.SIGKILL:
+        return (
+            "the compiler process was killed (SIGKILL), probably by the system for want of memory; "
+            f"{_LESS_MEMORY}"
+        )
+    if code >= 0:
+        words = f"the compiler process ended with exit code {code}"
+    else:
+        words = f"the compiler process died of {_signal_name(-code)}"
+    if any(sign in log.lower() for sign in _NO_MEMORY):
+        return f"{words}: it ran out of memory; {_LESS_MEMORY}"
+    return words
 
 
 def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
@@ -244,9 +232,32 @@ def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
-    """Return the variables of a worker; those that move this Python's imports stay with it."""
+    """Return the variables of a worker; only this Python gets those that move its imports."""
     environment = settings.environment(dict(os.environ))
     if settings.toolchain.interpreter is not None:
         for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
             environment.pop(name, None)
     return environment
+
+
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="aotbuild-worker-", ignore_cleanup_errors=True)
+
+
+def _hello_problem(line: str) -> str | None:
+    """Return why the first line of a process is not that of a worker; None if it is."""
+    try:
+        if isinstance(read_reply(line), Ready):
+            return None
+    except WrongVersion as err:
+        return f"it speaks {err}: aotbuild changed during the build, so build again"
+    except NotAMessage:
+        pass
+    return f"it is no worker of aotbuild: it said {line[:200]!r}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerDied
+from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerExited
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.settings import Settings, WorkerInit
+from aotbuild.build.protocol import Failed, Hello, Reply, TraceExplained
+from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
 from aotbuild.toolchains.environments import make_ready
@@ -159,8 +160,8 @@ def explain(
     make_ready(plan.environment.toolchains)
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
         # It keeps nothing, so it gets no store and no names.
-        init = WorkerInit(Path(folder).absolute(), explain=True)
-        with open_pool(init, sources.import_root, len(jobs)) as (pool, threads):
+        hello = Hello(blobs=Path(folder).absolute(), explain=True)
+        with open_pool(hello, sources.import_root, len(jobs)) as (pool, threads):
             futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
             for future in futures:
                 future.add_done_callback(lambda done: _tell(done, listener))
@@ -180,7 +181,7 @@ def _run(
     result = Explained(unit, bool(job.sample))
     try:
         result = _with_worker(pool, settings, job, result, timeout)
-    except WorkerDied as err:
+    except WorkerExited as err:
         failure = UnitFailure(unit.signature_label, "trace", str(err))
         return replace(result, failure=failure)
     return result
@@ -193,19 +194,20 @@ def _with_worker(
     try:
         for message in worker.run(job, timeout):
             result = _read(result, message)
-    except WorkerDied as err:
+    except WorkerExited as err:
         pool.discard(worker, err)
         raise
     pool.give_back(worker)
     return result
 
 
-def _read(result: Explained, message: dict[str, Any]) -> Explained:
-    if "error" in message:
-        failure = UnitFailure(result.label, message["stage"], message["error"])
-        return replace(result, failure=failure)
-    steps = tuple(map(tuple, message["skeleton"]))
-    return replace(result, steps=steps, notes=tuple(message["notes"]))
+def _read(result: Explained, message: Reply) -> Explained:
+    match message:
+        case Failed(stage=stage, error=error):
+            return replace(result, failure=UnitFailure(result.label, stage, error))
+        case TraceExplained(steps=steps, notes=notes):
+            return replace(result, steps=steps, notes=notes)
+    return result
 
 
 def _report(name: str, found: list[Explained]) -> FunctionReport:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aotbuild.build.child import NotStarted, Worker, WorkerDied
-from aotbuild.build.settings import Settings, WorkerInit
+from aotbuild.build.child import NotStarted, Worker, WorkerExited
+from aotbuild.build.protocol import Hello
+from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
 
 _ROOT = Path("/")
@@ -104,7 +105,7 @@ class WorkerPool:
     to use from several threads.
     """
 
-    init: WorkerInit
+    hello: Hello
     import_root: Path
     limit: int
     memory: Callable[[], int | None] = available_memory
@@ -126,7 +127,7 @@ class WorkerPool:
             while True:
                 if self.stopped:
                     raise CancelledError
-                self._bury()
+                self._drop_exited()
                 worker = next((w for w in self._idle if w.settings == settings), None)
                 if worker is not None:
                     self._idle.remove(worker)
@@ -148,13 +149,13 @@ class WorkerPool:
             self._idle.append(worker)
             self._changed.notify_all()
 
-    def discard(self, worker: Worker, death: WorkerDied | None = None) -> None:
-        """End a worker that cannot be used again; `death` is what it died of, if it did."""
+    def discard(self, worker: Worker, exited: WorkerExited | None = None) -> None:
+        """End a worker that cannot be used again; `exited` is how it ended, if it did by itself."""
         worker.close()
         with self._changed:
             self._busy.remove(worker)
-            if isinstance(death, NotStarted):
-                self._broken[worker.settings.toolchain.interpreter] = str(death)
+            if isinstance(exited, NotStarted):
+                self._broken[worker.settings.toolchain.interpreter] = str(exited)
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -174,9 +175,9 @@ class WorkerPool:
         interpreter = settings.toolchain.interpreter
         if interpreter in self._broken:
             raise NotStarted(self._broken[interpreter])
-        return Worker(settings, self.init, self.import_root)
+        return Worker(settings, self.hello, self.import_root)
 
-    def _bury(self) -> None:
+    def _drop_exited(self) -> None:
         """Forget idle workers that died: the system ends who has memory, at work or not."""
         for worker in [worker for worker in self._idle if not worker.is_alive]:
             self._idle.remove(worker)
@@ -219,7 +220,7 @@ def most_jobs(environment: Mapping[str, str]) -> int:
 
 @contextmanager
 def open_pool(
-    init: WorkerInit,
+    hello: Hello,
     import_root: Path,
     most: int,
     executor: Executor | None = None,
@@ -232,7 +233,7 @@ def open_pool(
     open.
     """
     limit = min(jobs or most_jobs(os.environ), most)
-    pool = WorkerPool(init, import_root, limit)
+    pool = WorkerPool(hello, import_root, limit)
     threads = executor or ThreadPoolExecutor(limit)
     try:
         yield pool, threads

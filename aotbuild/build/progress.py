@@ -1,21 +1,31 @@
-"""Events of a build for whoever listens, and how far one job is."""
+"""The events of a build, and the progress of one job: what its worker said so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from aotbuild.build.plan import BuildUnit
+from aotbuild.build.protocol import (
+    Compiled,
+    CompileStarted,
+    Failed,
+    GoldenFailed,
+    GoldenMade,
+    GoldenSkipped,
+    GoldenStarted,
+    PaddingFailed,
+    PaddingStarted,
+    Reply,
+)
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_from_json
 from aotbuild.spec.signature import Function
 
 
 @dataclass(frozen=True)
 class UnitDone:
-    """A unit's end: its record and function, or why it failed; `notes` are for the user."""
+    """A finished unit: its record and function, or why it failed. `notes` are for the user."""
 
     unit: BuildUnit
     function: Function | None = None
@@ -36,114 +46,111 @@ Listener = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Hear an event and do nothing."""
+    """Do nothing: the listener of a build that nobody watches."""
     del event
 
 
-_MEANT = "is meant for, by verify: {inputs: module:function}"
+# The stages of a unit, as failures name them; `compile` and `trace` come from the worker, too.
+START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
 
-# After an exception, and after the death of the worker.
+_MEANT = "is meant for, by verify: {inputs: module:function}"
+# After an exception, and after the worker exited.
 RAISED_ADVICE = f"Give arguments that it {_MEANT}."
-DIED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}."
+EXITED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}."
 NOT_FINITE = (
     "every golden output is NaN or infinite, which proves little; give arguments that the function "
     f"{_MEANT}"
 )
 
 
-def no_golden(reason: str, *notes: str) -> dict[str, Any]:
-    """Return a worker's message that there are none: why, as the record keeps it, and notes."""
-    return {"golden": None, "reason": reason, "notes": list(notes)}
-
-
-GOLDEN, START, PAD = "golden", "start", "pad"
-Message = dict[str, Any]
-
-
 @dataclass
 class Progress:
-    """The units of one job.
+    """The units of one job, as far as its worker has come.
 
-    `waiting` have no result, by target. `check` makes each result what everybody hears of. `held`
-    are compiled and wait for the job's golden outputs, which all of them share.
+    `waiting` are the units without a result, by target. `check` is applied to each result before
+    the listener gets it. `compiled` are units that wait for the job's golden outputs, which all of
+    them share. `at_work` are the targets that fail if the worker exits now.
     """
 
     waiting: dict[str, BuildUnit]
     listener: Listener
     check: Callable[[UnitDone], UnitDone]
     golden_mode: str
-    held: list[tuple[BuildUnit, Message]] = field(default_factory=list)
+    compiled: list[tuple[BuildUnit, Compiled]] = field(default_factory=list)
     results: list[UnitDone] = field(default_factory=list)
-    stage: str = "trace"
+    stage: str = TRACE
     at_work: tuple[str, ...] = ()
 
     @property
     def is_unfinished(self) -> bool:
         """Whether anything is left to do."""
-        return bool(self.waiting or self.held)
+        return bool(self.waiting or self.compiled)
 
     def restart(self) -> None:
-        """Begin again with what is waiting: all of it hangs on the trace."""
-        self.stage, self.at_work = "trace", tuple(self.waiting)
+        """Begin again with the units that wait: all of them depend on the trace."""
+        self.stage, self.at_work = TRACE, tuple(self.waiting)
 
-    def hear(self, message: Message) -> None:
+    def receive(self, message: Reply) -> None:
         """Take a message of the worker."""
-        if "start" in message:
-            self.stage, self.at_work = "compile", (message["start"],)
-            self.listener(UnitStarted(self.waiting[message["start"]]))
-        elif "pad_start" in message:
-            self.stage, self.at_work = PAD, ()
-        elif "pad_error" in message:
-            self._fail_held(message["pad_error"], PAD)
-        elif "golden_start" in message:
-            self.stage, self.at_work = GOLDEN, ()
-        elif "golden" in message:
-            self._complete(message)
-        elif "golden_error" in message:
-            self._fail_held(message["golden_error"])
-        else:
-            self._hear_unit(message)
+        match message:
+            case CompileStarted(target=target):
+                self.stage, self.at_work = COMPILE, (target,)
+                self.listener(UnitStarted(self.waiting[target]))
+            case Compiled(target=target):
+                self.compiled.append((self._leave(target), message))
+            case Failed(target=target, stage=stage, error=error):
+                self._fail(self._leave(target), stage, error)
+            case PaddingStarted():
+                self.stage, self.at_work = PAD, ()
+            case PaddingFailed(error=error):
+                self._fail_compiled(PAD, error)
+            case GoldenStarted():
+                self.stage, self.at_work = GOLDEN, ()
+            case GoldenMade() | GoldenSkipped():
+                self._complete(message)
+            case GoldenFailed(error=error):
+                self._fail_compiled(GOLDEN, error)
 
     def end(self) -> None:
-        """Take it that the worker has said all: what is still held has no golden outputs."""
-        self._complete(no_golden("the function could not be traced again"))
+        """Finish the job: units that still wait for golden outputs have none."""
+        self._complete(GoldenSkipped(reason="the function could not be traced again"))
 
-    def fail(self, death: str, reason: str) -> None:
-        """Give up what the worker was at when it died: units, or their golden outputs.
+    def worker_exited(self, text: str, reason: str) -> None:
+        """Give up what the worker was doing when it exited: units, or their golden outputs.
 
-        `death` is for the user, `reason` for the record: it names no path.
+        `text` is for the user, `reason` for the record, so that it names no path.
         """
         for target in self.at_work:
-            unit = self.waiting.pop(target)
-            self._finish(UnitDone(unit, failure=UnitFailure(str(unit), self.stage, death)))
+            self._fail(self.waiting.pop(target), self.stage, text)
         if self.at_work:
             return
         if self.stage == PAD:
-            self._fail_held(f"calling the function with padded arguments: {death}", PAD)
+            self._fail_compiled(PAD, f"calling the function with padded arguments: {text}")
         elif self.golden_mode == "always":
-            self._fail_held(f"calling the function with golden inputs: {death}\n{DIED_ADVICE}")
+            error = f"calling the function with golden inputs: {text}\n{EXITED_ADVICE}"
+            self._fail_compiled(GOLDEN, error)
         else:
-            note = f"no golden outputs: calling the function: {reason}\n{DIED_ADVICE}"
-            self._complete(no_golden(reason, note))
+            note = f"no golden outputs: calling the function: {reason}\n{EXITED_ADVICE}"
+            self._complete(GoldenSkipped(reason=reason, notes=(note,)))
 
-    def _hear_unit(self, message: Message) -> None:
-        unit = self.waiting.pop(message["target"])
+    def _leave(self, target: str) -> BuildUnit:
+        """Return a unit that waits no more; the worker goes on to the next."""
+        unit = self.waiting.pop(target)
         self.at_work = tuple(self.waiting)[:1]
-        if "error" in message:
-            failure = UnitFailure(str(unit), message["stage"], message["error"])
-            self._finish(UnitDone(unit, failure=failure))
-        else:
-            self.held.append((unit, message))
+        return unit
 
-    def _complete(self, golden: Message) -> None:
-        for unit, message in self.held:
-            self._finish(_with_golden(unit, message, golden))
-        self.held.clear()
+    def _complete(self, golden: GoldenMade | GoldenSkipped) -> None:
+        for unit, compiled in self.compiled:
+            self._finish(_with_golden(unit, compiled, golden))
+        self.compiled.clear()
 
-    def _fail_held(self, text: str, stage: str = GOLDEN) -> None:
-        for unit, _ in self.held:
-            self._finish(UnitDone(unit, failure=UnitFailure(str(unit), stage, text)))
-        self.held.clear()
+    def _fail_compiled(self, stage: str, error: str) -> None:
+        for unit, _ in self.compiled:
+            self._fail(unit, stage, error)
+        self.compiled.clear()
+
+    def _fail(self, unit: BuildUnit, stage: str, error: str) -> None:
+        self._finish(UnitDone(unit, failure=UnitFailure(str(unit), stage, error)))
 
     def _finish(self, result: UnitDone) -> None:
         result = self.check(result)
@@ -151,11 +158,13 @@ class Progress:
         self.listener(result)
 
 
-def _with_golden(unit: BuildUnit, message: Message, golden: Message) -> UnitDone:
-    data = message["record"]
-    known = golden.get("provenance", {}) if golden["golden"] else {"golden": golden["reason"]}
-    provenance = {**data["provenance"], **known}
-    record = record_from_json({**data, "golden": golden["golden"], "provenance": provenance})
-    function = Function.from_json(message["function"])
-    notes = (*message["notes"], *golden["notes"])
-    return UnitDone(unit, function, record, notes=notes)
+def _with_golden(
+    unit: BuildUnit, compiled: Compiled, golden: GoldenMade | GoldenSkipped
+) -> UnitDone:
+    record = compiled.record
+    if isinstance(golden, GoldenMade):
+        provenance = {**record.provenance, "floats": list(golden.floats)}
+        record = replace(record, golden=golden.golden, provenance=provenance)
+    else:
+        record = replace(record, provenance={**record.provenance, "golden": golden.reason})
+    return UnitDone(unit, compiled.function, record, notes=(*compiled.notes, *golden.notes))

@@ -1,10 +1,8 @@
-"""What holds for a worker's whole life: how its process is started, and what it is told first."""
+"""The settings of a worker process: its environment variables and XLA flags."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.platforms.base import Hardware
@@ -94,47 +92,3 @@ class Settings:
             **(_FOR_LIBTPU if self.platform == "tpu" else {}),
             **dict(self.env),
         }
-
-
-@dataclass(frozen=True)
-class WorkerInit:
-    """The first line to a worker; paths are absolute.
-
-    `blobs` is the folder for what it makes, `store` that of compiled bytes, if there is one. `keep`
-    names the stages to keep, `secret_paths` the folders of this machine that no byte may name.
-    `provenance` is what each record begins with, `config` the settings of jax. With `explain`, it
-    traces and compiles nothing.
-    """
-
-    blobs: Path
-    store: Path | None = None
-    keep: tuple[str, ...] = ()
-    secret_paths: tuple[str, ...] = ()
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    config: tuple[tuple[str, Any], ...] = ()
-    explain: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; the inverse of `from_json`."""
-        return {
-            "blobs": str(self.blobs),
-            "store": None if self.store is None else str(self.store),
-            "keep": list(self.keep),
-            "secret_paths": list(self.secret_paths),
-            "provenance": dict(self.provenance),
-            "config": [list(option) for option in self.config],
-            "explain": self.explain,
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> WorkerInit:
-        """Read what `to_json` wrote."""
-        return cls(
-            blobs=Path(data["blobs"]),
-            store=None if data["store"] is None else Path(data["store"]),
-            keep=tuple(data["keep"]),
-            secret_paths=tuple(data["secret_paths"]),
-            provenance=data["provenance"],
-            config=tuple((name, value) for name, value in data["config"]),
-            explain=data["explain"],
-        )

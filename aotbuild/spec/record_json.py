@@ -42,7 +42,7 @@ def record_to_json(record: Record) -> dict[str, Any]:
         "calling": _calling_to_json(record.calling),
         "analysis": record.analysis,
         "provenance": record.provenance,
-        "golden": _golden_to_json(record.golden),
+        "golden": golden_to_json(record.golden),
         "stages": {name: blob_to_json(blob) for name, blob in record.stages},
     }
 
@@ -70,7 +70,7 @@ def _read_record(data: Any) -> Record:
             calling=_calling_from_json(data["calling"]),
             analysis=mapping(data["analysis"]),
             provenance=mapping(data["provenance"]),
-            golden=_golden_from_json(data["golden"]),
+            golden=golden_from_json(data["golden"]),
             stages=tuple(
                 (text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
             ),
@@ -168,7 +168,8 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
     )
 
 
-def _golden_to_json(golden: Golden | None) -> dict[str, Any] | None:
+def golden_to_json(golden: Golden | None) -> dict[str, Any] | None:
+    """Return the JSON form of golden outputs; the inverse of `golden_from_json`."""
     if golden is None:
         return None
     return {
@@ -179,7 +180,8 @@ def _golden_to_json(golden: Golden | None) -> dict[str, Any] | None:
     }
 
 
-def _golden_from_json(data: dict[str, Any] | None) -> Golden | None:
+def golden_from_json(data: dict[str, Any] | None) -> Golden | None:
+    """Read what `golden_to_json` wrote."""
     if data is None:
         return None
     return Golden(

@@ -1,15 +1,4 @@
-"""The worker's side of the protocol: JSON lines in on stdin, JSON lines out on the real stdout.
-
-First line in:  {"blobs": folder, …}            see build.protocol.WorkerInit
-Then jobs:      {"job": {…}}                    see build.jobs.Job
-Lines out:      {"ready": true}
-                {"start": target}               before each unit, so that a crash has a name
-                {"target": …, "function": {…}, "record": {…}}
-                {"target": …, "stage": …, "error": text}
-                {"golden_start": true}          before the function is called, see worker.golden
-                {"golden": …, …}                what it returned
-                {"notes": […], "skeleton": […]} and no other, where the first line says "explain"
-                {"done": true}                  the job is finished
+"""The worker's side of the protocol (build.protocol): serve jobs from stdin, reply on stdout.
 
 The user's code reads an empty stdin, and whatever it prints goes to stderr, which the parent keeps
 as the log.
@@ -18,13 +7,24 @@ as the log.
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
-from aotbuild.build.settings import WorkerInit
+from aotbuild.build.protocol import (
+    Done,
+    Hello,
+    Ready,
+    Reply,
+    RunJob,
+    WrongVersion,
+    read_request,
+    to_line,
+)
+
+if TYPE_CHECKING:
+    from aotbuild.worker.session import Session
 
 
 def main() -> None:
@@ -32,19 +32,24 @@ def main() -> None:
     lines, out = _take_stdin(), _take_stdout()
     # A compiler that dies of a signal leaves the Python stack in the log.
     faulthandler.enable()
-    init = WorkerInit.from_json(json.loads(lines.readline()))
-    _send(out, {"ready": True})
-    session: Any = None
+    try:
+        hello = read_request(lines.readline())
+    except WrongVersion as err:
+        sys.exit(f"aotbuild: the build speaks {err}")
+    assert isinstance(hello, Hello), "the first message is hello"
+    _send(out, Ready())
+    session: Session | None = None
     for line in lines:
-        if session is None:
-            session = _start(init)
-        for message in session.run(json.loads(line)["job"]):
-            _send(out, message)
-        _send(out, {"done": True})
+        request = read_request(line)
+        assert isinstance(request, RunJob), "after hello there are only jobs"
+        session = session or _start(hello)
+        for reply in session.run(request.job):
+            _send(out, reply)
+        _send(out, Done())
 
 
 def _take_stdin() -> IO[str]:
-    """Keep the real stdin for the protocol; who else reads finds an empty one."""
+    """Keep the real stdin for the protocol; everything else reads an empty one."""
     protocol = os.fdopen(os.dup(0), encoding="utf-8")
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -52,7 +57,7 @@ def _take_stdin() -> IO[str]:
 
 
 def _take_stdout() -> IO[str]:
-    """Keep the real stdout for the protocol, and send everybody else's output to stderr."""
+    """Keep the real stdout for the protocol, and send everything else's output to stderr."""
     protocol = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     # What was printed before a crash is in the log.
@@ -60,13 +65,13 @@ def _take_stdout() -> IO[str]:
     return protocol
 
 
-def _start(init: WorkerInit) -> Any:
-    # Here, not above: importing jax takes a second that a worker without jobs does not need.
+def _start(hello: Hello) -> Session:
+    # Not at the top: importing jax takes a second that a worker without jobs does not need.
     from aotbuild.worker.session import Session
 
-    return Session(init)
+    return Session(hello)
 
 
-def _send(out: IO[str], message: dict[str, Any]) -> None:
-    out.write(json.dumps(message) + "\n")
+def _send(out: IO[str], reply: Reply) -> None:
+    out.write(to_line(reply))
     out.flush()

@@ -13,7 +13,14 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.settings import WorkerInit
+from aotbuild.build.protocol import (
+    Compiled,
+    CompileStarted,
+    Failed,
+    Hello,
+    Reply,
+    TraceExplained,
+)
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.base import Hardware
 from aotbuild.platforms.cpu.compile import level_notes
@@ -22,7 +29,6 @@ from aotbuild.platforms.hints import hint
 from aotbuild.platforms.registry import searchable
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_to_json
 from aotbuild.spec.target import Target
 from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
@@ -45,29 +51,28 @@ _PATH_END = re.compile(rb"[\0-\x1f\"']")
 class Session:
     """One worker's life: where blobs go, and what was registered before the user's code ran."""
 
-    def __init__(self, init: WorkerInit) -> None:
-        self._explain = init.explain
-        self._blobs = BlobFolder(init.blobs)
-        self._stages = Stages(init.keep, self._blobs)
+    def __init__(self, hello: Hello) -> None:
+        self._explain = hello.explain
+        self._blobs = BlobFolder(hello.blobs)
+        self._stages = Stages(hello.keep, self._blobs)
         # Before the user's code can change the variable: XLA has read it by then.
         versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
         flags = os.environ.get("XLA_FLAGS", "")
-        self._provenance = {**init.provenance, **versions, "xla_flags": flags}
-        self._secret_paths = _secret_paths(init.secret_paths)
-        entries = Store(init.store) if init.store else None
+        self._provenance = {**hello.provenance, **versions, "xla_flags": flags}
+        self._secret_paths = _secret_paths(hello.secret_paths)
+        entries = Store(hello.store) if hello.store else None
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
         prepare()
         self._refused: Exception | None = None
         try:
-            _start_jax(init.config)
+            _start_jax(hello.config)
         except Exception as err:  # noqa: BLE001 (reported with every job, under the unit's name)
             self._refused = err
 
-    def run(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of one job; a unit that fails does not stop the others."""
-        job = Job.from_json(data)
         try:
             if self._refused:
                 raise self._refused
@@ -79,27 +84,27 @@ class Session:
                 yield _failure(target, "trace", err)
             return
         if self._explain:
-            yield {"notes": list(traced.notes), "skeleton": skeleton(traced.closed_jaxpr)}
+            yield TraceExplained(steps=tuple(skeleton(traced.closed_jaxpr)), notes=traced.notes)
             return
         for target, hardware in zip(job.targets, job.hardware, strict=True):
-            yield {"start": str(target)}
+            yield CompileStarted(target=str(target))
             yield self._unit(traced, target, hardware)
         # Last: they run the function, and what that does to this process costs no executable.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced)
 
-    def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> dict[str, Any]:
+    def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> Compiled | Failed:
         try:
             record = self._compile(traced, target, hardware)
-            message = {
-                "target": str(target),
-                "function": traced.function.to_json(),
-                "record": record_to_json(record),
-                "notes": [*traced.notes, *level_notes(record), *startup_notes(record)],
-            }
+            message = Compiled(
+                target=str(target),
+                function=traced.function,
+                record=record,
+                notes=(*traced.notes, *level_notes(record), *startup_notes(record)),
+            )
             data = searchable(target.platform, self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)
-            self._check_paths("the index", canonical_json(message))
+            self._check_paths("the index", canonical_json(message.model_dump(mode="json")))
             for name, blob in record.stages:
                 self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
@@ -147,6 +152,7 @@ def _secret_paths(given: Iterable[str]) -> list[bytes]:
     return [os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True)]
 
 
-def _failure(target: Target, stage: str, error: Exception) -> dict[str, Any]:
+def _failure(target: Target, stage: str, error: Exception) -> Failed:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
-    return {"target": str(target), "stage": stage, "error": text + hint(target.platform, text)}
+    text += hint(target.platform, text)
+    return Failed(target=str(target), stage=stage, error=text)

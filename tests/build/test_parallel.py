@@ -16,7 +16,8 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.pool import WorkerPool, available_memory, most_jobs, usable_cpus
 from aotbuild.build.progress import Event, Listener, UnitDone, UnitStarted, ignore
-from aotbuild.build.settings import Settings, WorkerInit
+from aotbuild.build.protocol import Hello
+from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest, parse_manifest
@@ -168,7 +169,7 @@ class Machine:
         self.interpreter = folder / "python"
         self.interpreter.write_text("#!/bin/sh\nexec cat > /dev/null\n")
         self.interpreter.chmod(0o755)
-        self.pool = WorkerPool(WorkerInit(folder), folder, limit, lambda: self.memory)
+        self.pool = WorkerPool(Hello(blobs=folder), folder, limit, lambda: self.memory)
 
     def take(self, platform: str = "cpu", who: str = "") -> Worker:
         toolchain = Toolchain("1", "1", "3.99.0", interpreter=self.interpreter)

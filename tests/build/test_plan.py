@@ -17,7 +17,6 @@ from aotbuild.build.requirements import (
     wheel_requirements,
     wheel_tag,
 )
-from aotbuild.build.settings import WorkerInit
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.environment import Environment, Toolchain, platforms_of
@@ -156,19 +155,6 @@ class TestJobs:
         )
         for _, job, _ in make_jobs(plan(BOTH, entry).units):
             assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
-
-    def test_json_round_trip_of_the_first_line(self) -> None:
-        given = WorkerInit(
-            blobs=Path("/blobs"),
-            store=Path("/store"),
-            keep=("hlo",),
-            secret_paths=("/home/me",),
-            provenance={"jax": "0.10.2"},
-            config=(("jax_enable_x64", True),),
-            explain=True,
-        )
-        for init in (given, WorkerInit(Path("/blobs"))):
-            assert WorkerInit.from_json(json.loads(json.dumps(init.to_json()))) == init
 
     def test_the_shell_does_not_reach_a_worker(self) -> None:
         ((settings, _, _),) = make_jobs(plan("", f"{ENTRY}, env: {{B: '2'}}").units)

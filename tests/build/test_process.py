@@ -17,7 +17,8 @@ from aotbuild.build.executors.local import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.progress import UnitDone
-from aotbuild.build.settings import Settings, WorkerInit
+from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
+from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
@@ -56,8 +57,8 @@ def fine(x): return x + 1
 NOISY = """
 import os, sys, atexit, logging
 print("imported")
-os.write(1, b'{"done": true}\\n')
-sys.stdout.write('{"target": "cpu", "stage": "x", "error": "forged"}\\n')
+os.write(1, b'{"type": "done"}\\n')
+sys.stdout.write('{"type": "failed", "target": "cpu", "stage": "x", "error": "forged"}\\n')
 assert sys.stdin.read() == "" and os.read(0, 100) == b""
 sys.stdin.close()
 sys.stdin = open(os.devnull)
@@ -168,6 +169,7 @@ def _has_ended(state: Path) -> bool:
         return True
 
 
+READY = f"echo '{to_line(Ready()).strip()}'"
 # By function: what is run in place of a Python, and what is said of it.
 BROKEN = {
     "absent": (None, "cannot be started: No such file or directory"),
@@ -181,9 +183,17 @@ BROKEN = {
     "array": ("echo '[1]'", "is no worker of aotbuild: it said '[1]"),
     "endless": ("yes | tr -d '\\n'", "is no worker of aotbuild: it said 'yyyyyy"),
     "binary": ("printf '\\377\\n'", "is no worker of aotbuild: it said"),
-    "chatty": ("""echo '{"ready": true}'; read a; read b; echo hi""", "no message: 'hi\\n'"),
-    "brief": ("""echo '{"ready": true}'; read a; read b; exit 4""", "with exit code 4\n"),
+    "other_version": (
+        READY.replace(f": {VERSION}", ": 99"),
+        f"it speaks version 99 of the worker protocol, expected {VERSION}: aotbuild changed",
+    ),
+    "chatty": (f"{READY}; read a; read b; echo hi", "no message: 'hi\\n'"),
+    "other_type": (f"""{READY}; read a; read b; echo '{{"type": "x"}}'""", "no message: '{"),
+    "cut": (f"""{READY}; read a; read b; printf '{{"type": "do'""", "no message: '{"),
+    "brief": (f"{READY}; read a; read b; exit 4", "with exit code 4\n"),
 }
+# Those that are workers at first.
+TALKS = ("chatty", "other_type", "cut", "brief")
 
 
 def test_broken_toolchains_cost_their_own_units(tmp_path: Path) -> None:
@@ -199,7 +209,7 @@ def test_broken_toolchains_cost_their_own_units(tmp_path: Path) -> None:
         failure = found[name].failure
         assert failure is not None
         assert reason in failure.message
-        assert failure.stage == ("trace" if name in ("chatty", "brief") else "start")
+        assert failure.stage == ("trace" if name in TALKS else "start")
 
 
 def test_a_broken_toolchain_is_started_once(tmp_path: Path) -> None:
@@ -220,7 +230,7 @@ def test_a_process_that_never_says_it_is_there_is_stopped(tmp_path: Path) -> Non
     interpreter.chmod(0o755)
     toolchain = Toolchain("1", "1", "3.99.0", interpreter=interpreter)
     settings = Settings(toolchain, "cpu", None, 1, False, (), ())
-    worker = Worker(settings, WorkerInit(tmp_path), tmp_path, start_timeout=0.2)
+    worker = Worker(settings, Hello(blobs=tmp_path), tmp_path, start_timeout=0.2)
     (_, job, _), *_ = make_jobs(make_plan(parse_manifest(ONE), probe()).units)
     with pytest.raises(NotStarted, match=r"python: its start took longer than 0\.2 s and was st"):
         next(worker.run(job, 60))

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from aotbuild.build.child import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerDied
+from aotbuild.build.child import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerExited
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import gate
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
-from aotbuild.build.settings import Settings, WorkerInit
+from aotbuild.build.protocol import GoldenStarted, Hello
+from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.store.local import default_root
 from aotbuild.toolchains.environments import make_ready
@@ -98,9 +99,9 @@ def run_units(
     at work, by default as `pool.most_jobs` says.
     """
     make_ready(plan.environment.toolchains)
-    init = _init(plan, sources, blobs)
+    hello = _hello(plan, sources, blobs)
     tasks = [Task(*job) for job in make_jobs(plan.units)]
-    with open_pool(init, sources.import_root, len(tasks), executor, jobs) as (pool, threads):
+    with open_pool(hello, sources.import_root, len(tasks), executor, jobs) as (pool, threads):
         memory = plan.manifest.memory
         runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout)
         futures = [threads.submit(runner.run_next) for _ in tasks]
@@ -150,7 +151,7 @@ class _Runner:
                 self._with_worker(task, progress)
             except NotStarted as err:
                 progress.stage = START
-                progress.fail(str(err), str(err).partition("\n")[0])
+                progress.worker_exited(str(err), str(err).partition("\n")[0])
         return progress.results
 
     def _with_worker(self, task: Task, progress: Progress) -> None:
@@ -158,7 +159,7 @@ class _Runner:
         limit = _Limit(worker, self.golden_timeout)
         try:
             self._run_once(worker, limit, self._only(task.job, progress.waiting), progress)
-        except WorkerDied as err:
+        except WorkerExited as err:
             self.pool.discard(worker, err)
             if self.pool.stopped:
                 raise CancelledError from err
@@ -166,7 +167,7 @@ class _Runner:
                 raise
             if progress.stage == GOLDEN:
                 self.unsafe.add(task.job.name)
-            progress.fail(str(err), limit.reason or str(err).partition("\n")[0])
+            progress.worker_exited(str(err), limit.reason or str(err).partition("\n")[0])
         else:
             (self.pool.discard if limit.reason else self.pool.give_back)(worker)
             progress.end()
@@ -174,9 +175,9 @@ class _Runner:
     def _run_once(self, worker: Worker, limit: _Limit, job: Job, progress: Progress) -> None:
         try:
             for message in worker.run(job, self.timeout):
-                if "golden_start" in message and job.verify.golden == "auto":
+                if isinstance(message, GoldenStarted) and job.verify.golden == "auto":
                     limit.start()
-                progress.hear(message)
+                progress.receive(message)
         finally:
             limit.stop()
             self.spent[job.name] = self.spent.get(job.name, 0.0) + limit.seconds
@@ -222,10 +223,10 @@ class _Limit:
         self._worker.kill(self.reason)
 
 
-def _init(plan: Plan, sources: SourceTree, blobs: Path) -> WorkerInit:
+def _hello(plan: Plan, sources: SourceTree, blobs: Path) -> Hello:
     environment = plan.environment
     store = default_root(os.environ)
-    return WorkerInit(
+    return Hello(
         blobs=blobs.absolute(),
         store=None if store is None else store.absolute(),
         keep=plan.manifest.keep.stages,

@@ -1,11 +1,6 @@
 """Golden outputs: what the function returned when it was built, for `verify` to compare with.
 
-The last step of a job, made of these messages:
-
-    {"golden_start": true}              from here on the user's function runs, and may do anything
-    {"golden": {…}, "provenance": {…}, "notes": [text…]}    as in a record
-    {"golden": null, "reason": text, "notes": [text…]}      none, and why, as the record keeps it
-    {"golden_error": text}              the manifest asks for what cannot be
+The last step of a job; see the golden messages in `build.protocol`.
 """
 
 from __future__ import annotations
@@ -17,12 +12,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE, no_golden
+from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
+from aotbuild.build.protocol import (
+    GoldenFailed,
+    GoldenMade,
+    GoldenSkipped,
+    GoldenStarted,
+    Reply,
+)
 from aotbuild.errors import TraceRefused
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.golden import stored_bytes
-from aotbuild.spec.record import Blob
-from aotbuild.spec.record_json import blob_to_json
+from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.keys import key_of
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
@@ -43,7 +44,6 @@ _NONE = {
     "computes all of them",
     "unsafe": "another signature of this function killed the process that computed them",
 }
-_FAILED = "the function raised {} when it was called with golden inputs"
 
 
 class _Skipped(Exception):
@@ -58,32 +58,33 @@ class GoldenMaker:
     store: Store | None
     provenance: Mapping[str, Any]
 
-    def messages(self, traced: Traced) -> Iterator[dict[str, Any]]:
+    def messages(self, traced: Traced) -> Iterator[Reply]:
         """Yield the messages of one job's golden outputs."""
         mode = traced.job.verify.golden
         if mode in _NONE:
-            yield no_golden(_NONE[mode])
+            yield GoldenSkipped(reason=_NONE[mode])
             return
-        yield {"golden_start": True}
+        yield GoldenStarted()
         try:
             with unchanged_config(f"functions.{traced.job.name}.verify"):
-                message = self._make(traced)
+                message: Reply = self._make(traced)
         except _Skipped as err:
-            message = no_golden(str(err))
+            message = GoldenSkipped(reason=str(err))
         except NotForCpu as err:
-            is_wanted = mode == "always"
-            none = no_golden(str(err), f"no golden outputs: {err}")
-            message = {"golden_error": f"no golden outputs: {err}"} if is_wanted else none
+            text = f"no golden outputs: {err}"
+            message = _failed(text) if mode == "always" else _skipped(str(err), text)
         except TraceRefused as err:
-            message = {"golden_error": str(err)}
+            message = _failed(str(err))
         except Exception as err:  # noqa: BLE001 (the function may raise anything)
-            reason = _FAILED.format(type(err).__name__)
+            reason = (
+                f"the function raised {type(err).__name__} when it was called with golden inputs"
+            )
             text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
-            none = no_golden(reason, f"no golden outputs: {text}")
-            message = {"golden_error": text} if mode == "always" else none
+            none = _skipped(reason, f"no golden outputs: {text}")
+            message = _failed(text) if mode == "always" else none
         yield message
 
-    def _make(self, traced: Traced) -> dict[str, Any]:
+    def _make(self, traced: Traced) -> GoldenMade:
         verify, reference = traced.job.verify, lower_reference(traced)
         if verify.golden == "auto":
             _check_is_cheap(traced, reference)
@@ -91,16 +92,11 @@ class GoldenMaker:
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
         entry = self._run_once(reference, given, blobs)
         outputs = self.blobs.add("safetensors", entry.data)
-        return {
-            "golden": {
-                "inputs": [[leaf, blob_to_json(blob)] for leaf, blob in blobs.items()],
-                "outputs": blob_to_json(outputs),
-                "rtol": verify.rtol,
-                "atol": verify.atol,
-            },
-            "provenance": {"floats": sorted(set(float_dtypes(traced.closed_jaxpr)))},
-            "notes": [] if entry.facts["finite"] else [NOT_FINITE],
-        }
+        return GoldenMade(
+            golden=Golden(tuple(blobs.items()), outputs, verify.rtol, verify.atol),
+            floats=tuple(sorted(set(float_dtypes(traced.closed_jaxpr)))),
+            notes=() if entry.facts["finite"] else (NOT_FINITE,),
+        )
 
     def _run_once(
         self, reference: Reference, given: dict[int, Any], blobs: dict[int, Blob]
@@ -125,6 +121,14 @@ class GoldenMaker:
             "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
             **{name: self.provenance[name] for name in ("aotbuild", "jax", "jaxlib", "xla_flags")},
         }
+
+
+def _skipped(reason: str, note: str) -> GoldenSkipped:
+    return GoldenSkipped(reason=reason, notes=(note,))
+
+
+def _failed(error: str) -> GoldenFailed:
+    return GoldenFailed(error=error)
 
 
 def _check_is_cheap(traced: Traced, reference: Reference) -> None:

@@ -1,9 +1,6 @@
 """Whether padding changes results: the function at a smaller size, and padded from it, compared.
 
-The last step of a job but one, made of these messages:
-
-    {"pad_start": true}     from here on the user's function runs, and may do anything
-    {"pad_error": text}     padding changes what it returns, or nobody can tell
+The last step of a job but one; see the padding messages in `build.protocol`.
 
 Dims that the manifest calls safe keep their size here: whoever wrote that vouches for them.
 """
@@ -18,6 +15,7 @@ import jax
 import numpy as np
 
 from aotbuild.build.jobs import Job, JobPadding
+from aotbuild.build.protocol import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.canonical import sha256_hex
@@ -129,17 +127,17 @@ class PaddingCheck:
     store: Store | None
     provenance: Mapping[str, Any]
 
-    def messages(self, traced: Traced) -> Iterator[dict[str, Any]]:
+    def messages(self, traced: Traced) -> Iterator[Reply]:
         """Yield the messages of one job's padding; none if nothing was compiled to be padded."""
         job, pad = traced.job, traced.job.pad
         sizes = _smaller(traced, pad) if pad else {}
         if pad is None or not sizes or all(target.is_portable for target in job.targets):
             return
-        yield {"pad_start": True}
+        yield PaddingStarted()
         for tried in _with_two(traced, sizes):
             problem = self._tried(traced, pad, tried)
             if problem:
-                yield {"pad_error": problem}
+                yield PaddingFailed(error=problem)
                 return
 
     def _tried(self, traced: Traced, pad: JobPadding, sizes: dict[str, int]) -> str | None:

@@ -1,0 +1,248 @@
+"""The protocol between a build and its worker processes: JSON lines, one message on each.
+
+A message is one of the frozen classes below, written as a JSON object whose `type` names its class.
+The build writes to the worker's stdin and reads from its stdout; the worker's stderr is its log.
+
+| who    | message           | when                                                               |
+|--------|-------------------|--------------------------------------------------------------------|
+| build  | `hello`           | first, once: what holds for the worker's whole life                |
+| worker | `ready`           | in reply, before it imports jax                                    |
+| build  | `job`             | one at a time; the next follows `done`                             |
+| worker | `compile_started` | before each unit, so that a crash is reported under its name       |
+| worker | `compiled`        | a unit's record                                                    |
+| worker | `failed`          | a unit's error; the job's other units go on                        |
+| worker | `padding_started` | before the user's function is called to see what padding changes   |
+| worker | `padding_failed`  | padding changes a result, so every unit of the job fails           |
+| worker | `golden_started`  | before the user's function is called to compute golden outputs     |
+| worker | `golden_made`     | golden outputs, for every unit of the job                          |
+| worker | `golden_skipped`  | there are none, and why                                            |
+| worker | `golden_failed`   | there are none though the manifest demands them: every unit fails  |
+| worker | `trace_explained` | in place of all of these, where `hello` says `explain`             |
+| worker | `done`            | the job is finished                                                |
+
+A job's messages come in the order of this table. Both sides name their `version` in the first
+message and refuse another one. Closing stdin ends the worker. A line that is no message is an error
+of the worker: the build kills it, and its unfinished units fail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
+
+from aotbuild.build.jobs import Job
+from aotbuild.spec.record import Golden, Record
+from aotbuild.spec.record_json import (
+    golden_from_json,
+    golden_to_json,
+    record_from_json,
+    record_to_json,
+)
+from aotbuild.spec.signature import Function
+
+# Increase it with every change that an older side would misread.
+VERSION = 1
+_Kind = TypeVar("_Kind")
+
+
+class NotAMessage(ValueError):
+    """A line is not a message of this protocol; the text is the beginning of the line, quoted."""
+
+
+class WrongVersion(ValueError):
+    """The other side speaks another version of the protocol; the text says which."""
+
+
+@dataclass(frozen=True)
+class _AsJson:
+    """Annotates a field whose class has a JSON form of its own."""
+
+    to_json: Callable[[Any], Any]
+    from_json: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, kind) else self.from_json(value),
+            serialization=core_schema.plain_serializer_function_ser_schema(self.to_json),
+        )
+
+
+class Message(BaseModel):
+    """What all messages share: immutable, and no field that the class does not name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class Hello(Message):
+    """Settings for a worker's whole life. Paths are absolute.
+
+    `blobs` is the folder for what it makes; `store` is that of the store, if there is one. `keep`
+    names the stages to keep. No byte of a package may contain one of `secret_paths`. Each record's
+    provenance begins with `provenance`. `config` holds settings of jax. With `explain`, the worker
+    traces and does not compile.
+    """
+
+    type: Literal["hello"] = "hello"
+    version: int = VERSION
+    blobs: Path
+    store: Path | None = None
+    keep: tuple[str, ...] = ()
+    secret_paths: tuple[str, ...] = ()
+    provenance: dict[str, str] = {}
+    config: tuple[tuple[str, Any], ...] = ()
+    explain: bool = False
+
+
+class RunJob(Message):
+    """One trace, and the targets to compile it for."""
+
+    type: Literal["job"] = "job"
+    job: Annotated[Job, _AsJson(Job.to_json, Job.from_json)]
+
+
+class Ready(Message):
+    """The process is a worker."""
+
+    type: Literal["ready"] = "ready"
+    version: int = VERSION
+
+
+class CompileStarted(Message):
+    """The worker begins to compile for `target`."""
+
+    type: Literal["compile_started"] = "compile_started"
+    target: str
+
+
+class Compiled(Message):
+    """An executable was made or taken from the store. `notes` are for the user."""
+
+    type: Literal["compiled"] = "compiled"
+    target: str
+    function: Annotated[Function, _AsJson(Function.to_json, Function.from_json)]
+    record: Annotated[Record, _AsJson(record_to_json, record_from_json)]
+    notes: tuple[str, ...] = ()
+
+
+class Failed(Message):
+    """A unit failed in a `stage`, `trace` or `compile`; `error` is for the user."""
+
+    type: Literal["failed"] = "failed"
+    target: str
+    stage: str
+    error: str
+
+
+class PaddingStarted(Message):
+    """From here on the user's function runs, and may do anything to the process."""
+
+    type: Literal["padding_started"] = "padding_started"
+
+
+class PaddingFailed(Message):
+    """Padding changes what the function returns, or it could not be called."""
+
+    type: Literal["padding_failed"] = "padding_failed"
+    error: str
+
+
+class GoldenStarted(Message):
+    """From here on the user's function runs, and may do anything to the process."""
+
+    type: Literal["golden_started"] = "golden_started"
+
+
+class GoldenMade(Message):
+    """Golden outputs, and the dtypes of the floats that the function computes with."""
+
+    type: Literal["golden_made"] = "golden_made"
+    golden: Annotated[Golden, _AsJson(golden_to_json, golden_from_json)]
+    floats: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class GoldenSkipped(Message):
+    """There are no golden outputs. The record keeps `reason`; `notes` are for the user."""
+
+    type: Literal["golden_skipped"] = "golden_skipped"
+    reason: str
+    notes: tuple[str, ...] = ()
+
+
+class GoldenFailed(Message):
+    """There are no golden outputs though the manifest demands them."""
+
+    type: Literal["golden_failed"] = "golden_failed"
+    error: str
+
+
+class TraceExplained(Message):
+    """A trace without constants and names: see `worker.purity.normalize.skeleton`.
+
+    `steps` has a row for each equation: depth, primitive, `file:line in function`, and a digest of
+    the rest.
+    """
+
+    type: Literal["trace_explained"] = "trace_explained"
+    steps: tuple[tuple[int, str, str, str], ...]
+    notes: tuple[str, ...] = ()
+
+
+class Done(Message):
+    """The job is finished."""
+
+    type: Literal["done"] = "done"
+
+
+Request = Hello | RunJob
+Reply = (
+    Ready
+    | CompileStarted
+    | Compiled
+    | Failed
+    | PaddingStarted
+    | PaddingFailed
+    | GoldenStarted
+    | GoldenMade
+    | GoldenSkipped
+    | GoldenFailed
+    | TraceExplained
+    | Done
+)
+_REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="type")])
+_REPLIES: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="type")])
+
+
+def to_line(message: Request | Reply) -> str:
+    """Return a message as the line to write, with its line end."""
+    return json.dumps(message.model_dump(mode="json")) + "\n"
+
+
+def read_request(line: str) -> Request:
+    """Return what the build wrote; WrongVersion or NotAMessage otherwise."""
+    return _read(_REQUESTS, line)
+
+
+def read_reply(line: str) -> Reply:
+    """Return what the worker wrote; WrongVersion or NotAMessage otherwise."""
+    return _read(_REPLIES, line)
+
+
+def _read(messages: TypeAdapter[_Kind], line: str) -> _Kind:
+    try:
+        data = json.loads(line)
+        # Before the other fields, which another version may have changed.
+        if data["type"] in ("hello", "ready") and data["version"] != VERSION:
+            msg = f"version {data['version']} of the worker protocol, expected {VERSION}"
+            raise WrongVersion(msg)
+        return messages.validate_python(data)
+    except WrongVersion:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as err:
+        raise NotAMessage(repr(line[:200])) from err
