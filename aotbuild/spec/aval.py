@@ -42,7 +42,7 @@ _LONGEST_SIZE = 18
 
 
 class NotAnArray(TypeError):
-    """A value has no aval that an executable could take; the message says what it is."""
+    """A value has no aval that an executable can take; the message says what it is."""
 
     def __init__(self, value: Any, reason: object = "") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
@@ -82,7 +82,7 @@ class Aval:
 
 @lru_cache(1024)
 def _parse_plain(text: str) -> Aval | None:
-    """Read an aval as `str` writes it, without a pattern; None for everything else."""
+    """Read an aval as `str` writes it, without a regular expression; None for everything else."""
     weak = text.startswith("~")
     name, _, rest = text[weak:].partition("[")
     dims = rest[:-1].split(",") if rest != "]" else []
@@ -94,7 +94,7 @@ def _parse_plain(text: str) -> Aval | None:
 
 
 def long_dtype(name: str) -> str:
-    """Return the long name of a dtype given by its short or long one; ValueError if unknown."""
+    """Return the long name of a dtype from its short or long name; ValueError if unknown."""
     if name in _LONG_TO_SHORT:
         return name
     if name in SHORT_DTYPES:

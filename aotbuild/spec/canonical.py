@@ -22,8 +22,8 @@ def canonical_json(value: Any) -> bytes:
 def read_canonical(data: bytes) -> Any:
     """Read what `canonical_json` wrote; ValueError for any other bytes.
 
-    So there is no NaN, no half of a character, and no key twice in what is returned, and it is at
-    most 256 levels deep: code that walks it needs no limit of its own.
+    The result has no NaN, no lone surrogates and no duplicate keys, and is at most 256 levels deep,
+    so code that walks it needs no limit of its own.
     """
     try:
         value = json.loads(data)
@@ -39,7 +39,7 @@ def read_canonical(data: bytes) -> Any:
 
 
 def _depth(value: Any) -> int:
-    """Return how many lists and objects are around the innermost value."""
+    """Return the nesting depth of lists and objects."""
     depth, level = 0, [value]
     while containers := [item for item in level if isinstance(item, list | dict)]:
         depth += 1
@@ -67,7 +67,7 @@ def text(value: Any) -> str:
 
 
 def whole(value: Any) -> int:
-    """Return a number that every file, array and machine integer can have."""
+    """Return a whole number that fits every file, array and machine integer."""
     if type(value) is not int or not abs(value) < 1 << 62:
         raise _not(value, "a whole number")
     return value
@@ -81,7 +81,7 @@ def flag(value: Any) -> bool:
 
 
 def tolerance(value: Any) -> float:
-    """Return a tolerance of a comparison: a number from 0 on."""
+    """Return the tolerance of a comparison: a number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
         raise _not(value, "a tolerance")
     return float(value)
@@ -95,7 +95,7 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def optional(read: Callable[[Any], T], value: Any) -> T | None:
-    """Return what `read` does, or None for null."""
+    """Return the result of `read`, or None for null."""
     return None if value is None else read(value)
 
 

@@ -1,4 +1,4 @@
-"""Golden values: seeded inputs, sampled outputs, and how near two results have to be."""
+"""Golden values: seeded inputs, sampled outputs, and the tolerances of a comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
 
-# Elements of one output that are kept.
+# Sampled elements of one output, at most.
 SAMPLES = 4096
 # Names that jax.random.wrap_key_data takes, and the words of one key.
 KEYS = {"key<fry>": ("threefry2x32", 2), "key<rbg>": ("rbg", 4), "key<urbg>": ("unsafe_rbg", 4)}
@@ -40,26 +40,26 @@ _WEYL = 2654435761
 
 
 def seeded(leaf: int, aval: Aval) -> Any:
-    """Return the numpy array of a seeded leaf; that of typed PRNG keys is their uint32 data."""
+    """Return the numpy array of a seeded leaf; for typed PRNG keys, their uint32 data."""
     shape = stored_shape(aval)
     flat = _fill(f"aotbuild golden 1 {leaf} {aval}", aval.dtype, math.prod(shape))
     return flat.reshape(shape)
 
 
 def stored_shape(aval: Aval) -> tuple[int, ...]:
-    """Return the shape of the array that an aval is stored as; PRNG keys have one more dim."""
+    """Return the shape in which an aval is stored; PRNG keys have one more dimension."""
     return (*aval.shape, KEYS[aval.dtype][1]) if aval.dtype in KEYS else aval.shape
 
 
 def stored_bytes(aval: Aval) -> int:
-    """Return the size in bytes of the array that an aval is stored as."""
+    """Return the size in bytes in which an aval is stored."""
     return math.prod(stored_shape(aval)) * int(_dtype(aval.dtype).itemsize)
 
 
 def sample_indices(size: int) -> Any:
-    """Return which elements of a flat array of `size` are kept, as an int64 array in order.
+    """Return the indices of the sampled elements of a flat array of `size`, as sorted int64.
 
-    All of them up to 4,096; else one from each of 4,096 equal parts, each time elsewhere in it.
+    Up to 4,096 elements, all; else one from each of 4,096 equal parts, at varying offsets.
     """
     import numpy as np
 
@@ -71,7 +71,7 @@ def sample_indices(size: int) -> Any:
 
 
 def _fill(seed: str, dtype: str, count: int) -> Any:
-    """Return `count` elements; each takes its own bytes of the stream, little-endian."""
+    """Return `count` elements, each from its own little-endian bytes of the stream."""
     if dtype in _PARTS:
         parts = _fill(seed, _PARTS[dtype], 2 * count)
         return parts.view(_dtype(dtype))
@@ -95,7 +95,7 @@ def _words(seed: str, width: int, count: int) -> Any:
 
 
 def _floats(words: Any, bits: int) -> Any:
-    """Return (2k + 1 - 2^bits) / 2^bits of the low bits k: never 0, and exact in the dtype."""
+    """Return (2k + 1 - 2^bits) / 2^bits for the low bits k: never 0, and exact in the dtype."""
     import numpy as np
 
     wide, exact = (np.int64, np.float64) if bits > 24 else (np.int32, np.float32)
@@ -121,10 +121,10 @@ def _dtype(name: str) -> Any:
         return np.dtype(getattr(ml_dtypes, name))
 
 
-# Relative tolerances by dtype: on CPUs, and on accelerators, which round matrix products more.
+# Relative tolerances by dtype, on CPUs and on accelerators, which round matrix products more.
 _CPU = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
 _ACCELERATOR = {"float64": 1e-7, "float32": 2e-2, "float16": 5e-2, "bfloat16": 5e-2}
-# Of one step between two neighbours, and then some.
+# A little more than the distance between two neighbors.
 _NARROW = {
     "float8_e3m4": 0.1,
     "float8_e4m3": 0.2,
@@ -132,10 +132,9 @@ _NARROW = {
     "float8_e8m0": 0.5,
     "float4_e2m1": 0.6,
 }
-# What a result takes over from coarser floats on the way to it, at most: with more, zeros would
-# pass for numbers.
+# The largest tolerance inherited from coarser intermediate floats: with more, zeros would pass.
 _MOST_INHERITED = 0.1
-# The part of a tolerance that counts as absolute, for the same reason.
+# The part of a tolerance that counts as absolute, limited for the same reason.
 _MOST_ABSOLUTE = 0.1
 _PARTS_TOLERANCE = {"complex64": "float32", "complex128": "float64"}
 
@@ -151,9 +150,9 @@ def default_tolerance(dtype: str, platform: str) -> float:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How near numbers must be: `atol + rtol * |expected|`; None where it is by dtype.
+    """A bound `atol + rtol * |expected|`; None means the default of the dtype.
 
-    `floats` are the dtypes that the function computes with: a result is as coarse as they are.
+    `floats` are the dtypes that the function computes with; a result is as coarse as the coarsest.
     """
 
     platform: str
@@ -164,7 +163,7 @@ class Tolerance:
     def bound(self, want: Any, dtype: str) -> Any:
         """Return the largest difference of each element; `want` is widened, `dtype` is its own.
 
-        None of NaN and of infinities, from which all is equally far.
+        The bound of NaN and of infinities is 0.
         """
         import numpy as np
 
@@ -178,12 +177,12 @@ class Tolerance:
 
 
 def widened(array: Any) -> Any:
-    """Return an array of floats as float64, one of complex numbers as complex128."""
+    """Return an array of floats as float64, of complex numbers as complex128."""
     return array.astype("complex128" if array.dtype.kind == "c" else "float64")
 
 
 def near(want: Any, have: Any, bound: Any) -> Any:
-    """Return whether each element is within its bound; NaN equals NaN, an infinity itself."""
+    """Return whether each element is within its bound; NaN and infinities equal themselves."""
     import numpy as np
 
     is_equal = (have == want) | (np.isnan(have) & np.isnan(want))
@@ -191,7 +190,7 @@ def near(want: Any, have: Any, bound: Any) -> Any:
 
 
 def distance(want: Any, have: Any) -> Any:
-    """Return how far apart elements are; NaN where they are no numbers."""
+    """Return the distance between elements; NaN where one is not a number."""
     import numpy as np
 
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The index on disk: written canonically, opened without reading its records.
+"""The index on disk: written canonically, opened without reading the records.
 
 ::
 
@@ -8,13 +8,13 @@
     <key> <offset> <length> <SHA-256>        n rows of the same width, sorted by key
     {…}                                      the objects, one JSON a line
 
-Of a file only the header and the rows are read when it is opened, and held: a lookup goes by what
-was checked then, and an object is read from the file when it is asked for.
+Opening a file reads the header and the rows and keeps them: lookups use what was checked then. An
+object is read from the file on demand.
 
 A key is 16 digits for the function and 32 for the signature (zeros for the function itself), so
 the rows of a function are neighbours and a lookup is a bisection. Rows carry the digest of their
 object: the head vouches for the rows, the rows for the objects, and an object is parsed only when
-it is asked for. See docs/reference/format.md.
+it is requested. See docs/reference/format.md.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ T = TypeVar("T", Function, Record)
 MAGIC = b"aotbuild-index "
 FORMAT = 1
 INDEX_NAME = "index"
-# The folder of a package that all of it is in: the index, the signature file and the blobs.
+# The folder in a package that holds the index, the signature file and the blobs.
 FOLDER_NAME = "_aot"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
-# Of a row: the key of the signature, offset and length.
+# Parts of a row: the key of the signature, offset and length.
 _COLUMNS = f"{_GROUP_DIGITS}x{KEY_DIGITS}sx12sx8sx64xx"
 _HEX = b"0123456789abcdef"
 _FUNCTION_KEY = "0" * KEY_DIGITS
 _HEADER, _MAX_HEADER = 1 << 12, 1 << 20
-# Characters of what was found, in an error.
+# Characters of the found text in an error, at most.
 _LONGEST = 200
 
 
 class Bytes(Protocol):
-    """Where an index is: bytes in memory, or a file whose parts are read when asked for."""
+    """The bytes of an index: in memory, or a file whose parts are read on demand."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
@@ -76,9 +76,9 @@ def write_index(
 
 @dataclass(frozen=True)
 class Index:
-    """An opened index: its header is read and its rows are vouched for, no object is parsed.
+    """An opened index: header and rows are checked; no object is parsed yet.
 
-    `place` names the file in errors, and `start` is its first two lines, over which it is signed.
+    `place` names the file in errors; `start` is its first two lines, which a signature covers.
     Every method may raise `InvalidIndex`.
     """
 
@@ -92,7 +92,7 @@ class Index:
 
     @classmethod
     def open(cls, data: Bytes, place: str) -> Index:
-        """Open the bytes of an index; InvalidIndex or UnsupportedFormat if they are not one."""
+        """Open the bytes of an index; raises InvalidIndex or UnsupportedFormat."""
         digest_at = _check_magic(data, place)
         head_at = digest_at + 65
         expected = _digest_line(data, digest_at, place)
@@ -107,7 +107,7 @@ class Index:
             raise InvalidIndex(place, "a header in JSON", cut(str(err), _LONGEST)) from err
         if len(data) != size:
             raise InvalidIndex(place, f"{size} bytes", f"{len(data)} bytes")
-        # Read once, checked and kept: a file may change after it was opened.
+        # Checked and kept: the file may change later.
         table = data[rows_at:objects_at]
         vouched = sha256(head + b"\n")
         vouched.update(table)
@@ -133,7 +133,7 @@ class Index:
         for row in range(self.row_count):
             key = self._key(row)
             is_function = key.endswith(_FUNCTION_KEY)
-            # A lookup bisects: it would miss what is out of order.
+            # A lookup bisects, so it would miss rows out of order.
             if key < previous or (is_function and key == previous):
                 raise InvalidIndex(self.place, f"rows in order, after {previous}", key)
             if is_function:
@@ -162,7 +162,7 @@ class Index:
         rows = [*self._matching(_group(function))]
         table = bytes(self._table[rows[0] * _ROW : (rows[-1] + 1) * _ROW]) if rows else b""
         if not _are_rows(table):
-            list(map(self._place, rows))  # raises for the one that is none
+            list(map(self._place, rows))  # raises for a malformed row
         previous = _FUNCTION_KEY.encode()  # the function itself comes first
         for key, offset, length in iter_unpack(_COLUMNS, table):
             if key != previous:
@@ -196,7 +196,7 @@ class Index:
         return value
 
     def _place(self, row: int) -> tuple[str, int, int, str]:
-        """Return the key of a row, and where its object begins and ends, and the digest of it."""
+        """Return the key of a row, the start and end of its object, and the object's digest."""
         fields = bytes(self._table[row * _ROW : (row + 1) * _ROW])
         if not _are_rows(fields):
             raise InvalidIndex(self.place, f"row {row}", cut(repr(fields), _LONGEST))
@@ -210,7 +210,7 @@ class Index:
         return key.decode("ascii", "replace")
 
     def _matching(self, prefix: str) -> Iterator[int]:
-        """Yield the rows whose keys begin like this; they are neighbours."""
+        """Yield the rows whose keys have this prefix; they are neighbors."""
         wanted, size = prefix.encode(), len(prefix)
         start = self._bisect(prefix) * _ROW
         while self._table[start : start + size] == wanted:
@@ -235,12 +235,12 @@ def _key_of(value: Function | Record) -> str:
 
 
 def _group(function: str) -> str:
-    # A name that no index can have, as one with half a character, is looked for like any other.
+    # A name that no index can have, such as one with a lone surrogate, is looked up like any other.
     return sha256_hex(function.encode("utf-8", "surrogatepass"))[:_GROUP_DIGITS]
 
 
 def _are_rows(data: bytes) -> bool:
-    """Whether each row is four numbers, as wide as they have to be, and a newline."""
+    """Return whether each row is four numbers of the right width and a newline."""
     count = len(data) // _ROW
     ends = [data[column::_ROW] for column in (48, 61, 70, 135)]
     separators = [b" " * count] * 3 + [b"\n" * count]
@@ -248,7 +248,7 @@ def _are_rows(data: bytes) -> bool:
 
 
 def _check_magic(data: Bytes, place: str) -> int:
-    """Return where the digest begins; the first line must name a format that is read here."""
+    """Return the offset of the digest; the first line must name a supported format."""
     line, _, _ = bytes(data[:32]).partition(b"\n")
     number = line[len(MAGIC) :]
     if not line.startswith(MAGIC) or not number.isdigit():
@@ -267,7 +267,7 @@ def _digest_line(data: Bytes, start: int, place: str) -> str:
 
 
 def _count(header: Any, name: str) -> int:
-    """Return a number of the header; ValueError unless it is one that a file can have."""
+    """Return a number of the header; ValueError unless a file can have it."""
     found = header.get(name) if isinstance(header, dict) else None
     if type(found) is not int or not 0 <= found < 1 << 60:
         msg = f"no whole number under {name!r}"
@@ -276,7 +276,7 @@ def _count(header: Any, name: str) -> int:
 
 
 def _head_line(data: Bytes, start: int, place: str) -> bytes:
-    """Return the header without its newline; it is seldom longer than what is read first."""
+    """Return the header without its newline; the first read usually contains all of it."""
     for size in (_HEADER, _MAX_HEADER):
         line, newline, _ = bytes(data[start : start + size]).partition(b"\n")
         if newline:

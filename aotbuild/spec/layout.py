@@ -1,4 +1,4 @@
-"""The layout of a package on disk: kept stages, and files that are written whole or not at all."""
+"""The layout of a package on disk: where kept stages are, and atomic file writes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from aotbuild.spec.record import Blob, Record
 
-# Each stage, in the order of a compilation, and the kind of its blob. `stablehlo` is another kind:
-# a serialized `jax.export.Exported`.
+# Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
+# serialized `jax.export.Exported`.)
 KINDS = {"jaxpr": "jaxpr", "stablehlo": "mlir", "hlo": "hlo", "cost": "json", "memory": "json"}
 STAGES = tuple(KINDS)
 
-# The key of the index's header, which is there only if something was kept, and its values.
+# The key in the index's header, present only if stages were kept, and its values.
 HEADER_KEY = "stages"
 BESIDE = "beside"
 WHEEL = "wheel"
@@ -25,38 +25,38 @@ _SUFFIX = ".stages.zip"
 
 
 def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...]:
-    """Return every blob that is in the package for a record, kept stages too where they are."""
+    """Return every blob of a record in the package, including kept stages that are packaged."""
     kept = record.stages if header.get(HEADER_KEY) == WHEEL else ()
     return (*record.blobs(), *(blob for _, blob in kept))
 
 
 def stages_path(place: Path) -> Path:
-    """Return the file of kept stages that belongs beside a wheel or an `_aot` folder.
+    """Return the path of the file of kept stages beside a wheel or an `_aot` folder.
 
-    ValueError for `.`, which does not say how the folder is called.
+    Raises ValueError for `.`, which has no name.
     """
     if place.suffix == ".whl":
         return place.with_suffix(_SUFFIX)
     return place.with_name(place.name + _SUFFIX)
 
 
-# Not tempfile.mkstemp, which makes a file that its owner alone can read: here the system takes the
-# umask off the mode. O_EXCL follows no link and takes no file that is there.
+# Not tempfile.mkstemp, whose files only their owner can read: here the system applies the umask.
+# O_EXCL follows no link and opens no existing file.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _MODE = 0o644
-# Of the name of the file in that of the temporary one: a name may have 255 bytes.
+# Characters of the file's name in the temporary one: a name may have 255 bytes.
 _LONGEST = 50
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write the whole file, or leave what was there; its mode is 0o644 less the umask.
+    """Write a file atomically: all of it, or the old one stays. Its mode is 0o644 less the umask.
 
-    OSError says why it could not; nothing is left behind then.
+    Raises OSError, and leaves no temporary file behind.
     """
     temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}")
     try:
         number = os.open(temporary, _NEW, _MODE)
-    except OSError as err:  # about the file that was asked for, not about one that nobody knows
+    except OSError as err:  # name the requested file, not the temporary one
         raise OSError(err.errno, err.strerror, str(path)) from err
     try:
         with os.fdopen(number, "wb") as file:
@@ -68,7 +68,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def move_whole(finished: Path, path: Path) -> None:
-    """Put a finished file in the place of another, in the same file system; OSError if it fails."""
+    """Move a finished file into its place, on the same file system; raises OSError."""
     with finished.open("rb") as file:
         os.fsync(file.fileno())
     finished.replace(path)
@@ -76,7 +76,7 @@ def move_whole(finished: Path, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk; not every system can do that."""
+    """Flush the names in a folder to disk, on systems that support it."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:

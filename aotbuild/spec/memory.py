@@ -1,4 +1,4 @@
-"""What a call takes of one device's memory, from the sizes that XLA states. Pure."""
+"""The device memory that a call needs, from the sizes that XLA states. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from aotbuild.frozen import dataclass
 
-# Where a record's analysis says how much memory programs may use of the device it is for.
+# The key in a record's analysis for the memory that programs may use on the target's device.
 DEVICE_BYTES = "device_bytes"
 _LARGEST = 1e30
 
@@ -16,8 +16,8 @@ _LARGEST = 1e30
 class MemoryUse:
     """Bytes on one device, all of them estimates of XLA.
 
-    `shared` is what outputs take over from donated arguments, `code` the program where it lies in
-    the device's memory (on TPUs), `peak` the most that is held at once, 0 if XLA does not say.
+    `shared` is the part of the outputs that reuses donated arguments, `code` the program if it is
+    in the device's memory (on TPUs), `peak` the most in use at once, 0 if XLA does not say.
     """
 
     arguments: float
@@ -31,14 +31,14 @@ class MemoryUse:
     def needed(self) -> float:
         """The least that a call needs.
 
-        XLA's peak leaves out temporaries on CPUs, and the holes between them; the sum of its sizes
-        leaves out arrays that are embedded in the executable. So it is the larger of the two.
+        XLA's peak omits temporaries on CPUs and the gaps between them; the sum of its sizes omits
+        arrays that are embedded in the executable. This is the larger of the two.
         """
         return self._stated + self.embedded + self.code
 
     @property
     def embedded(self) -> float:
-        """What the peak has beyond the stated buffers: arrays that are part of the executable."""
+        """The peak beyond the stated buffers: arrays that are part of the executable."""
         return max(0, self.peak - self._stated)
 
     @property
@@ -47,7 +47,7 @@ class MemoryUse:
 
 
 def memory_use(analysis: Mapping[str, Any]) -> MemoryUse | None:
-    """Return what the analysis of a record says; None where XLA said nothing. Trusts no value."""
+    """Return the memory use in a record's analysis, which is untrusted; None if XLA stated none."""
     names = ("argument_bytes", "output_bytes", "temp_bytes")
     arguments, outputs, temporaries = (_size(analysis.get(name)) for name in names)
     if arguments is None or outputs is None or temporaries is None:
@@ -58,12 +58,12 @@ def memory_use(analysis: Mapping[str, Any]) -> MemoryUse | None:
 
 
 def device_memory(analysis: Mapping[str, Any]) -> float | None:
-    """Return the bytes that programs may use of the device that an analysis is of, if known."""
+    """Return the bytes that programs may use on the device of an analysis, if known."""
     return _size(analysis.get(DEVICE_BYTES))
 
 
 def gib_text(size: float) -> str:
-    """Return a size as data sheets of devices have it, as `15.75 GiB` or `3 MiB`."""
+    """Return a size in binary units, as in device data sheets: `15.75 GiB` or `3 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             break

@@ -1,4 +1,4 @@
-"""Padding as the index keeps it: which axes of a function's arrays are dims that may be padded."""
+"""Padding in the index: which axes of a function's arrays are padded dims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import flag, text, whole
 from aotbuild.spec.values import decode, encode
 
-# Of each array the axes that are a dim: (axis, index of the dim).
+# For each array the axes that are a dim: (axis, index of the dim).
 Axes = tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -18,7 +18,7 @@ Axes = tuple[tuple[tuple[int, int], ...], ...]
 class PaddedDim:
     """A dim whose calls may be padded, and the value to pad with.
 
-    `safe` says that the manifest vouches for the results; else building has compared them.
+    `safe` means that the manifest vouches for the results; otherwise the build compared them.
     """
 
     name: str
@@ -28,11 +28,11 @@ class PaddedDim:
 
 @dataclass(frozen=True)
 class Padding:
-    """How a call between the compiled sizes becomes one of a compiled size.
+    """How a call between compiled sizes is padded to a compiled size.
 
     `buckets` are the compiled sizes, in the order of `dims`, sorted. `leaves` are the axes of the
-    leaves of the signature, `outputs` those of the leaves of the result. Where two dims meet in a
-    corner of a leaf, the value of the later one is there.
+    leaves of the signature, `outputs` those of the leaves of the result. In a corner that two dims
+    pad, the value of the later one wins.
     """
 
     dims: tuple[PaddedDim, ...]
@@ -66,7 +66,7 @@ class Padding:
 
 
 def volume(axes: Axes, shapes: Iterable[tuple[int, ...]], sizes: tuple[int, ...]) -> int:
-    """Return how many elements arrays of `shapes` have where their dims have other `sizes`."""
+    """Return the number of elements of arrays of `shapes` whose dims have other `sizes`."""
     return sum(
         prod(resized(own, shape, sizes)) for own, shape in zip(axes, shapes, strict=True) if own
     )
@@ -75,7 +75,7 @@ def volume(axes: Axes, shapes: Iterable[tuple[int, ...]], sizes: tuple[int, ...]
 def resized(
     axes: tuple[tuple[int, int], ...], shape: tuple[int, ...], sizes: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return a shape with the sizes of dims in the axes that are theirs."""
+    """Return a shape with the axes of dims set to their sizes."""
     changed = list(shape)
     for axis, dim in axes:
         changed[axis] = sizes[dim]
@@ -83,7 +83,7 @@ def resized(
 
 
 def one_nan(value: Any) -> Any:
-    """Return a value; for NaN always the same object, so that what holds it equals itself."""
+    """Return a value; for NaN always the same object, so that containers of it compare equal."""
     return nan if isinstance(value, float) and isnan(value) else value
 
 

@@ -1,4 +1,4 @@
-"""Packages in several wheels: the base, its companions, and their indexes as one."""
+"""Packages in several wheels: a base, its companions, and their joined index."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function, Outline
 from aotbuild.spec.values import cut
 
-# Keys of the index's header. Each part has the first, a base the second, a companion the third.
+# Keys of the index's header: all parts have the first, a base the second, a companion the third.
 SPLIT = "split"
 COMPANIONS = "companions"
 PART = "part"
 
-# The entry points of companions: named like the base's import package, they name their own.
+# Entry points of companions: the name is the base's import package, the value the companion's.
 ENTRY_POINTS = "aotbuild.companions"
 
 # https://packaging.python.org/en/latest/specifications/name-normalization/
@@ -36,7 +36,7 @@ def part_distribution(distribution: str, part: str) -> str:
 
 
 def home_of(header: Mapping[str, Any]) -> str | None:
-    """Return the import package whose `_aot` folder an index belongs in; None if it names none."""
+    """Return the import package whose `_aot` folder holds an index; None if it names none."""
     package, part = header.get("package"), header.get(PART)
     if package is None:
         return None
@@ -44,7 +44,7 @@ def home_of(header: Mapping[str, Any]) -> str | None:
 
 
 def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
-    """Return the distribution of each part that a base lacks; ValueError if that is not said so."""
+    """Return the distribution of each part that a base lacks; ValueError if malformed."""
     found = header.get(COMPANIONS, {})
     is_known = isinstance(found, dict) and all(map(_is_distribution, found.values()))
     if not is_known or not all(part.isidentifier() for part in found):
@@ -59,7 +59,7 @@ def _is_distribution(name: object) -> bool:
 
 
 def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `write_index` was given for a package that is in one piece."""
+    """Return the header that the package had before it was split."""
     written = {SPLIT, COMPANIONS, PART, "objects", "rows"}
     return {key: value for key, value in header.items() if key not in written}
 
@@ -69,16 +69,16 @@ _Fields: TypeAlias = tuple[str, bytes, dict[str, Any], Bytes, bytes | memoryview
 
 @dataclass(frozen=True)
 class JoinedIndex(Index):
-    """An index with the records of others added; header and functions are its own.
+    """An index with the records of others; header and functions are those of the base.
 
-    A base has every function of the package, also one whose records are all elsewhere.
+    A base has every function of the package, even if all its records are in companions.
     """
 
     others: tuple[Index, ...] = ()
 
     @classmethod
     def of(cls, base: Index, *others: Index) -> JoinedIndex:
-        """Return a base and others as one; no object is read for it."""
+        """Return the joined index of a base and others; reads no object."""
         return cls(*_fields(base), others)
 
     @property
@@ -111,7 +111,7 @@ class JoinedIndex(Index):
 
     @property
     def _base(self) -> Index:
-        # Not `self`: there, every loop over rows would count those of the others.
+        # Not `self`, whose loops over rows would include those of the others.
         return Index(*_fields(self))
 
 

@@ -1,4 +1,4 @@
-"""Read and write protocol buffers without their schema: fields by number.
+"""Reading and writing protocol buffers without a schema: fields by number.
 
 The encoding is documented at https://protobuf.dev/programming-guides/encoding/.
 """
@@ -13,7 +13,7 @@ _WORD = (1 << 64) - 1
 
 
 class Malformed(ValueError):
-    """The bytes are no protocol buffer, or one of another shape than expected; says how."""
+    """The bytes are not a protocol buffer, or not of the expected shape; the message says how."""
 
 
 class Field(NamedTuple):
@@ -25,19 +25,19 @@ class Field(NamedTuple):
 
     @property
     def message(self) -> bytes:
-        """The value of a field that holds bytes; Malformed if it holds a number."""
+        """The value of a bytes field; raises Malformed for a number."""
         if not isinstance(self.value, bytes):
             msg = f"field {self.number} holds a number, bytes were expected"
             raise Malformed(msg)
         return self.value
 
 
-# What becomes of a field: other bytes, b"" for none, or None for the same.
+# The replacement of a field: other bytes, b"" to drop it, None to keep it.
 Change = Callable[[Field], bytes | None]
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Yield the fields of a message in their order; Malformed where it is none."""
+    """Yield the fields of a message in order; raises Malformed."""
     at = 0
     while at < len(data):
         start = at
@@ -47,7 +47,7 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at an offset, and the offset behind it."""
+    """Return the number at an offset, and the offset after it."""
     number = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -61,7 +61,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def number_of(data: bytes, number: int) -> int:
-    """Return a field that holds a number; 0, the default of protocol buffers, if there is none."""
+    """Return a number field; 0, the default of protocol buffers, if it is absent."""
     found = _last(data, number)
     if found is None:
         return 0
@@ -72,18 +72,18 @@ def number_of(data: bytes, number: int) -> int:
 
 
 def bytes_of(data: bytes, number: int) -> bytes:
-    """Return a field that holds bytes; b"" if there is none."""
+    """Return a bytes field; b"" if it is absent."""
     found = _last(data, number)
     return b"" if found is None else found.message
 
 
 def messages_of(data: bytes, number: int) -> list[bytes]:
-    """Return the values of a repeated field that holds messages."""
+    """Return the values of a repeated message field."""
     return [field.message for field in fields(data) if field.number == number]
 
 
 def numbers_of(data: bytes, number: int) -> list[int]:
-    """Return the values of a repeated field that holds numbers, packed or not."""
+    """Return the values of a repeated number field, packed or not."""
     found: list[int] = []
     for field in fields(data):
         if field.number != number:
@@ -99,7 +99,7 @@ def numbers_of(data: bytes, number: int) -> list[int]:
 
 
 def changed(data: bytes, change: Change) -> bytes:
-    """Return a message with some of its fields changed."""
+    """Return a message with changed fields."""
     parts = []
     for field in fields(data):
         other = change(field)
@@ -108,9 +108,9 @@ def changed(data: bytes, change: Change) -> bytes:
 
 
 def replaced(data: bytes, path: Sequence[int], value: bytes) -> bytes:
-    """Return a message whose field of bytes at a path of numbers has another value.
+    """Return a message with another value for the bytes field at a path of field numbers.
 
-    Malformed where a message on the way has no such field, or several.
+    Raises Malformed if a message on the path has no such field, or several.
     """
     number, *rest = path
     if sum(field.number == number for field in fields(data)) != 1:
@@ -123,12 +123,12 @@ def replaced(data: bytes, path: Sequence[int], value: bytes) -> bytes:
 
 
 def number_field(number: int, value: int) -> bytes:
-    """Return a field that holds a number; b"" for 0, which protocol buffers do not write."""
+    """Return an encoded number field; b"" for 0, which protocol buffers do not write."""
     return _encoded(number << 3 | _VARINT) + _encoded(value) if value else b""
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """Return a field that holds bytes."""
+    """Return an encoded bytes field."""
     return _encoded(number << 3 | _BYTES) + _encoded(len(value)) + value
 
 

@@ -1,4 +1,4 @@
-"""Records: what is known of one executable, apart from its bytes."""
+"""Records: everything that is known of one executable, except its bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PartitionSpec = tuple[str | tuple[str, ...] | None, ...]
 
 @dataclass(frozen=True)
 class Blob:
-    """Bytes in the package, by content: `kind` says how to read them, `size` is in bytes."""
+    """Content-addressed bytes in the package: `kind` is their format, `size` is in bytes."""
 
     kind: str
     sha256: str
@@ -24,7 +24,7 @@ class Blob:
 
     @property
     def path(self) -> str:
-        """Where the bytes are, below `_aot/`."""
+        """The path below `_aot/`."""
         return f"blobs/{self.sha256}.{self.kind}"
 
 
@@ -42,14 +42,14 @@ class CustomCall:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What must be true of a host. All data: `runtime.select` decides on nothing else.
+    """What a host must have. This is data: `runtime.select` decides on nothing else.
 
     `features` are CPU features that the code uses beyond its `isa` level, by their /proc/cpuinfo
     names. `device_kinds` are the kinds of device, as jax names them, that it was made for, and
     `capability` is the CUDA compute capability with its suffix, as `9.0a`. `plugin` is the PJRT
     plugin that made it, as a distribution and its exact version; `cuda` and `cudnn` are the lowest
     versions that can run it. `topology` is the slice whose wiring the code relies on, as `2x4`.
-    None and empty mean that it does not matter.
+    None and empty mean: no requirement.
     """
 
     platforms: tuple[str, ...]
@@ -70,7 +70,7 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Constant:
-    """A closed-over array kept outside the executable: its aval and its safetensors blob."""
+    """A closed-over array outside the executable: its aval and its safetensors blob."""
 
     aval: Aval
     blob: Blob
@@ -78,7 +78,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Calling:
-    """How to call the executable: everything flat, in the order of its inputs.
+    """How to call the executable, with flat inputs and outputs.
 
     `constants` come before the leaves of the signature. `kept` indexes constants then leaves;
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
@@ -99,9 +99,9 @@ class Calling:
 
 @dataclass(frozen=True)
 class Golden:
-    """What `verify` calls an executable with, and the results it compares with.
+    """The inputs with which `verify` calls an executable, and the expected results.
 
-    `inputs` holds leaves that the user's function gave, by index; the others are seeded
+    `inputs` holds leaves that the user's function returned, by index; the others are seeded
     (`spec.golden`). `outputs` holds samples of the reference outputs. A tolerance of None is
     decided by dtype and platform.
     """
@@ -114,11 +114,11 @@ class Golden:
 
 @dataclass(frozen=True)
 class Record:
-    """One executable: whose it is, what it needs, how it is called, where its bytes are.
+    """One executable: its function and signature, its requirements, its call, and its blob.
 
-    `provenance["label"]` is the signature as the manifest writes it, with its dims, for people.
-    `stages` are what was kept of the compilation, by name (`jaxpr`, `stablehlo`, `hlo`, `cost`,
-    `memory`); the index's header says where the bytes are: in the package, or beside it.
+    `provenance["label"]` is the signature as the manifest writes it, with its dims. `stages` are
+    the kept stages of the compilation, by name (`jaxpr`, `stablehlo`, `hlo`, `cost`, `memory`); the
+    index's header says where the bytes are: in the package, or beside it.
     """
 
     function: str
@@ -133,11 +133,11 @@ class Record:
     stages: tuple[tuple[str, Blob], ...] = ()
 
     def needed_blobs(self) -> tuple[Blob, ...]:
-        """Return the blobs that a call reads: the executable's, then its constants'."""
+        """Return the blobs that a call reads: the executable, then its constants."""
         return (self.blob, *(constant.blob for constant in self.calling.constants))
 
     def blobs(self) -> tuple[Blob, ...]:
-        """Return every blob that is in the package for this record, but for kept stages."""
+        """Return every blob of this record in the package, except kept stages."""
         golden = self.golden
         inputs = [blob for _, blob in golden.inputs] if golden else []
         outputs = [golden.outputs] if golden else []

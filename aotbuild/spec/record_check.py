@@ -1,4 +1,4 @@
-"""Whether the parts of a record agree with each other; none of it asks what a host is."""
+"""Consistency checks within one record, independent of any host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aotbuild.spec.values import decode, is_plain
 
 
 def check_record(record: Record) -> None:
-    """Raise ValueError with the first thing in a record that contradicts another."""
+    """Raise ValueError for the first contradiction within a record."""
     for check in _CHECKS:
         reason = check(record)
         if reason:
@@ -43,7 +43,7 @@ def _check_outputs(record: Record) -> str | None:
     count = _output_leaves(calling.out_tree, record.signature)
     if count is None:
         return "result: the tree refers to an input that is not there"
-    # Of a portable record with symbolic dims no output avals are kept.
+    # A portable record with symbolic dims has no output avals.
     if calling.outputs and count != len(calling.outputs):
         return f"result: a tree of {count} leaves has {len(calling.outputs)} avals"
     return None
@@ -106,7 +106,7 @@ def _spec_problems(calling: Calling, signature: Signature) -> Iterator[str]:
 
 
 def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]:
-    """Yield what keeps JSON from being a tree; `inputs` allows references to them."""
+    """Yield why JSON is not a tree; `inputs` allows references to the inputs."""
     if tree == LEAF:
         return
     if not isinstance(tree, list) or not tree or not isinstance(tree[0], str):
@@ -148,7 +148,7 @@ def _hashable(key: object) -> object:
 
 
 def _output_leaves(tree: Tree, signature: Signature) -> int | None:
-    """Return the number of leaves of an output tree, or None if a reference leads nowhere."""
+    """Return the number of leaves of an output tree; None if a reference is invalid."""
     if tree == LEAF:
         return 1
     if tree[0] == "input":

@@ -1,4 +1,4 @@
-"""Records to JSON and back. Reading checks types, so that a wrong file raises ValueError only."""
+"""Records as JSON. Reading checks types, so a malformed record raises ValueError only."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def record_to_json(record: Record) -> dict[str, Any]:
 
 
 def record_digest(record: Record) -> str:
-    """Return the SHA-256 of a record's object in the index: the identity of the record."""
+    """Return the SHA-256 of a record's object in the index, which identifies the record."""
     return sha256_hex(canonical_json(record_to_json(record)))
 
 
 def record_from_json(data: Any) -> Record:
-    """Read what `record_to_json` wrote; ValueError for anything else, or if parts disagree."""
+    """Read what `record_to_json` wrote; ValueError for anything else, or for contradictions."""
     record = _read_record(data)
     check_record(record)
     return record
@@ -86,7 +86,7 @@ def blob_to_json(blob: Blob) -> list[Any]:
 
 
 def blob_from_json(data: Any) -> Blob:
-    """Read `[kind, sha256, size]`; ValueError unless the digest is one and the kind is a word."""
+    """Read `[kind, sha256, size]`; ValueError if one of them is malformed."""
     kind, digest, size = data
     is_digest = len(text(digest)) == 64 and not digest.strip("0123456789abcdef")
     if not is_digest or not text(kind).isalnum() or whole(size) < 0:

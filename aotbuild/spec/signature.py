@@ -1,4 +1,4 @@
-"""Functions and signatures: how a call's arguments are named, and what a call must look like."""
+"""Functions and signatures: parameters in order; avals, tree and static values of a call."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ class Signature:
         return cls(data["tree"], tuple(map(Aval.parse, data["leaves"])), statics)
 
     def describe_statics(self) -> str:
-        """Return the static arguments for people, as `causal=True, k=3`."""
+        """Return the static arguments as text, such as `causal=True, k=3`."""
         return ", ".join(f"{name}={shown(value)}" for name, value in self.statics)
 
 
 # (key of the signature, the texts of its avals, its statics and tree as JSON)
 Outline = tuple[str, list[str], bytes]
 
-# A record's object is canonical: its keys are in order, and quotes inside a text are escaped.
+# A record's object is canonical JSON: keys are sorted, quotes inside strings are escaped.
 _BEGIN, _MIDDLE, _END = b'"signature":{"leaves":[', b'],"statics":', b'},"stages":{'
-# Bytes that are read at once: the objects of a function lie side by side.
+# Bytes of one read: the objects of a function are adjacent.
 _BLOCK = 1 << 18
 
 
 def outlines(
     objects: Iterable[tuple[str, int, int]], read: Callable[[int, int], bytes]
 ) -> Iterator[Outline]:
-    """Yield the outline in each object, given by its key, start and end; leave out what has none.
+    """Yield the outline of each object, given by key, start and end; skip objects without one.
 
     `read(start, end)` returns bytes.
     """
@@ -78,7 +78,7 @@ def outlines(
 
 
 def outline(line: bytes) -> tuple[list[str], bytes] | None:
-    """Return the avals and the rest of the signature in an object, or None if there is none."""
+    """Return the avals and the rest of the signature of an object, or None."""
     begin, end = line.rfind(_BEGIN), line.rfind(_END)
     if begin < 0:
         return None
@@ -92,14 +92,14 @@ _MISSING: Any = object()
 
 @dataclass(frozen=True)
 class Static:
-    """A static parameter: its name, and its default as `values.encode` where it has one."""
+    """A static parameter: its name and, if it has one, its encoded default."""
 
     name: str
     default: Any = _MISSING
 
     @property
     def has_default(self) -> bool:
-        """Whether a call may leave it out."""
+        """Whether a call may omit it."""
         return self.default is not _MISSING
 
 
@@ -107,10 +107,10 @@ class Static:
 class Function:
     """One function of a package.
 
-    `positional` names the parameters a call may give by position, in the order of the user's
-    function, static ones included; `dynamic` those of them that are arrays, in signature order;
-    `keywords` the arrays given by name. `call` is `module:qualname` of the source. `pad` says which
-    calls between the compiled sizes are padded; None for none.
+    `positional` names the positional parameters in the order of the user's function, static ones
+    included; `dynamic` those of them that are arrays, in signature order; `keywords` the arrays
+    that are passed by name. `call` is `module:qualname` of the source. `pad` describes padded
+    calls; None if there are none.
     """
 
     name: str
@@ -155,14 +155,14 @@ class Function:
 
 
 def _padding(data: Any) -> Padding:
-    # Here, not above: most functions have none, and a cold start pays for each import.
+    # A late import: most functions have no padding, and a cold start pays for each import.
     from aotbuild.spec.padding import Padding
 
     return Padding.from_json(data)
 
 
 def _names(data: Any) -> tuple[str, ...]:
-    """Return names of parameters; they are in one order, so none can be there twice."""
+    """Return parameter names, without duplicates."""
     names = tuple(map(text, data))
     if not isinstance(data, list) or len(set(names)) != len(names):
         msg = f"expected a list of different names, found {data!r}"

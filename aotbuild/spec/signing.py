@@ -1,25 +1,25 @@
 """Seals: cryptographic signatures over an index, and the text file that holds them.
 
-In this project a *signature* is what a call must look like, so in the code what a key makes is a
-*seal*. Commands, messages and files say "signature", as everybody does.
+In this code a *signature* is the shape of a call, so the product of a key is a *seal*. Commands,
+messages and file names use the usual word, "signature".
 
 A seal covers a label and the first two lines of the index: its format, and the SHA-256 of its
-header and rows. That vouches for all that is ever used, because each step compares a digest first:
+header and rows. That covers everything that is used, because each step compares a digest first:
 
 - `Index.open` hashes header and rows, and compares with line 2;
 - `Index` hashes an object before it is parsed, and compares with its row;
 - `read_blob` hashes a blob before XLA sees it, and compares with its record, which is an object.
 
-So whoever changes the header, a row, a record or a blob changes line 2 as well, or knows a
-collision of SHA-256. Bytes that no row points to are not covered, and never read. Checking a seal
-hashes nothing of the package, so it takes no longer with 10,000 records.
+Changing the header, a row, a record or a blob therefore changes line 2, unless SHA-256 has a
+collision. Bytes that no row points to are not covered, and are never read. Checking a seal hashes
+no part of the package, so its cost does not depend on the number of records.
 
 ::
 
     aotbuild-signatures 1
     ed25519 <SHA-256 of the raw public key> <signature in base64>     a line a key, sorted
 
-Nothing here makes or checks a seal: that needs `cryptography`, and is in `runtime.demands` and
+This module neither makes nor checks seals, which needs `cryptography`: see `runtime.trust` and
 `verify.signing.key`. See docs/reference/format.md.
 """
 
@@ -38,9 +38,9 @@ SEALS_NAME = "index.sig"
 MAX_SEALS_BYTES = 1 << 16
 MAX_PEM_BYTES = 1 << 16
 _FIRST_LINE = "aotbuild-signatures 1"
-# Characters of a line that is no signature, in an error.
+# Characters of a malformed line in an error, at most.
 _LONGEST = 200
-# Part of what is sealed: a seal over an index is never one over anything else.
+# A part of the message, so that a seal over an index is valid for nothing else.
 _LABEL = b"aotbuild index signature 1\n"
 _LINE = r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)"
 _REMEDY = (
@@ -60,7 +60,7 @@ class Seal:
 
 
 def sealed_message(index: bytes) -> bytes:
-    """Return what a key signs of an index; `index` is one that `Index.open` accepts."""
+    """Return the message that a key signs; `Index.open` must accept `index`."""
     lines = index[:128].split(b"\n", 2)[:2]
     return _LABEL + b"".join(line + b"\n" for line in lines)
 
@@ -76,7 +76,7 @@ def write_seals(seals: Iterable[Seal]) -> bytes:
 
 
 def read_seals(data: bytes, place: str) -> tuple[Seal, ...]:
-    """Read exactly what `write_seals` writes; UntrustedPackage for anything else."""
+    """Read what `write_seals` writes; raises UntrustedPackage for anything else."""
     if len(data) > MAX_SEALS_BYTES:
         raise _malformed(place, f"at most {MAX_SEALS_BYTES} bytes", "more")
     try:

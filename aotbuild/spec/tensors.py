@@ -1,9 +1,9 @@
-"""Tensors in a blob: the layout of safetensors, kept strictly. Pure: bytes and numbers only.
+"""Tensors in a blob, strictly in the layout of safetensors. Pure: bytes and numbers only.
 
-8 bytes hold the length of a header as a little-endian number, then comes the header, one JSON
-object with trailing spaces, then the tensors without a gap. Here the tensors begin at a multiple of
-`ALIGNMENT`. Any safetensors library reads what is written here; what is read here may come from any
-of them, but for the dtypes below. `docs/reference/format.md` says the same.
+The first 8 bytes are the length of the header, little-endian. The header is one JSON object with
+trailing spaces. The tensors follow without gaps, starting at a multiple of `ALIGNMENT`. Any
+safetensors library reads these files, and this module reads theirs if it knows the dtypes below.
+`docs/reference/format.md` says the same.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from aotbuild.frozen import dataclass
 
-# XLA:CPU takes an array without a copy only from such an address (cpu_function_runtime::MinAlign
-# in xla/backends/cpu/alignment.h).
+# XLA:CPU uses an array without copying it only at an aligned address
+# (cpu_function_runtime::MinAlign in xla/backends/cpu/alignment.h).
 ALIGNMENT = 64
 # The dtypes that all versions of safetensors have, by numpy's letter and size in bytes.
 DTYPES: Mapping[str, str] = {
@@ -42,7 +42,7 @@ _KEYS = {"dtype", "shape", "data_offsets"}
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor: `dtype` as numpy's letter and size, and the bytes of the blob that it takes."""
+    """One tensor: `dtype` as numpy's letter and size, the shape, the byte range in the blob."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class Tensor:
 
 
 def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> bytes:
-    """Return tensors, each (dtype, shape, bytes), as one blob; equal ones give equal bytes."""
+    """Return one blob of tensors, each (dtype, shape, bytes); equal tensors give equal blobs."""
     order = sorted(tensors, key=lambda name: (-int(tensors[name][0][1:]), name))
     header, end = {}, 0
     for name in order:
@@ -69,11 +69,11 @@ def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> 
 
 
 def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
-    """Return where the one tensor of a blob begins, if `write_tensors` wrote it so, else None.
+    """Return the offset of the only tensor of a blob that `write_tensors` wrote, else None.
 
-    For a tensor of that name and size in bytes, of which the caller knows the rest: the header is
-    not parsed, as a program may have hundreds of them. None may still be one that `read_tensors`
-    reads, and bytes that nobody vouches for are for `read_tensors` only.
+    The caller knows the name, the size in bytes, dtype and shape. The header is not parsed, because
+    a program may have hundreds of blobs. `read_tensors` may still read a blob for which this
+    returns None. Use it only for bytes whose digest was checked.
     """
     start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     if start + size != len(data):
@@ -85,7 +85,7 @@ def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
 
 
 def read_tensors(data: bytes | memoryview) -> dict[str, Tensor]:
-    """Return where the tensors of a blob are; ValueError unless they fill it, in order."""
+    """Return the tensors of a blob; ValueError unless they fill it in order."""
     length = int.from_bytes(bytes(data[:_LENGTH_BYTES]), "little")
     start = _LENGTH_BYTES + length
     if len(data) < _LENGTH_BYTES or start > len(data) or length > _MOST_HEADER_BYTES:
@@ -128,7 +128,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _tensor(name: str, entry: Any, start: int) -> Tensor:
-    """Return an entry of a header, counted from the start of the blob."""
+    """Return the tensor of a header entry, with offsets from the start of the blob."""
     if not isinstance(entry, dict) or entry.keys() != _KEYS:
         msg = f"{name}: not {', '.join(sorted(_KEYS))}"
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Pytrees as data: what a treedef is made of, so that two processes can compare it.
+"""Pytrees as data: the description of a treedef, which two processes can compare.
 
 A description is JSON:
 
@@ -22,20 +22,20 @@ from aotbuild.spec.values import NotEncodable, encode, is_plain, qualified_name
 
 Tree = Any
 LEAF = "*"
-# How many items of a node, by its kind, come before its children.
+# The number of items before the children, by the kind of a node.
 HEADS = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3}
 DEEPEST = 200
 
 
 class TreeDef(Protocol):
-    """What is used of `jax.tree_util.PyTreeDef`."""
+    """The interface of `jax.tree_util.PyTreeDef` that is used."""
 
     def node_data(self) -> tuple[type, Any] | None: ...
     def children(self) -> list[Any]: ...
 
 
 class TreeRefused(ValueError):
-    """A node of a pytree has no description; `path` leads to it by child indices."""
+    """A node of a pytree has no description; `path` holds the child indices that lead to it."""
 
     def __init__(self, path: tuple[int, ...], node: str, reason: str) -> None:
         self.path, self.node, self.reason = path, node, reason
@@ -43,7 +43,7 @@ class TreeRefused(ValueError):
 
 
 def describe(treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
-    """Return the description of a treedef; TreeRefused where auxiliary data has no encoding."""
+    """Return the description of a treedef; raises TreeRefused if auxiliary data has no encoding."""
     data = treedef.node_data()
     if data is None:
         return LEAF if _is_leaf(treedef) else ["none"]
@@ -58,10 +58,10 @@ def describe(treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
 
 
 def describe_output(treedef: TreeDef, inputs: TreeDef) -> Tree:
-    """Return a description of an output tree that `restore` can build again.
+    """Return the description of an output tree that `restore` can rebuild.
 
-    A subtree of unregistered or opaque type must equal a subtree of the inputs, `(args, kwargs)`;
-    else TreeRefused names its type and path.
+    A subtree of unregistered or opaque type must equal a subtree of the inputs `(args, kwargs)`;
+    otherwise raises TreeRefused with its type and path.
     """
     known = {str(sub): path for path, sub in reversed(list(_subtrees(inputs))) if sub.children()}
     return _describe_output(treedef, inputs, known, ())
@@ -82,7 +82,7 @@ def leaf_count(tree: Tree) -> int:
 
 
 def children_of(tree: Tree) -> list[Tree]:
-    """Return the children of a described node; a leaf and a reference to an input have none."""
+    """Return the children of a described node; leaves and references to inputs have none."""
     if tree == LEAF or tree[0] == "input":
         return []
     return list(tree[HEADS[tree[0]] :])
@@ -108,7 +108,7 @@ def _describe_output(
 
 
 def _check_depth(kind: type, path: tuple[int, ...]) -> None:
-    """Refuse what the reader of an index refuses."""
+    """Refuse trees that are too deep for the reader of an index."""
     if len(path) > DEEPEST:
         raise TreeRefused(path, _name_of(kind), f"it is nested deeper than {DEEPEST} levels")
 

@@ -1,9 +1,9 @@
 """Python values as JSON that keeps their types: static arguments and the data inside pytrees.
 
-`1`, `1.0`, `True`, `(1,)` and `[1]` have five different encodings, so none can be taken for
-another. Scalars, tuples, lists and dicts can be decoded again. Functions, types, enums, dtypes and
-plain objects are only ever compared: encoding checks that a name leads back to the very same
-object, and decoding them is refused, because it would run code that a file names.
+`1`, `1.0`, `True`, `(1,)` and `[1]` have five different encodings. Scalars, tuples, lists and dicts
+can be decoded. Functions, types, enums, dtypes and plain objects are only compared: encoding checks
+that their name resolves to the same object. They are never decoded, because that would run code
+that a file names.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 
 class NotEncodable(ValueError):
-    """A value has no encoding that means the same in another process."""
+    """A value has no encoding with the same meaning in another process."""
 
 
 def encode(value: Any) -> Any:
-    """Return JSON that identifies `value` in every process; NotEncodable where there is none."""
+    """Return JSON that identifies `value` in every process; NotEncodable if there is none."""
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -33,7 +33,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """Return the value of an encoding made of scalars, tuples, lists and dicts; else ValueError."""
+    """Return the value of an encoding of scalars, tuples, lists and dicts, or ValueError."""
     try:
         return _decode(data)
     except (TypeError, AttributeError, LookupError, OverflowError, RecursionError) as err:
@@ -64,7 +64,7 @@ def is_plain(data: Any) -> bool:
 
 
 def shown(data: Any) -> str:
-    """Return an encoding for people: the value as Python writes it, or its names."""
+    """Return an encoding as text: the value as Python writes it, or its name."""
     try:
         return repr(decode(data))
     except ValueError:
@@ -72,7 +72,7 @@ def shown(data: Any) -> str:
 
 
 def qualified_name(obj: Any) -> str:
-    """Return `module:qualname` of a function or type; NotEncodable unless it leads back to it."""
+    """Return `module:qualname` of a function or type; NotEncodable unless that resolves to it."""
     module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(qualname, str):
         msg = f"a {type(obj).__qualname__} has no module and qualified name"
@@ -133,7 +133,7 @@ def _slots(kind: type) -> list[str]:
 
 
 def _is_dtype(value: Any) -> bool:
-    """Whether this is a `numpy.dtype`, told without importing numpy."""
+    """Return whether this is a `numpy.dtype`, without importing numpy."""
     kinds = type(value).__mro__
     return any(kind.__name__ == "dtype" and kind.__module__ == "numpy" for kind in kinds)
 
@@ -157,5 +157,5 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text of at most `longest` characters; one that was cut ends with `…`."""
+    """Return a text of at most `longest` characters, ending with `…` if it was cut."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,1 +1,1 @@
-"""Proving a package on this machine: its archive, its files, and every executable that fits."""
+"""Verification of a package on this machine: its archive, its files, its executables."""

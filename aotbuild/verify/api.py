@@ -1,4 +1,4 @@
-"""Verifying a place: archive, then files, then executables; a later step needs the earlier ones."""
+"""`verify`: check the archive, then the files, then the executables of a package."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ UNTRUSTED = "its files failed; nothing of it is loaded"
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify: whose signature is demanded, whether executables are loaded, and how long.
+    """Options of a verification: required signatures, whether to load executables, the timeout.
 
-    `timeout` is in seconds, for each executable: its loading and its call together.
+    `timeout` is in seconds, for loading and calling one executable.
     """
 
     load: bool = True
@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Examined:
-    """What reading a place told: `path` is that of its `_aot` folder, or of the wheel."""
+    """The result of reading a place; `path` is its `_aot` folder or the wheel."""
 
     outcomes: tuple[Outcome, ...]
     contents: Contents
@@ -58,7 +58,7 @@ class Examined:
 
     @property
     def failed(self) -> bool:
-        """Whether anything speaks against the place."""
+        """Whether any check failed."""
         return any(outcome.status.is_failure for outcome in self.outcomes)
 
     def report(self, place: str, loads: Sequence[Outcome] = ()) -> Report:
@@ -72,9 +72,9 @@ def ignore(_: Outcome) -> None:
 
 
 def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignore) -> Report:
-    """Return what could be verified of a package, a folder or a wheel.
+    """Verify a package, a folder or a wheel, and return the report.
 
-    Calls `done` with each outcome as it comes. PackageNotFound or NoArtifacts if there is nothing.
+    Calls `done` with each outcome as it comes. Raises PackageNotFound or NoArtifacts.
     """
     examined = examine(place, options)
     for outcome in examined.outcomes:
@@ -87,9 +87,9 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
 
 
 def examine(place: str | Path, options: Options) -> Examined:
-    """Return what can be verified of a place by reading it; no native code is loaded.
+    """Verify a place by reading it; load no native code.
 
-    A text may be the name of a package, a path is none. Raises as `verify`.
+    A str may be the name of a package; a Path is a path. Raises as `verify`.
     """
     if str(place).endswith(".whl"):
         return _examine_wheel(Path(place), options)

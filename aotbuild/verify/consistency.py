@@ -1,6 +1,6 @@
-"""Records that contradict each other, their blob, or what their package says of itself.
+"""Contradictions between a record and other records, its blob, or its package.
 
-What contradicts itself inside one record is refused when it is read (`spec.record_check`).
+Contradictions within one record are refused when it is read (`spec.record_check`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of an `_aot` folder: index, records and blobs are whole, and nothing else is there."""
+"""The files of an `_aot` folder: index, records, blobs and kept stages are intact and complete."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _HEAD_LINES = 3
 
 @dataclass(frozen=True)
 class Contents:
-    """What could be read of an `_aot` folder, and the outcomes of reading it.
+    """The readable contents of an `_aot` folder, and the outcomes of reading it.
 
-    `index` is None if it cannot be opened; `data` are the very bytes that it was opened from.
+    `index` is None if it cannot be opened; `data` holds the bytes that were opened.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -86,7 +86,7 @@ def files_of_wheel(wheel: Path) -> list[str]:
 
 
 def _read_all(index: Index, problems: list[str]) -> tuple[list[Function], list[Record]]:
-    """Return every function and record that can be read; the rest becomes problems."""
+    """Return every function and record that can be read, and the problems of the others."""
     functions: list[Function] = _attempt(lambda: list(index.functions()), problems)
     records: list[Record] = []
     for function in functions:
@@ -106,7 +106,7 @@ def _attempt(read: Callable[[], list[T]], problems: list[str]) -> list[T]:
 
 
 def _row_problems(data: bytes, index: Index) -> Iterator[str]:
-    """Yield where rows are not in order, or leave bytes of the objects that no digest covers."""
+    """Yield rows out of order, and bytes of the objects that no digest covers."""
     offset, last = 0, ""
     end = _HEAD_LINES + index.row_count
     for line in data.split(b"\n", end)[_HEAD_LINES:end]:
@@ -141,7 +141,7 @@ _SHOWN = 20
 
 
 def check_stages(path: str, contents: Contents, limits: Limits) -> list[Outcome]:
-    """Return the outcome for the file that belongs to a wheel or an `_aot` folder, if one does."""
+    """Return the outcome of the file of kept stages beside a wheel or folder, if it has one."""
     header = contents.index.header if contents.index else {}
     blobs = {blob.path: blob for record in contents.records for _, blob in record.stages}
     where = header.get(HEADER_KEY)
@@ -165,7 +165,7 @@ def _problems(file: Path, blobs: dict[str, Blob], limits: Limits) -> Iterator[st
 
 
 def _archive_problems(file: Path, limits: Limits) -> Iterator[str]:
-    """Yield what keeps the members from being read safely; the limits are those of a wheel."""
+    """Yield why the members cannot be read safely; the limits are those of a wheel."""
     try:
         with file.open("rb") as raw, zipfile.ZipFile(raw) as archive:
             yield from layout_problems(raw, archive)

@@ -1,4 +1,4 @@
-"""Diagnoses: for every signature of a package, what would run on a host, and why the rest not."""
+"""Diagnosis of a package on a host: what runs for each signature, and why others are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aotbuild.runtime.select import Verdict, select
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
-# As in runtime.kernel, which needs jax; a test compares them.
+# As in runtime.kernel; a test compares them.
 SUMMARY = "no executable may run here"
 
 
@@ -34,7 +34,7 @@ class SignatureDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A package on a host, and its companions, installed or not."""
+    """The diagnosis of a package, and its companions, installed or not."""
 
     place: str
     package: str | None
@@ -44,14 +44,14 @@ class Diagnosis:
 
     @property
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
-        """The signatures that no executable serves."""
+        """The signatures without a usable executable."""
         return tuple(item for item in self.signatures if item.chosen is None)
 
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
-    """Judge every record of a place; reads its index, those of its companions, and no blob.
+    """Judge every record of a place, from its index and those of its companions.
 
-    Raises what `load` raises, also where AOTBUILD_TRUST demands a signature that is not there.
+    Raises as `load`, also if AOTBUILD_TRUST demands a signature that is missing.
     """
     source = locate(place)
     try:

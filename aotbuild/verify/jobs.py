@@ -1,4 +1,4 @@
-"""Jobs of child processes, and what their messages and their end mean."""
+"""Jobs of child processes, their messages, and the outcomes that follow from them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _DOING = {LOAD: "loaded", GOLDEN: "called"}
 
 
 @dataclass(frozen=True)
-class Death:
-    """The end of a child in the middle of a job: its exit code, None if it took too long."""
+class ChildExit:
+    """The exit of a child during a job: its exit code, None if it timed out."""
 
     code: int | None
     timeout: float
@@ -36,12 +36,12 @@ class Death:
 
     @property
     def status(self) -> Status:
-        """What it means for the check that was made."""
+        """The status of the check that was running."""
         return Status.TIMED_OUT if self.code is None else Status.CRASHED
 
 
 def read_messages(data: bytes) -> list[list[Message]]:
-    """Return the messages about each job, in order; what is not a message is left out."""
+    """Return the messages of each job, in order; other lines are ignored."""
     jobs: list[list[Message]] = []
     for line in data.splitlines():
         with contextlib.suppress(ValueError, RecursionError):
@@ -54,7 +54,7 @@ def read_messages(data: bytes) -> list[list[Message]]:
 
 
 def read_platforms(data: bytes) -> tuple[str, ...] | None:
-    """Return the platforms that a child named, or None if it named none."""
+    """Return the platforms that a child reported, or None."""
     for line in data.splitlines():
         with contextlib.suppress(ValueError, RecursionError):
             message = json.loads(line)
@@ -65,21 +65,21 @@ def read_platforms(data: bytes) -> tuple[str, ...] | None:
 
 
 def outcomes_of(record: Record, messages: Sequence[Message]) -> tuple[Outcome, ...] | None:
-    """Return the outcomes of both checks of a job, or None if it is not at its end."""
+    """Return the outcomes of both checks of a job, or None if it has not ended."""
     found = {m["check"]: _outcome(record, m) for m in messages if "check" in m}
     return (found[LOAD], found[GOLDEN]) if len(found) == len(_DOING) else None
 
 
-def outcomes_of_dead(
-    record: Record, messages: Sequence[Message], death: Death
+def outcomes_after_exit(
+    record: Record, messages: Sequence[Message], exited: ChildExit
 ) -> tuple[Outcome, ...]:
-    """Return the outcomes of a job that the child died in, or was stopped in."""
+    """Return the outcomes of a job during which the child exited or was stopped."""
     found = {m["check"]: _outcome(record, m) for m in messages if "check" in m}
     begun = {m["stage"] for m in messages if "stage" in m}
     check = GOLDEN if LOAD in found else LOAD
     when = f" before it {_DOING[check]} the executable" if check not in begun else ""
-    status = death.status if check in begun else Status.NOT_CHECKED
-    reason = f"the child process {death}{when}\n{death.log}".strip()
+    status = exited.status if check in begun else Status.NOT_CHECKED
+    reason = f"the child process {exited}{when}\n{exited.log}".strip()
     found[check] = Outcome(check, str(record), status, (reason,))
     not_called = Outcome(GOLDEN, str(record), Status.NOT_CHECKED, (NOT_LOADED,))
     return found[LOAD], found.get(GOLDEN, not_called)
@@ -114,7 +114,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-# Jobs that one child does: what it loaded stays in memory.
+# Jobs of one child, at most: loaded executables stay in memory.
 _LONGEST = 16
 
 
@@ -126,15 +126,15 @@ class Job:
     record: Record
 
     def to_json(self) -> dict[str, str]:
-        """Return what the child is told."""
+        """Return the job as the child reads it."""
         digest = record_digest(self.record)
         return {"place": self.place, "function": self.record.function, "record": digest}
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
-        """Return the child's variables.
+        """Return the environment variables of the child.
 
-        What a process chooses (x64, the number of CPU devices) is set as the record needs it; what
-        a machine has is not.
+        Settings that a process chooses (x64, the number of CPU devices) follow the record; facts
+        of the machine stay.
         """
         variables = dict(outer)
         variables["JAX_ENABLE_X64"] = "1" if self.record.requires.x64 else "0"
@@ -147,12 +147,12 @@ class Job:
 
     @property
     def needs_accelerator(self) -> bool:
-        """Whether its platform may be used by one process at a time only."""
+        """Whether only one process at a time may use its platform."""
         return not self.record.target.is_portable and self.record.target.platform != "cpu"
 
 
 def batches(jobs: Sequence[Job], workers: int) -> list[list[int]]:
-    """Return the indices of jobs that one child after the other can do, in the jobs' order."""
+    """Return the job indices of each child, in the order of the jobs."""
     groups: dict[tuple[bool, int, bool], list[int]] = {}
     for index, job in enumerate(jobs):
         requires = job.record.requires

@@ -1,4 +1,4 @@
-"""Child processes of `verify`, as their parent sees them: started, timed, and survived."""
+"""The parent's side of `verify`'s child processes: it starts, times and reads them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from aotbuild.verify.jobs import (
-    Death,
+    ChildExit,
     Job,
     batches,
+    outcomes_after_exit,
     outcomes_of,
-    outcomes_of_dead,
     read_messages,
     read_platforms,
 )
@@ -33,16 +33,16 @@ _BOOTSTRAP = (
 )
 _LOG_TAIL = 600
 _RESULTS_READ = 4 << 20
-# Seconds between two looks at what a child has said.
+# Seconds between two reads of a child's messages.
 _TICK = 0.05
 _INTERRUPTED = "verify was interrupted"
 
 
 class Children:
-    """Runs jobs in child processes, several side by side, with `timeout` seconds for each job.
+    """Runs jobs in parallel child processes, with `timeout` seconds for each job.
 
-    A child does one job after the other until one fails. What fails as its first job has failed;
-    any later one is done again in a process of its own, for the earlier ones may be to blame.
+    A child does jobs in turn until one fails. If its first job fails, that job has failed. A later
+    job that fails is repeated in a new process, because an earlier job may be the cause.
     """
 
     def __init__(self, timeout: float, workers: int | None = None) -> None:
@@ -73,7 +73,7 @@ class Children:
         return [outcome for index in range(len(jobs)) for outcome in found[index]]
 
     def platforms(self) -> tuple[str, ...] | None:
-        """Return the platforms that a child finds devices of; None if it cannot say."""
+        """Return the platforms for which a child finds devices; None if it cannot tell."""
         with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
             process = self._start("null", dict(os.environ), results, log)
             if process is None:
@@ -87,7 +87,7 @@ class Children:
             return read_platforms(os.pread(results.fileno(), _RESULTS_READ, 0))
 
     def _run(self, jobs: Sequence[Job]) -> Iterator[tuple[Outcome, ...]]:
-        """Yield the outcomes of the first jobs, of one at least, all from one child."""
+        """Yield the outcomes of the first jobs, at least one, from one child."""
         guard = self._accelerator if jobs[0].needs_accelerator else contextlib.nullcontext()
         with guard, tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as log:
             arguments = json.dumps([job.to_json() for job in jobs])
@@ -130,13 +130,13 @@ class Children:
                 break
         if finished == 0:
             self._kill(process)
-            death = Death(code, self._timeout, _tail(log))
-            yield outcomes_of_dead(jobs[0].record, said[0] if said else [], death)
+            exited = ChildExit(code, self._timeout, _tail(log))
+            yield outcomes_after_exit(jobs[0].record, said[0] if said else [], exited)
 
     def _start(
         self, arguments: str, environment: dict[str, str], results: IO[bytes], log: IO[bytes]
     ) -> subprocess.Popen[bytes] | None:
-        # Files, not pipes: a grandchild that keeps one open must not make the parent wait.
+        # Files, not pipes: a grandchild that keeps a pipe open would make the parent wait.
         path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
         with self._lock:
             if self._stopped:
@@ -153,7 +153,7 @@ class Children:
         return process
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process that still runs, and all that it started."""
+        """Kill a running process and its descendants."""
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Requires-Dist against the records: what pip installs beside the package must be what it needs."""
+"""Requires-Dist against the records: pip must install what the executables need."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_installed(folder: Path, records: Sequence[Record]) -> Outcome:
 
 
 def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str]:
-    """Yield what the records need and `required` (lines of Requires-Dist) does not say."""
+    """Yield what the records need and `required` (lines of Requires-Dist) does not state."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 
@@ -69,7 +69,7 @@ def _exact(name: str, version: str, known: dict[str, list[str]]) -> Iterator[str
 
 
 def _allows(specifier: str, version: str) -> bool:
-    """Return whether a specifier allows a version, and not whatever comes later."""
+    """Return whether a specifier allows a version and has an upper bound."""
     from packaging.specifiers import SpecifierSet
 
     parts = SpecifierSet(specifier)

@@ -1,1 +1,1 @@
-"""Wheels that are there: cut in parts, joined, and labelled as variants."""
+"""Existing wheels: splitting, merging, and labeling as variants."""

@@ -1,4 +1,4 @@
-"""What goes with a wheel that is made from others: its bill of materials and its kept stages."""
+"""The bill of materials and the kept stages of a wheel that is made from others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEFT_OUT = "the bills of materials are left out of the new wheels: {}"
 
 
 class _IndexAlone:
-    """A source that has an index and no blob: a bill of materials needs no more."""
+    """A source with an index and no blobs, which is all that a bill of materials needs."""
 
     def __init__(self, place: str, index: bytes) -> None:
         self.place, self._index = place, index
@@ -47,7 +47,7 @@ class _IndexAlone:
 
 
 def note_if_left_out(wheels: Sequence[OpenedWheel]) -> tuple[bool, list[str]]:
-    """Return whether new wheels get a bill of materials, and why not, if some had one."""
+    """Return whether new wheels get a bill of materials, and a note if one is left out."""
     if not any(wheel.has_sbom for wheel in wheels):
         return False, []
     missing = missing_library()
@@ -57,7 +57,7 @@ def note_if_left_out(wheels: Sequence[OpenedWheel]) -> tuple[bool, list[str]]:
 def make_sbom(
     index: bytes, wheels: Sequence[OpenedWheel], distribution: tuple[str, str]
 ) -> tuple[str, bytes]:
-    """Return the name and the bytes of a bill; its time is the latest of those of `wheels`."""
+    """Return the name and the bytes of a bill of materials, with the latest time of `wheels`."""
     times = [time for wheel in wheels if (time := _time_of(wheel)) is not None]
     source = _IndexAlone(distribution[0], index)
     timestamp = max(times, default=None)
@@ -76,7 +76,7 @@ def _time_of(wheel: OpenedWheel) -> datetime | None:
 
 
 def absent_stages(wheels: Sequence[OpenedWheel]) -> list[str]:
-    """Return a note for each wheel whose kept stages are in a file that is not beside it."""
+    """Return a note for each wheel whose file of kept stages is missing."""
     return [
         f"{beside(wheel.path)} is not there: the new wheels come without those kept stages"
         for wheel in wheels
@@ -87,9 +87,9 @@ def absent_stages(wheels: Sequence[OpenedWheel]) -> list[str]:
 def split_stages(
     wheels: Sequence[OpenedWheel], records: Sequence[Record], wheel: Path
 ) -> Iterator[Path]:
-    """Write the kept stages of records beside a new wheel, and yield the file, if there are any.
+    """Write the kept stages of records beside a new wheel and yield the file, if any.
 
-    DamagedBlob if one is not what the build made.
+    Raises DamagedBlob if a stage is not what the build made.
     """
     places = [beside(w.path) for w in wheels if _keeps_beside(w)]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A wheel to be written: which files it takes over, and an `_aot` folder made anew."""
+"""A wheel to be written: the files it takes over, and a new `_aot` folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aotbuild.wheels.writing import File, made, write_wheel
 
 @dataclass(frozen=True)
 class Artifacts:
-    """What an `_aot` folder will hold; its blobs come from `sources`."""
+    """The contents of a new `_aot` folder; its blobs come from `sources`."""
 
     folder: str
     header: dict[str, Any]
@@ -32,7 +32,7 @@ class Artifacts:
         return write_index(self.header, self.functions, self.records)
 
     def files(self, model: zipfile.ZipInfo) -> Iterator[File]:
-        """Yield its files: every blob that a record has in the package, then the index."""
+        """Yield its files: every blob of its records, then the index."""
         names = {b.path for record in self.records for b in packaged_blobs(record, self.header)}
         for name in sorted(names):
             source = next(s for s in self.sources if f"{s.folder}{name}" in s.names)
@@ -44,8 +44,8 @@ class Artifacts:
 class Draft:
     """A wheel to be written; `info` is the name of its `.dist-info` folder.
 
-    `files` are taken over, `changed` replaces some of them by their name below `.dist-info`, or
-    adds to them. `sbom` asks for a bill of materials.
+    `files` are taken over; `changed` replaces or adds files, by their names below `.dist-info`.
+    `sbom` asks for a bill of materials.
     """
 
     name: WheelName
@@ -68,7 +68,7 @@ class Draft:
         sbom: bool,
         label: str | None = None,
     ) -> Draft:
-        """Return one with the name and the files of a wheel, but for those that are changed."""
+        """Return a draft with the name and the unchanged files of a wheel."""
         files = list(wheel.files())
         identity = wheel.name, wheel.info, wheel.distribution, wheel.model
         return cls(*identity, files, artifacts, changed, sbom, label)
@@ -80,7 +80,7 @@ class Draft:
         return name if self.label is None else f"{name.removesuffix('.whl')}-{self.label}.whl"
 
     def write(self, out: Path) -> Path:
-        """Write it into a folder; FileExistsError if it is there already."""
+        """Write the wheel into a folder; FileExistsError if it exists."""
         path = out / self.file_name
         write_wheel(path, self._ordered(), made(f"{self.info}/RECORD", self.model, b""))
         return path
@@ -105,7 +105,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Written:
-    """The wheels that were written, the files beside them, and what their owner should know."""
+    """The wheels that were written, the files beside them, and notes for the user."""
 
     wheels: tuple[Path, ...]
     beside: tuple[Path, ...] = ()
@@ -115,7 +115,7 @@ class Written:
 def write_all(
     drafts: Iterable[Draft], out: Path, also: Callable[[Draft, Path], Iterable[Path]]
 ) -> Written:
-    """Write every draft, and what `also` writes beside each; all of them or none."""
+    """Write every draft, and what `also` writes beside each: all of them or none."""
     wheels: list[Path] = []
     beside: list[Path] = []
     try:

@@ -1,4 +1,4 @@
-"""What the wheels of a merge say, as one: headers, tags, requirements and records."""
+"""Joining the headers, tags, requirements and records of several wheels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_VERSION = Version("0")
 def function_problems(
     path: str, functions: Iterable[Function], first: Sequence[Function]
 ) -> list[str]:
-    """Return how the functions of a wheel differ from those of the first one."""
+    """Return the differences between the functions of a wheel and those of the first one."""
     expected, found = ({f.name: f for f in some} for some in (first, functions))
     lines = [f"{path}: function {name} is missing" for name in sorted(set(expected) - set(found))]
     lines += [
@@ -37,10 +37,10 @@ def function_problems(
 
 
 def unite(groups: Iterable[Sequence[Record]]) -> tuple[list[Record], list[str]]:
-    """Return the records of all groups, and what contradicts each other among them.
+    """Return the records of all groups, and the contradictions between them.
 
-    The same executable is there once. Of one portable artifact the one stays that the oldest jax
-    made: a newer one reads it, as after a build with several toolchains.
+    Equal executables are kept once. Of equal portable artifacts the one made by the oldest jax is
+    kept, which newer versions read; a build with several toolchains does the same.
     """
     united: dict[tuple[str, ...], Record] = {}
     problems = []
@@ -62,11 +62,11 @@ def _key(record: Record) -> tuple[str, ...]:
 
 
 def _choose(one: Record, other: Record) -> Record | None:
-    """Return which of two records of one key stays; None if they contradict each other."""
+    """Return which of two records with one key to keep; None if they contradict each other."""
     if one.target.is_portable and _jax(one) != _jax(other):
         return min(one, other, key=_jax)
     same = (one.blob, one.requires, one.calling) == (other.blob, other.requires, other.calling)
-    # They differ in what was measured or noted at most; the choice must not hang on the order.
+    # They differ in measurements or notes at most; the choice must not depend on the order.
     return min(one, other, key=lambda r: canonical_json(record_to_json(r))) if same else None
 
 
@@ -82,7 +82,7 @@ _SEPARATOR = ", "
 
 
 def joined_header(headers: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    """Return one header for the index, and what contradicts each other in several."""
+    """Return the joined header, and the contradictions between the headers."""
     joined: dict[str, Any] = {}
     problems = []
     for key in sorted({key for header in headers for key in header}):
@@ -99,7 +99,7 @@ def joined_header(headers: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], li
 
 
 def joined_tag(tags: Iterable[str]) -> str | None:
-    """Return the compressed tag of several, as `py3-none-a.b`; None if no tag says just these."""
+    """Return the compressed tag of several, such as `py3-none-a.b`; None if there is none."""
     sets = [[part.split(".") for part in tag.split("-")] for tag in tags]
     wanted = {single for parts in sets for single in product(*parts)}
     columns = [sorted(set(column)) for column in zip(*wanted, strict=True)]
@@ -109,7 +109,7 @@ def joined_tag(tags: Iterable[str]) -> str | None:
 
 
 def with_tags(text: str, tag: str) -> str:
-    """Return a WHEEL whose lines `Tag` are those of a compressed tag."""
+    """Return a WHEEL file with the `Tag` lines of a compressed tag."""
     lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
     kept = [line for line in lines if not line.startswith("Tag:")]
     tags = product(*(part.split(".") for part in tag.split("-")))
@@ -134,11 +134,11 @@ _PINNED = ("jax", "jaxlib")
 def joined_requirements(
     wheels: Mapping[str, Sequence[str]], versions: Mapping[str, str], native: bool
 ) -> tuple[list[str], list[str]]:
-    """Return one list for the lines of each wheel, and what contradicts each other.
+    """Return the joined requirements, and the contradictions between them.
 
-    The project's own lines must be the same everywhere. What a build added is united; where the
-    exact versions of jax or jaxlib differ, all of `versions` (as the index's header lists them) are
-    allowed; without `native` executables, also later ones.
+    The project's own lines must be equal. Lines added by builds are united. If the exact versions
+    of jax or jaxlib differ, all of `versions` (as the index's header lists them) are allowed;
+    without `native` executables, later ones are as well.
     """
     (_, first), *others = wheels.items()
     own = [line for line in first if not is_added_by_build(line)]
@@ -161,5 +161,5 @@ def joined_requirements(
 
 
 def _any_of(versions: Sequence[str], native: bool) -> str:
-    """Return the specifier that a build with all these toolchains would have written."""
+    """Return the specifier that a build with all these toolchains writes."""
     return exactly(versions) if native else f">={min(versions, key=Version)}"

@@ -1,4 +1,4 @@
-"""Merging: wheels of one project that were built on several machines, or split, as one wheel."""
+"""Merging wheels of one project that were built on several machines, or split, into one wheel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ALL_PARTS = "Give the base and all of its companions, as `aotbuild split` wrote
 
 @dataclass(frozen=True)
 class Whole:
-    """A package in one piece: the wheel with the code, and all that it would say unsplit."""
+    """A complete package: the wheel with the code, and its contents before it was split."""
 
     wheel: OpenedWheel
     parts: tuple[OpenedWheel, ...]
@@ -49,7 +49,7 @@ class Whole:
 
 
 def make_whole(wheels: Sequence[OpenedWheel]) -> list[Whole]:
-    """Return each package of some wheels in one piece; WheelRefused if a part is missing."""
+    """Return each package of the wheels, complete; WheelRefused if a part is missing."""
     bases = [wheel for wheel in wheels if wheel.part is None]
     digests = {base.split for base in bases}
     orphans = [wheel for wheel in wheels if wheel.part and wheel.split not in digests]
@@ -87,8 +87,8 @@ _SAME_SOURCE = "Build all of them from the same sources, with the same functions
 def merge(wheels: Sequence[Path], out: Path) -> Written:
     """Write the one wheel that holds the executables of all `wheels` into a folder.
 
-    WheelRefused if one fails a check, a part of a split wheel is missing, or they are not of one
-    project, version and code, or contradict each other.
+    Raises WheelRefused if a wheel fails a check, a part of a split wheel is missing, the wheels are
+    of different projects, versions or code, or they contradict each other.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(open_wheel(path)) for path in dict.fromkeys(wheels)]
@@ -108,7 +108,7 @@ def merge(wheels: Sequence[Path], out: Path) -> Written:
 
 
 def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -> Draft:
-    """Return the wheel to be written; WheelRefused with everything that speaks against it."""
+    """Return the wheel to be written; raises WheelRefused with all problems."""
     first = wholes[0].wheel
     problems = [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]
     header, contradictions = joined_header([whole.header for whole in wholes])
@@ -147,7 +147,7 @@ def _refuse(wholes: Sequence[Whole], problems: Sequence[str]) -> NoReturn:
 
 
 def _differences(other: Whole, first: Whole) -> Iterator[str]:
-    """Yield how a wheel differs from the first in what has to be the same."""
+    """Yield the differences to the first wheel in what must be equal."""
     place = other.path
     pairs = [_identity(whole.wheel) for whole in (first, other)]
     if pairs[0] != pairs[1]:
@@ -173,6 +173,6 @@ def _identity(wheel: OpenedWheel) -> str:
 
 
 def _code(wheel: OpenedWheel) -> dict[str, str]:
-    """Return the digest of every file that all wheels must have in common."""
+    """Return the digest of every file that must be equal in all wheels."""
     new = {f"{wheel.info}/{name}" for name in _MADE_ANEW}
     return {f.name: sha256_hex(f.read()) for f in wheel.files() if f.name not in new}

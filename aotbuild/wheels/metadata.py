@@ -1,4 +1,4 @@
-"""METADATA: its requirements read and replaced; every other line stays as it is."""
+"""METADATA: reading and replacing its requirements; all other lines stay as they are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
 _REQUIRES = "Requires-Dist"
 _EXTRA = "Provides-Extra"
-# What a companion takes over from its base; a licence's files stay in the base.
+# What a companion copies from its base; license files stay in the base.
 _SHARED = (
     "Author",
     "Author-email",
@@ -37,22 +37,22 @@ def extras(text: str) -> list[str]:
 
 
 def name_of(requirement: str) -> str:
-    """Return the distribution of a line of Requires-Dist, in its normal form."""
+    """Return the normalized name of the distribution in a line of Requires-Dist."""
     return canonicalize_name(Requirement(requirement).name)
 
 
 def added_by_build(lines: Iterable[str]) -> list[str]:
-    """Return the lines that a build added: unconditional ones of what it adds."""
+    """Return the lines that a build added: unconditional requirements of what it adds."""
     return [line for line in lines if is_added_by_build(line)]
 
 
 def is_added_by_build(line: str) -> bool:
-    """Return whether a build wrote this line, or the project the same."""
+    """Return whether a build wrote this line, or would have."""
     return name_of(line) in BUILD_ADDS and Requirement(line).marker is None
 
 
 def with_requirements(text: str, lines: Sequence[str]) -> str:
-    """Return a METADATA with exactly these lines of Requires-Dist; new ones come last, sorted."""
+    """Return METADATA with exactly these lines of Requires-Dist; new lines come last, sorted."""
     old = requirements(text)
     gone = [_header(_REQUIRES, line) for line in old if line not in lines]
     new = [_header(_REQUIRES, line) for line in sorted(set(lines) - set(old))]
@@ -60,7 +60,7 @@ def with_requirements(text: str, lines: Sequence[str]) -> str:
 
 
 def with_companions(text: str, companions: dict[str, str], version: str) -> str:
-    """Return the METADATA of a base: an extra of each part's name installs its companion."""
+    """Return the METADATA of a base: the extra of each part's name installs its companion."""
     known, new = extras(text), []
     for part, distribution in companions.items():
         new += [] if part in known else [_header(_EXTRA, part)]
@@ -71,7 +71,7 @@ def with_companions(text: str, companions: dict[str, str], version: str) -> str:
 def without_companions(text: str, companions: dict[str, str], version: str) -> str:
     """Return the METADATA of the wheel that a base was split from; undoes `with_companions`.
 
-    An extra of a part's name that installs nothing else goes.
+    Removes the extra of a part's name if it installs nothing else.
     """
     added = {part: _of_extra(part, name, version) for part, name in companions.items()}
     others = [line for line in requirements(text) if line not in added.values()]
@@ -81,7 +81,7 @@ def without_companions(text: str, companions: dict[str, str], version: str) -> s
 
 
 def companion_metadata(base: str, name: str, part: str) -> str:
-    """Return the METADATA of a companion: it requires its base in exactly this version."""
+    """Return the METADATA of a companion, which requires its base in exactly this version."""
     stated = HeaderParser().parsestr(base)
     of, version = stated["Name"], stated["Version"]
     fields = [("Metadata-Version", stated["Metadata-Version"]), ("Name", name)]
@@ -106,7 +106,7 @@ def _header(name: str, value: str) -> str:
 
 
 def _edited(text: str, gone: Collection[str], new: Sequence[str]) -> str:
-    """Return a METADATA without some headers, and with new ones after those of their kind."""
+    """Return METADATA without some headers, and with new ones after those of their kind."""
     head, separator, body = _parts(text)
     headers = [header for header in _unfolded(head) if header not in gone]
     kinds = [header.partition(":")[0] in (_REQUIRES, _EXTRA) for header in headers]

@@ -1,4 +1,4 @@
-"""Opening a wheel to make others of it: checked first, then everything of its index is read."""
+"""Opening a wheel to make others from it: all checks first, then everything in its index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WheelName:
 
     @classmethod
     def parse(cls, path: Path) -> WheelName:
-        """Read what `str` writes; WheelRefused for a variant's name, or one that is none."""
+        """Read what `str` writes; WheelRefused for the name of a variant, or an invalid name."""
         from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
         try:
@@ -56,7 +56,7 @@ class WheelName:
 
 @dataclass(frozen=True)
 class OpenedWheel:
-    """A wheel that passed every check: its members, its METADATA, and all that its index says."""
+    """A wheel that passed every check: its members, its METADATA, and its index."""
 
     path: Path
     archive: zipfile.ZipFile
@@ -94,19 +94,19 @@ class OpenedWheel:
 
     @property
     def part(self) -> str | None:
-        """The part that it is, if it is a companion."""
+        """The name of its part, if it is a companion."""
         part = self.index.header.get(PART)
         return None if part is None else str(part)
 
     @property
     def split(self) -> str | None:
-        """The digest of the index that it was cut from, if it is a part."""
+        """The digest of the index that it was split from, if it is a part."""
         split = self.index.header.get(SPLIT)
         return None if split is None else str(split)
 
     @property
     def is_signed(self) -> bool:
-        """Whether its index has a signature, which a new index cannot keep."""
+        """Whether its index is signed; a new index cannot keep the signature."""
         return f"{self.folder}{SEALS_NAME}" in self.names
 
     @property
@@ -116,7 +116,7 @@ class OpenedWheel:
 
     @property
     def sbom_name(self) -> str:
-        """Where the bill of materials is."""
+        """The name of the bill of materials in the wheel."""
         return f"{self.info}/sboms/{SBOM_NAME}"
 
     @cached_property
@@ -130,9 +130,9 @@ class OpenedWheel:
         return self.archive.getinfo(f"{self.folder}{INDEX_NAME}")
 
     def files(self) -> Iterator[File]:
-        """Yield what is not of aotbuild's making, in its order: code, data, `.dist-info`.
+        """Yield the files that aotbuild did not make, in order: code, data, `.dist-info`.
 
-        RECORD is written anew with every wheel, and `_aot` and the bill of materials with it.
+        RECORD, `_aot` and the bill of materials are made anew for every wheel.
         """
         left_out = {self.sbom_name, f"{self.info}/RECORD"}
         left_out |= {f"{self.info}/{name}" for name in _OLD_SIGNATURES}
@@ -149,9 +149,9 @@ class OpenedWheel:
 
 @contextmanager
 def open_wheel(path: Path) -> Iterator[OpenedWheel]:
-    """Open a wheel; WheelRefused if it fails a check of `verify`, PackageNotFound without one."""
+    """Open a wheel; WheelRefused if it fails a check of `verify`, PackageNotFound if missing."""
     WheelName.parse(path)
-    # What may be loaded here (AOTBUILD_TRUST) does not decide what may be packed anew.
+    # AOTBUILD_TRUST decides what may be loaded here, not what may be repackaged.
     unsigned = SignatureOptions(operator=False)
     examined = examine(path, Options(signature=unsigned))
     if examined.failed:
@@ -171,10 +171,10 @@ def open_wheel(path: Path) -> Iterator[OpenedWheel]:
 
 
 def _check_names(wheel: OpenedWheel) -> None:
-    """Raise WheelRefused if METADATA is of another wheel, or the index of no package.
+    """Raise WheelRefused if METADATA belongs to another wheel, or the index to no package.
 
-    Names of new files are made of these, so they must be what the wheel's own name says, and their
-    requirements of the versions of jax.
+    Names of new files are made from these, so they must agree with the wheel's own name; and new
+    requirements are made from the versions of jax.
     """
     from packaging.utils import canonicalize_name, canonicalize_version, parse_wheel_filename
 

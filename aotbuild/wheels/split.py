@@ -1,4 +1,4 @@
-"""Splitting: a base wheel with the code, and a companion wheel for each family of targets."""
+"""Splitting a wheel: a base with the code, and a companion for each family of targets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SIGN_AGAIN = (
 def split(wheel: Path, out: Path, keep: Collection[str] = KEPT) -> Written:
     """Write the base and the companions of a wheel into a folder; `keep` stays in the base.
 
-    WheelRefused if the wheel fails a check, is a part already, or has nothing to take out.
+    Raises WheelRefused if the wheel fails a check, is a part already, or has nothing to split off.
     """
     with open_wheel(wheel) as opened:
         families = families_of(opened, keep)
@@ -56,7 +56,7 @@ def split(wheel: Path, out: Path, keep: Collection[str] = KEPT) -> Written:
 
 
 def families_of(opened: OpenedWheel, keep: Collection[str]) -> list[str]:
-    """Return the families that are taken out, sorted; WheelRefused if there are none."""
+    """Return the families to split off, sorted; WheelRefused if there are none."""
     if opened.split is not None:
         problem = "it is a companion" if opened.part else "it was split before"
         remedy = "Split the wheel that the build made; `aotbuild merge` puts parts together again."

@@ -1,14 +1,14 @@
-"""Variant wheels: the metadata of PEP 825, a draft; this is its text of 10 August 2026.
+"""Variant wheels, after the draft of PEP 825 of 10 August 2026.
 
 https://peps.python.org/pep-0825/ (format 0.1.1, whose numbers below 1 are "reserved for drafts and
-MUST NOT be used in production"). Instead of a base and companions there are whole wheels of one
-distribution: `null`, with what is kept, and one more for each family, with what is kept and its
-own. The label is in the file name, and says as a name what `variant.json` says as data.
+MUST NOT be used in production"). Instead of a base and companions there are complete wheels of one
+distribution: `null`, with the kept targets, and one for each family, with the kept targets and its
+own. The label in the file name stands for the properties in `variant.json`.
 
-The PEP leaves the namespaces to a later one. `nvidia` is what the provider of that name defines
+The PEP does not define namespaces. `nvidia` follows the provider of that name
 (https://github.com/wheelnext/nvidia-variant-provider2): `sm_arch` with the suffix `_real` for
-machine code, and `cuda_version_lower_bound`. Nobody defines one for TPUs: `tpu` is ours, so that no
-installer takes such a wheel by itself.
+machine code, and `cuda_version_lower_bound`. There is no provider for TPUs: `tpu` is our own, so no
+installer selects such a wheel by itself.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Properties = dict[str, dict[str, list[str]]]
 
 
 def split_variants(wheel: Path, out: Path, keep: Collection[str]) -> Written:
-    """Write the variants of a wheel, and the file that an index serves for them, into a folder.
+    """Write the variants of a wheel into a folder, with the file that a package index serves.
 
-    WheelRefused as `split` does, and where no property says what a family is.
+    Raises WheelRefused as `split` does, and for a family that no property describes.
     """
     with open_wheel(wheel) as opened:
         families = families_of(opened, keep)
@@ -74,7 +74,7 @@ def split_variants(wheel: Path, out: Path, keep: Collection[str]) -> Written:
 
 
 def document(variants: dict[str, Properties], namespaces: Sequence[str]) -> bytes:
-    """Return a `variant.json`, or with several variants the file of an index."""
+    """Return a `variant.json`, or with several variants the file for a package index."""
     data: dict[str, Any] = {
         "$schema": SCHEMA,
         "default-priorities": {"namespace": list(namespaces)},
@@ -84,15 +84,15 @@ def document(variants: dict[str, Properties], namespaces: Sequence[str]) -> byte
 
 
 def _properties_of(records: Sequence[Record]) -> Properties:
-    """Return what a system must have to be able to run at least one of these records.
+    """Return the properties that a system needs to run at least one of these records.
 
-    It is coarser than what the loader compares: an installer takes a wheel that may fit.
+    They are coarser than the loader's checks: an installer selects a wheel that may fit.
     """
     return _nvidia(records) if records[0].target.platform == "cuda" else _tpu(records)
 
 
 def _label_of(properties: Properties) -> str:
-    """Return the label of a variant: equal for equal properties, whatever wheel they are of."""
+    """Return the label of a variant; equal properties have equal labels in all wheels."""
     parts = [
         "_".join([namespace, *(value for values in features.values() for value in values)])
         for namespace, features in properties.items()
@@ -102,7 +102,7 @@ def _label_of(properties: Properties) -> str:
 
 def _nvidia(records: Sequence[Record]) -> Properties:
     capabilities = {record.requires.capability or "" for record in records}
-    # `9.0a` is a way to compile for 9.0: the provider knows architectures without a suffix.
+    # The provider knows architectures without a suffix: `9.0a` is compiled for 9.0.
     numbers = {text.rstrip("af").replace(".", "") for text in capabilities}
     values = [f"{number}_real" for number in sorted(numbers)]
     lowest = [record.requires.cuda for record in records]
@@ -119,7 +119,7 @@ def _tpu(records: Sequence[Record]) -> Properties:
 
 
 def _check(opened: OpenedWheel, families: Sequence[str], keep: Collection[str]) -> None:
-    """Raise WheelRefused for a family that no property says anything of."""
+    """Raise WheelRefused for a family that no property describes."""
     unknown = [family for family in families if family not in NAMESPACES]
     if unknown:
         problem = f"no variant can be of {', '.join(unknown)}"

@@ -1,4 +1,4 @@
-"""Writing a wheel: its files in an order, RECORD last, the same bytes from the same contents."""
+"""Writing a wheel: files in order, RECORD last, equal bytes from equal contents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aotbuild.spec.layout import move_whole
 
 @dataclass(frozen=True)
 class File:
-    """A file of a wheel: where it is, whose time and attributes it gets, and how it is read."""
+    """A file of a new wheel: name, contents, and the member whose time and attributes it gets."""
 
     name: str
     model: zipfile.ZipInfo
@@ -35,16 +35,16 @@ def made(name: str, model: zipfile.ZipInfo, data: bytes) -> File:
 
 
 def check_free(path: Path) -> None:
-    """Raise FileExistsError for a file that is there: a wheel may be what someone has published."""
+    """Raise FileExistsError for an existing file: that wheel may have been published."""
     if path.exists():
         reason = "is there already and is not replaced; remove it, or name another folder"
         raise FileExistsError(errno.EEXIST, reason, str(path))
 
 
 def write_wheel(path: Path, files: Iterable[File], record: File) -> None:
-    """Write the files and then `record`, whose contents are made here, as a whole or not at all.
+    """Write the files and then `record`, whose contents are made here, atomically.
 
-    FileExistsError if there is such a wheel.
+    Raises FileExistsError if the wheel exists.
     """
     check_free(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""A wheel as an archive: what is checked before anything in it is believed."""
+"""A wheel as an archive: the checks that come before anything in it is trusted."""

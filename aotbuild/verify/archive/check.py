@@ -1,4 +1,4 @@
-"""The checks of a wheel as an archive: before anything in it is believed."""
+"""The checks of a wheel as an archive: zip structure, names, `.dist-info` and RECORD."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 
 def name_problems(infos: Iterable[zipfile.ZipInfo]) -> Iterator[str]:
-    """Yield every name that leaves the tree, means something else elsewhere, or is there twice."""
+    """Yield every name that leaves the tree, is not portable, or occurs twice."""
     infos = list(infos)
     for info in infos:
         reason = _path_problem(info) or _attribute_problem(info)
@@ -61,7 +61,7 @@ def _attribute_problem(info: zipfile.ZipInfo) -> str | None:
 
 
 def _twins(names: list[str]) -> Iterator[str]:
-    """Yield names that one file system or another takes for the same file."""
+    """Yield names that are the same file on some file system."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(_folded(name), []).append(name)
@@ -94,7 +94,7 @@ _SHOWN = 20
 
 
 def check_archive(wheel: Path, limits: Limits) -> tuple[Outcome, ...]:
-    """Check a wheel's zip, names, `.dist-info` and RECORD; OSError if it cannot be opened."""
+    """Check a wheel as an archive; raises OSError if it cannot be opened."""
     with wheel.open("rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -118,7 +118,7 @@ def _check(archive: zipfile.ZipFile, wheel: Path, limits: Limits) -> Iterator[Ou
 
 
 def _concluded(check: str, wheel: Path, problems: Iterable[str]) -> Outcome:
-    """Return the outcome with the first problems: an attack may make a million."""
+    """Return the outcome with the first problems; a hostile wheel may have a million."""
     problems = list(problems)
     if len(problems) > _SHOWN:
         problems = [*problems[:_SHOWN], f"and {len(problems) - _SHOWN} more"]

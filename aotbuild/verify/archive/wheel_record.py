@@ -29,7 +29,7 @@ def dist_infos(archive: zipfile.ZipFile) -> list[str]:
 
 
 def dist_info_problems(archive: zipfile.ZipFile, wheel: Path) -> Iterator[str]:
-    """Yield what is wrong with the `.dist-info` of a wheel, and with its name."""
+    """Yield the problems of a wheel's `.dist-info` and of its file name."""
     found = dist_infos(archive)
     if len(found) != 1:
         yield f"expected one .dist-info folder, found {', '.join(found) or 'none'}"

@@ -1,8 +1,8 @@
-"""The bytes of a zip file: that each belongs to one member, and that both headers tell the same.
+"""The byte layout of a zip file: each byte belongs to one member, and both headers agree.
 
-Installers disagree on what a zip holds where its local headers, its central directory and its end
-say different things; an archive that says one thing only is read alike by all of them. The format
-is PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
+Installers read a zip differently if its local headers, its central directory and its end record
+disagree. Without a contradiction all of them read the same files. The format is specified in
+PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _REFUSED_FLAGS = 0x1 | 0x20 | 0x40 | 0x2000
 
 @dataclass(frozen=True)
 class Limits:
-    """What an honest wheel does not exceed; sizes are in bytes, uncompressed.
+    """Limits that no ordinary wheel exceeds; sizes are in bytes, uncompressed.
 
-    Executables compress about 3 times; constants of zeros 1,000 times, so small ones are let be.
+    Executables compress by a factor of about 3, zeros by 1,000; small members may be zeros.
     """
 
     members: int = 100_000
@@ -42,7 +42,7 @@ class Limits:
 
 
 def layout_problems(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[str]:
-    """Yield every way in which the file is more or less than its members, one after the other."""
+    """Yield every gap or overlap between the members of the file."""
     size = file.seek(0, 2)
     start, end_problem = _directory_start(file, size, archive)
     if end_problem:
@@ -71,7 +71,7 @@ def layout_problems(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def member_problems(archive: zipfile.ZipFile, limits: Limits) -> Iterator[str]:
-    """Yield members that are encrypted, in an unusual method, or far too large when unpacked."""
+    """Yield members that are encrypted, use an unusual method, or are far too large unpacked."""
     infos = archive.infolist()
     if len(infos) > limits.members:
         yield f"{len(infos)} members, expected at most {limits.members}"
@@ -93,7 +93,7 @@ def member_problems(archive: zipfile.ZipFile, limits: Limits) -> Iterator[str]:
 def _directory_start(
     file: IO[bytes], size: int, archive: zipfile.ZipFile
 ) -> tuple[int, str | None]:
-    """Return where the central directory begins; its end must be the end of the file."""
+    """Return the offset of the central directory, which must end where the file ends."""
     end = size - _MAGIC - _END.size
     fields = _unpack(_END, b"PK\x05\x06", file, end)
     if fields is None or fields[-1] != 0:
@@ -113,7 +113,7 @@ def _directory_start(
 
 
 def _directory_problem(file: IO[bytes], position: int, end: int, members: int) -> str | None:
-    """Return how the central directory is more or less than its headers, or None."""
+    """Return the problem of the central directory, or None."""
     for number in range(members):
         fields = _unpack(_CENTRAL, b"PK\x01\x02", file, position)
         if fields is None:
@@ -162,7 +162,7 @@ def _read_local(file: IO[bytes], info: zipfile.ZipInfo) -> tuple[_Local | None, 
 
 
 def _sizes_64(extra: bytes) -> tuple[int, int] | None:
-    """Return (size, compressed size) of the zip64 extra field; a local one has both."""
+    """Return (size, compressed size) of the zip64 extra field; a local header has both."""
     while len(extra) >= 4:
         kind, length = struct.unpack_from("<2H", extra)
         if kind == 1 and length >= 16 and len(extra) >= 20:
@@ -191,11 +191,11 @@ def _disagreements(info: zipfile.ZipInfo, local: _Local) -> Iterator[str]:
 
 
 def _skip_descriptor(file: IO[bytes], info: zipfile.ZipInfo, position: int) -> tuple[int, str]:
-    """Return where the data descriptor ends, in any of its four forms."""
+    """Return the end of the data descriptor, which has four forms."""
     file.seek(position)
     data = file.read(24)
     signature = b"PK\x07\x08" if data.startswith(b"PK\x07\x08") else b""
-    # The long form first: with an empty member the short one is a part of it.
+    # The long form first: for an empty member the short form is a part of it.
     for form in ("<I2Q", "<3I"):
         expected = signature + _packed(form, info.CRC, info.compress_size, info.file_size)
         if data.startswith(expected):
@@ -210,7 +210,7 @@ def _packed(form: str, *values: int) -> bytes:
 def _unpack(
     form: struct.Struct, magic: bytes, file: IO[bytes], offset: int
 ) -> tuple[int, ...] | None:
-    """Return the fields after the four magic bytes, or None if they are not there."""
+    """Return the fields after the four magic bytes, or None if the magic is missing."""
     if offset < 0:
         return None
     file.seek(offset)

@@ -1,1 +1,1 @@
-"""What runs in a child process of `verify`: loading, calling and comparing native code."""
+"""The child process of `verify`, which loads, calls and compares native code."""

@@ -1,7 +1,7 @@
-"""Golden outputs: what an executable returned, compared with what the function returned.
+"""Golden outputs: calling an executable and comparing its results with those of the function.
 
-Pure but for numpy: nothing here calls anything. The rules are in `docs/reference/format.md`, and of
-how near numbers must be, in `docs/reference/verify.md`.
+The format of samples is specified in `docs/reference/format.md`, the tolerances in
+`docs/reference/verify.md`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHOWN = 8
 
 
 def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Any]:
-    """Return the kept elements of each output, in its dtype; ValueError if they do not fit it."""
+    """Return the sampled elements of each output; ValueError if they do not fit its dtype."""
     try:
         found = read_tensors(data)
     except ValueError as err:
@@ -56,7 +56,7 @@ def _array(data: bytes, tensor: Tensor) -> Any:
 def differences(
     record: Record, arrays: Sequence[Any], samples: Sequence[Any], platform: str
 ) -> list[str]:
-    """Return how outputs differ from their samples; empty if they are near enough."""
+    """Return the differences between outputs and samples; empty within the tolerances."""
     assert record.golden is not None
     stated = record.provenance.get("floats")
     floats = tuple(map(str, stated)) if isinstance(stated, list) else ()
@@ -123,7 +123,7 @@ def _difference(name: str, array: Any, want: Any, tolerance: Tolerance) -> str |
 
 
 def _distance(have: Any, want: Any) -> Any:
-    """Return the differences of integers or booleans, none of which can wrap around."""
+    """Return the differences of integers or booleans, without wrapping around."""
     if have.dtype.kind == "b" or have.dtype.itemsize == 8:
         return np.where(have == want, 0.0, np.maximum(1.0, _gap(have, want)))
     return np.abs(have.astype(np.int64) - want.astype(np.int64))
@@ -134,7 +134,7 @@ def _gap(have: Any, want: Any) -> Any:
 
 
 def _worst(name: str, shape: tuple[int, ...], indices: Any, found: tuple[Any, ...]) -> str:
-    """Return the line about one output, with the element that is worst for its tolerance."""
+    """Return the line about one output, with the element furthest outside its tolerance."""
     want, have, is_same, error, bound = found
     bound = np.broadcast_to(bound, error.shape)
     with np.errstate(all="ignore"):
@@ -158,7 +158,7 @@ _UNREGISTERED = "No registered implementation for"
 
 
 def why_not(record: Record) -> str | None:
-    """Return why there is nothing to compare with, or None."""
+    """Return why a record has no usable golden outputs, or None."""
     if record.golden is None:
         reason = record.provenance.get("golden")
         return f"it has no golden outputs: {reason}" if reason else "it has no golden outputs"
@@ -218,7 +218,7 @@ def _as_numpy(output: Any) -> Any:
 
 
 def _memory() -> int | None:
-    """Return the bytes of memory of this machine, where the system tells."""
+    """Return the memory of this machine in bytes, or None if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Loading a record in the child process, and comparing it with what it states; imports jax."""
+"""Loading an executable in the child process and comparing it with its record; imports jax."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _HLO_PREFIXES = (
 
 @dataclass(frozen=True)
 class Shape:
-    """A shape as HLO writes it: `f32[4,8]`, and whether it lies row-major."""
+    """A shape as HLO writes it, such as `f32[4,8]`, and whether its layout is row-major."""
 
     text: str
     row_major: bool = True
 
 
 def stated_shapes(hlo: str) -> tuple[list[Shape], list[Shape]] | None:
-    """Return the (inputs, outputs) of the entry computation, or None if the text has none."""
+    """Return the (inputs, outputs) of the entry computation, or None if there is none."""
     start = hlo.find(_START)
     if start < 0:
         return None
@@ -91,9 +91,9 @@ def _until_closed(text: str) -> str:
 
 @dataclass(frozen=True)
 class Loaded:
-    """How the loading of a record ended, and if it passed, what can be called, and where.
+    """The result of loading a record: the status and, if it passed, the callable and its place.
 
-    `refused` says that it was not tried, for it is for another host.
+    `refused` means that the record is for another host, so it was not loaded.
     """
 
     status: Status
@@ -106,7 +106,7 @@ class Loaded:
 
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
-    """Load an executable with the runtime's own checks, then compare the shapes that it states."""
+    """Load an executable with the runtime's checks, then compare its shapes with the record."""
     from aotbuild.runtime.backends.jax.executables import JaxEngine
     from aotbuild.runtime.backends.jax.placement import Placement, scope_of
     from aotbuild.runtime.devices import devices_for
@@ -133,7 +133,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
 def _expected_shapes(
     record: Record, executable: Any, devices: tuple[Any, ...]
 ) -> tuple[list[str], list[str]]:
-    """Return the shapes that one device sees: of the kept inputs, and of the outputs."""
+    """Return the shapes per device of the kept inputs and of the outputs."""
     from aotbuild.runtime.backends.jax.placement import (
         constant_shardings,
         leaf_shardings,

@@ -1,17 +1,16 @@
-"""What runs in a child process of `verify`: load executables, compare each with its record, and
-call it with its golden inputs.
+"""The child process of `verify`: it loads executables and calls them with their golden inputs.
 
-Takes jobs (a JSON list in `sys.argv[2]`), writes JSON lines to the stdout that it was started with:
+It takes jobs (a JSON list in `sys.argv[2]`) and writes JSON lines to its original stdout:
 
-    {"job": number}                                     before each
+    {"job": number}                                     before each job
     {"stage": "load"}, {"stage": "golden"}              before native code runs
-    {"check": "load", "status": …, "reasons": […]}      and the same of "golden", which ends the job
-    {"check": "load", …, "refused": true}               where it is for another host
-    {"platforms": […]}                                  those with devices, and nothing else, where
-                                                        null is given for the jobs
+    {"check": "load", "status": …, "reasons": […]}      likewise "golden", which ends the job
+    {"check": "load", …, "refused": true}               if the record is for another host
+    {"platforms": […]}                                  the platforms with devices; the only line
+                                                        if the jobs are null
 
-May die at any moment: the parent tells from the last line how far it came. Nothing else in
-`aotbuild.verify` imports jax but `loading` and `calling`, which run here.
+The process may die at any moment; the last line tells the parent how far it got. Only the modules
+of this folder import jax.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def main() -> None:
-    """Do the jobs and leave without tearing anything down."""
-    # Native code prints to stdout as it likes; only the copy carries results.
+    """Do the jobs and exit without running destructors."""
+    # Native code may print to stdout; only this copy of it carries results.
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     _limit_resources()
@@ -60,7 +59,7 @@ def main() -> None:
 
 
 def _platforms() -> list[str]:
-    """Return the platforms that have devices here, the default one first."""
+    """Return the platforms with devices on this host, the default one first."""
     default = probe()
     others = [probe(name) for name in PLATFORMS if name != default.platform]
     return [host.platform for host in (default, *others) if host.device_count]
@@ -124,7 +123,7 @@ def _find(source: Source, job: dict[str, Any]) -> Record:
 
 
 def _host(record: Record) -> Host:
-    """Return the facts of the platform of a record, or of the default one if there is no such."""
+    """Return the host facts of a record's platform, or of the default platform."""
     if not record.target.is_portable:
         host = probe(record.target.platform)
         if host.device_count:
@@ -146,7 +145,7 @@ def _send_result(send: Send, check: str, result: Result, *, refused: bool = Fals
 
 
 def _limit_resources() -> None:
-    """No core dumps, and no file that fills the disk; only where the system can."""
+    """Forbid core dumps and limit file sizes, on systems that support it."""
     try:
         import resource
     except ImportError:

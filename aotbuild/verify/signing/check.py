@@ -1,4 +1,4 @@
-"""The check `signature`: that an index is signed by a key which whoever verifies it trusts."""
+"""The check `signature`: a trusted key has signed the index."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NO_KEY = "no key was given (--trust)"
 
 @dataclass(frozen=True)
 class SignatureOptions:
-    """What is demanded: keys as `load` takes them, and a signature file beside the package.
+    """Required keys, as `load` takes them, and a signature file beside the package.
 
-    With `operator`, AOTBUILD_TRUST is obeyed as well. Without any key nothing is demanded.
+    With `operator`, AOTBUILD_TRUST applies as well. Without any key no signature is required.
     """
 
     keys: Sequence[Key] | None = None
@@ -36,8 +36,8 @@ def check_signature(
 ) -> Outcome:
     """Check the signatures over an index, whose bytes are `data`.
 
-    `index` is None if it could not be opened, `package` the name that was asked for, if one was. A
-    file that is none fails even where nothing is demanded.
+    `index` is None if it could not be opened; `package` is the requested name, if any. A malformed
+    signature file fails even if no signature is required.
     """
     place = str(wanted.file or f"{source.place}/{SEALS_NAME}")
     if index is None:
@@ -60,7 +60,7 @@ def check_signature(
 
 
 def has_seals(source: Source) -> bool:
-    """Return whether a source has a signature file, whatever is in it."""
+    """Return whether a source has a signature file, valid or not."""
     try:
         source.read(SEALS_NAME, 1)
     except FileNotFoundError:

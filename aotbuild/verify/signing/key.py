@@ -1,7 +1,7 @@
 """Private keys: made, read from PEM, and used to sign an index.
 
 PKCS #8 and SubjectPublicKeyInfo in PEM, so that openssl reads and writes the same files. The only
-file of aotbuild that sees a private key. `cryptography` is imported where one is used: without it,
+file of aotbuild that handles a private key. `cryptography` is imported on use; without it,
 every function here raises ImportError.
 """
 
@@ -23,7 +23,7 @@ PASSPHRASE = "AOTBUILD_SIGNING_PASSPHRASE"  # noqa: S105 - the name of a variabl
 
 @dataclass(frozen=True, repr=False)
 class SigningKey:
-    """A private key that can be used."""
+    """A private key, ready to sign."""
 
     _private: Ed25519PrivateKey
 
@@ -68,7 +68,7 @@ def make_key() -> SigningKey:
 
 
 def read_key(path: Path, passphrase: str | None) -> SigningKey:
-    """Read a private key; AotbuildError if it is none that can be used, OSError if unreadable."""
+    """Read a private key; AotbuildError if it cannot be used, OSError if it cannot be read."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -90,12 +90,12 @@ def read_key(path: Path, passphrase: str | None) -> SigningKey:
 
 
 def public_path(private: Path) -> Path:
-    """Return where the public key of `release.pem` is written: `release.pub.pem` beside it."""
+    """Return the path of the public key: `release.pub.pem` beside `release.pem`."""
     return private.with_name(f"{private.name.removesuffix('.pem')}.pub.pem")
 
 
 def write_key(key: SigningKey, private: Path, passphrase: str | None) -> None:
-    """Write a private key, for its owner alone, and its public key; FileExistsError over any."""
+    """Write a private key with mode 0o600, and its public key; FileExistsError if either exists."""
     files = [(private, key.private_pem(passphrase), 0o600)]
     files.append((public_path(private), key.public_pem, 0o644))
     made: list[Path] = []

@@ -1,4 +1,4 @@
-"""Signing a place: proven first, signed, and put in place as a whole or not at all."""
+"""Signing a place: verify it first, then write the signature atomically."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CHUNK = 1 << 20
 def rewrite(wheel: Path, target: Path, name: str, data: bytes, beside: str) -> None:
     """Write `wheel` to `target` with the file `name` in it, and its row in RECORD.
 
-    One of that name is replaced in its place; a new one comes before RECORD. It gets the time and
+    An existing file is replaced in its place; a new one comes before RECORD. It gets the time and
     the attributes of the member `beside`, so equal inputs give equal bytes.
     """
     with (
@@ -75,7 +75,7 @@ def with_row(text: str, record: str, name: str, data: bytes) -> str:
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, int]]:
-    """Yield every member in the order of the file, and where the next one begins."""
+    """Yield every member in file order, with the offset of the next one."""
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
     yield from zip(infos, ends, strict=True)
@@ -115,18 +115,18 @@ _OLD_SIGNATURES = (".dist-info/RECORD.jws", ".dist-info/RECORD.p7s")
 
 @dataclass(frozen=True)
 class Signed:
-    """What came of signing: the checks, and the file that was written, if none of them failed."""
+    """The result of signing: the checks and, if all passed, the file that was written."""
 
     report: Report
     written: Path | None = None
 
 
 def sign(place: Path, key: SigningKey, out: Path | None = None) -> Signed:
-    """Sign a wheel or an `_aot` folder in place; with `out`, write the signature file there alone.
+    """Sign a wheel or an `_aot` folder in place; with `out`, only write a signature file there.
 
-    Signs nothing that fails a check of `verify`; loads no native code. Signatures by other keys
-    stay. PackageNotFound or NoArtifacts if there is nothing, OSError if a file cannot be read or
-    written, or `out` is a file that holds no signatures.
+    Signs nothing that fails a check of `verify`, and loads no native code. Signatures by other keys
+    stay. Raises PackageNotFound, NoArtifacts, or OSError if a file cannot be read or written, or if
+    `out` is a file that is not a signature file.
     """
     if out is not None:
         _check_replaceable(out)
@@ -143,7 +143,7 @@ def sign(place: Path, key: SigningKey, out: Path | None = None) -> Signed:
 
 
 def _check_replaceable(out: Path) -> None:
-    """Raise FileExistsError for a file that is no signature file: it might be a key or a wheel."""
+    """Raise FileExistsError for a file other than a signature file, such as a key or a wheel."""
     if not out.exists():
         return
     try:
@@ -168,7 +168,7 @@ def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Si
         seals = _with_others(wheel, new)
         rewrite(wheel, target, f"{folder}/{SEALS_NAME}", seals, f"{folder}/{INDEX_NAME}")
         shutil.copymode(wheel, target)
-        # Whatever happened to the wheel meanwhile, what is put in its place is whole and signed.
+        # Even if the wheel has changed meanwhile, its replacement is complete and signed.
         mine = SignatureOptions([key.public_pem], operator=False)
         after = examine(target, Options(signature=mine))
         if not after.failed:
@@ -177,7 +177,7 @@ def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Si
 
 
 def _with_others(place: Path, new: Seal) -> bytes:
-    """Return the signature file of a place with one more signature, or a renewed one."""
+    """Return the signature file of a place with the new signature added or renewed."""
     with closing(locate(place)) as source:
         name = f"{source.place}/{SEALS_NAME}"
         old = read_seals(read_seals_file(source), name) if has_seals(source) else ()
