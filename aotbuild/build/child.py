@@ -70,7 +70,7 @@ class Worker:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         command = worker_command(settings.toolchain, import_root)
         self._interpreter = command[0]
-        self._folder = _own_folder() if settings.has_own_folder else None
+        self._folder = _own_folder() if settings.process.own_folder else None
         try:
             self._process = subprocess.Popen(
                 command,

@@ -23,8 +23,8 @@ from aotbuild.manifest import (
     spec_from_json,
     spec_to_json,
 )
-from aotbuild.platforms.base import Hardware
-from aotbuild.platforms.cpu.describe import cap
+from aotbuild.platforms.base import HOST
+from aotbuild.platforms.building import Hardware, description
 from aotbuild.spec.padding import PaddedDim, one_nan
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import decode, encode
@@ -173,7 +173,7 @@ _SCALARS = ("name", "call", "label", "keep_unused", "out_shardings_given", "puri
 _PLAIN = (*_SCALARS, "donate", "mesh", "dims", "compiler_options", "config")
 
 
-# Toolchain, platform and the cap on the ISA level: what a process compiles for.
+# Toolchain, platform and cap: what a process compiles for.
 _Place = tuple[Toolchain, str, str | None]
 
 
@@ -186,7 +186,7 @@ def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
     joined: dict[tuple[str, Toolchain], _Place] = {}
     for unit in units:
         place = _place(unit)
-        if unit.target.platform == "cpu":
+        if unit.target.platform == HOST:
             joined.setdefault((unit.signature_label, unit.toolchain), place)
         # A portable unit has no cap of its own: it joins the first trace of its signature.
         elif unit.target.is_portable:
@@ -201,24 +201,23 @@ def make_jobs(units: Iterable[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
 
 def _place(unit: BuildUnit) -> _Place:
     target = unit.target
-    platform = "cpu" if target.is_portable else target.platform
-    return unit.toolchain, platform, cap(target, unit.toolchain)
+    platform = HOST if target.is_portable else target.platform
+    return unit.toolchain, platform, description(target.platform).cap(target, unit.toolchain)
 
 
 def _seen(unit: BuildUnit) -> Hardware | None:
-    """Return what a job has one of: a kernel of Pallas looks at the GPU that it is made for.
-
-    libtpu numbers what it compiles in a process, and the number is in the bytes.
-    """
-    return unit.hardware if unit.target.platform in ("cuda", "tpu") else None
+    """Return the hardware that a job has only one of, if its platform says so."""
+    return unit.hardware if description(unit.target.platform).process.job_per_hardware else None
 
 
 def _settings(unit: BuildUnit, place: _Place) -> Settings:
     function = unit.function
-    gpu = unit.hardware if unit.target.platform == "cuda" else None
+    one = description(unit.target.platform).process.per_hardware
     hoist = function.constants == "hoist"
     config = tuple(sorted(function.config))
-    return Settings(*place, mesh_size(function), hoist, config, function.env, gpu)
+    return Settings(
+        *place, mesh_size(function), hoist, config, function.env, unit.hardware if one else None
+    )
 
 
 def _job(units: list[BuildUnit]) -> Job:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.progress import UnitDone
 from aotbuild.errors import UnitFailure
+from aotbuild.platforms.building import description
 from aotbuild.spec.memory import DEVICE_BYTES, MemoryUse, gib_text, memory_use
 
 STAGE = "memory"
-# What jax takes of a GPU when it starts; it gives out no more than that.
-_PREALLOCATED = 0.75
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 # How libtpu refuses a program that is too large; tried on 0.0.42.1 and 0.0.50.1.
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Ran out of memory")
@@ -44,8 +43,9 @@ def _notes(use: MemoryUse, unit: BuildUnit) -> list[str]:
     available = unit.hardware.memory or 0
     if use.needed > available:
         return [f"{unit.target}: {_numbers(use, unit)}"]
-    if unit.target.platform == "cuda" and use.needed > _PREALLOCATED * available:
-        words = f"of which jax takes {_PREALLOCATED:.0%}; where it runs, set {_FRACTION} to more"
+    preallocated = description(unit.target.platform).preallocated
+    if preallocated is not None and use.needed > preallocated * available:
+        words = f"of which jax takes {preallocated:.0%}; where it runs, set {_FRACTION} to more"
         return [f"{unit.target}: {_numbers(use, unit)}, {words}"]
     return []
 

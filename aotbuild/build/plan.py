@@ -11,8 +11,7 @@ from packaging.version import Version
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import FunctionEntry, Manifest, StaticArg
-from aotbuild.platforms import expand
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import encode
 from aotbuild.toolchains.environment import Environment, Toolchain
@@ -108,7 +107,7 @@ def _units(
     rows: list[Row] = list(function.rows)
     devices = mesh_size(function)
     for row, statics, request in product(rows, _static_values(function), manifest.targets):
-        for target, hardware in expand.expand(request, devices, environment):
+        for target, hardware in request.description.expand(request, devices, environment):
             given = _symbolic_row(row, function) if target.is_portable else row
             for toolchain in _toolchains(target, environment):
                 suffix = _suffix(target, toolchain, environment)
@@ -153,7 +152,7 @@ def _target_problems(manifest: Manifest, environment: Environment) -> list[str]:
         f"targets: {problem}"
         for request in manifest.targets
         for toolchain in environment.toolchains
-        for problem in expand.problems(request, toolchain, environment)
+        for problem in request.description.problems(request, toolchain, environment)
     )
     return list(dict.fromkeys(found))
 

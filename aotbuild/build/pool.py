@@ -90,9 +90,6 @@ def _words(path: Path) -> list[list[str]]:
 
 
 JOBS_VARIABLE = "AOTBUILD_JOBS"
-# What a worker takes before any program of weight, in bytes; see docs/explanation/targets-facts.md.
-_MIB = 1 << 20
-_NEEDS = {"cpu": 300 * _MIB, "cuda": 600 * _MIB, "tpu": 600 * _MIB}
 # While there is no room for one more, in seconds: others may free memory, and do not say so.
 _LOOK_AGAIN = 1.0
 
@@ -141,7 +138,7 @@ class WorkerPool:
 
     def give_back(self, worker: Worker) -> None:
         """Keep a worker for the next job, if it may have one."""
-        if worker.settings.serves_one_job:
+        if worker.settings.process.one_job:
             self.discard(worker)
             return
         with self._changed:
@@ -188,8 +185,8 @@ class WorkerPool:
         alive = [*self._idle, *self._busy]
         if not alive:
             return True
-        needed = _NEEDS[settings.platform]
-        planned = needed + sum(_NEEDS[worker.settings.platform] for worker in alive)
+        needed = settings.process.memory
+        planned = needed + sum(worker.settings.process.memory for worker in alive)
         free = self.memory()
         fits = self._budget is None or free is None or (planned <= self._budget and needed <= free)
         return len(alive) < self.limit and fits

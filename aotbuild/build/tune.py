@@ -14,9 +14,12 @@ from aotbuild.build.plan import BuildUnit, Plan, make_plan, mesh_size
 from aotbuild.build.progress import Listener
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError
-from aotbuild.manifest import CudaTarget, FunctionEntry, GpuPreset, Manifest
+from aotbuild.manifest import FunctionEntry, Manifest
 from aotbuild.manifest.types import KeepOptions
-from aotbuild.platforms.cuda.describe import TUNING_TO
+from aotbuild.platforms.building import Request
+from aotbuild.platforms.cuda.describe import CudaOptions, GpuFiles
+from aotbuild.platforms.cuda.hardware import TUNING_TO
+from aotbuild.platforms.cuda.presets import GpuPreset
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.environment import Environment
 
@@ -57,7 +60,7 @@ def plan_tuning(
         raise PlanError("\n".join([f"{manifest.file}: nothing of it can be tuned here", *notes]))
     local = replace(
         manifest,
-        targets=(CudaTarget((gpu,)),),
+        targets=(Request("cuda", CudaOptions.model_construct(gpu=[gpu.name]), GpuFiles((gpu,))),),
         toolchains=(),
         functions=tuple(_on_gpu(f, os.environ) for f in fitting),
         keep=KeepOptions(),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from aotbuild.manifest.dims import MAX_SIGNATURES, dim_names, row_count
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
 from aotbuild.manifest.source import Source, positional
-from aotbuild.manifest.tpu_targets import device_counts
-from aotbuild.manifest.types import CpuTarget, CudaTarget, PortableTarget, Target, TpuTarget
+from aotbuild.platforms.base import PORTABLE
+from aotbuild.platforms.building import Description, Request
 from aotbuild.spec.words import did_you_mean, quote
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")
@@ -80,7 +80,7 @@ def _balanced(tokens: list[str]) -> bool:
 Found = Iterator[tuple[Mark, tuple[object, ...], str]]
 
 
-def check_function(source: Source, targets: tuple[Target, ...]) -> None:
+def check_function(source: Source, targets: tuple[Request, ...]) -> None:
     """Report everything in one function that does not fit together."""
     for check, needs in _CHECKS:
         if not source.broken.intersection(needs):
@@ -136,23 +136,17 @@ def _needs_mesh(source: Source, _: object) -> Found:
             yield source.at(option), (option,), "a sharding needs a mesh; add mesh: {axis: size}"
 
 
-def _mesh_fits(source: Source, targets: tuple[Target, ...]) -> Found:
+def _mesh_fits(source: Source, targets: tuple[Request, ...]) -> Found:
     size = math.prod(source.model.mesh.values())
-    native = [t for t in targets if not isinstance(t, PortableTarget)]
-    devices = [count for target in native for count in _counts(target)]
+    native = [t for t in targets if t.platform != PORTABLE]
+    devices = [n for target in native for n in target.description.device_counts(target)]
     if not source.model.mesh or not native or None in devices or size in devices:
         return
     found = ", ".join(str(count) for count in dict.fromkeys(devices))
     message = f"a mesh of {str(size)[:20]} devices, but the targets have {found}"
-    remedy = f"add a target with devices: {str(size)[:20]}"
-    if all(isinstance(target, TpuTarget) for target in native):
-        remedy = "add a topology of so many, or change the mesh"
+    remedies = {target.description.mesh_remedy(size) for target in native}
+    remedy = remedies.pop() if len(remedies) == 1 else Description().mesh_remedy(size)
     yield source.at("mesh"), ("mesh",), f"{message}; {remedy}"
-
-
-def _counts(target: CpuTarget | CudaTarget | TpuTarget) -> Sequence[int | None]:
-    """Return the numbers of devices that a target is built for; None is any."""
-    return device_counts(target) if isinstance(target, TpuTarget) else [target.devices]
 
 
 def _few_enough(source: Source, _: object) -> Found:
@@ -192,10 +186,8 @@ def _export_constraints(source: Source, _: object) -> Found:
             yield at, steps, f"unknown symbol {quote(name)}{hint}"
 
 
-def _export_target(source: Source, targets: tuple[Target, ...]) -> Found:
-    if source.has_own("export") and not any(
-        isinstance(target, PortableTarget) for target in targets
-    ):
+def _export_target(source: Source, targets: tuple[Request, ...]) -> Found:
+    if source.has_own("export") and all(target.platform != PORTABLE for target in targets):
         yield source.at("export"), ("export",), NO_PORTABLE
 
 
@@ -210,7 +202,7 @@ def _union(sets: Iterable[Iterable[str]]) -> frozenset[str]:
 
 NO_PORTABLE = "only the portable artifact uses this; add the target portable, or remove it"
 
-Check = Callable[[Source, tuple[Target, ...]], Found]
+Check = Callable[[Source, tuple[Request, ...]], Found]
 _ARGUMENTS = ("args", "kwargs")
 _CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
     (_name, ()),

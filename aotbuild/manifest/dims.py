@@ -11,16 +11,14 @@ from aotbuild.manifest.nodes import ListNode, MapNode, Mark, key_mark
 from aotbuild.manifest.source import Source
 from aotbuild.manifest.types import (
     ArgSpec,
-    CudaTarget,
     DictSpec,
     LeafSpec,
     LikeSpec,
     ListSpec,
     Row,
-    Target,
-    TpuTarget,
     TupleSpec,
 )
+from aotbuild.platforms.building import Request
 from aotbuild.spec.padding import PaddedDim, one_nan
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -129,12 +127,14 @@ _LARGEST = {"float16": 65504.0, "float32": 3.4028235677973366e38}
 
 
 def read_pads(
-    source: Source, named: tuple[tuple[str, ArgSpec], ...], targets: tuple[Target, ...]
+    source: Source, named: tuple[tuple[str, ArgSpec], ...], targets: tuple[Request, ...]
 ) -> tuple[PaddedDim, ...]:
     """Return the padded dims, in the order of the manifest; report what is wrong with them."""
     if source.broken.intersection(("pad", "dims", "args", "kwargs")) or not source.model.pad:
         return ()
-    if "targets" not in source.broken and any(map(_is_spread, targets)):
+    if "targets" not in source.broken and any(
+        target.description.is_spread(target) for target in targets
+    ):
         message = "padding works in one process; a target here has several"
         source.add(source.at("pad"), ("pad",), message)
     dims = tuple(PaddedDim(n, one_nan(pad.value), pad.safe) for n, pad in source.model.pad.items())
@@ -176,13 +176,6 @@ def _integer_problem(value: int | float, dtype: str) -> str | None:
     if is_whole and low <= value <= high:
         return None
     return f"expected a whole number from {low} to {high}, found {value!r}"
-
-
-def _is_spread(target: Target) -> bool:
-    """Return whether a target may have more than one process."""
-    if isinstance(target, CudaTarget):
-        return target.processes > 1
-    return isinstance(target, TpuTarget) and (target.processes or 1) > 1
 
 
 def _leaves(path: str, spec: ArgSpec) -> Iterator[tuple[str, LeafSpec]]:

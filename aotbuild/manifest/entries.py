@@ -15,18 +15,18 @@ from aotbuild.manifest.types import (
     ArgSpec,
     ExportOptions,
     FunctionEntry,
-    PortableTarget,
     Sharding,
-    Target,
     VerifyOptions,
 )
 from aotbuild.manifest.validate import Checked
+from aotbuild.platforms.base import PORTABLE
+from aotbuild.platforms.building import Request
 
 Named = tuple[tuple[str, ArgSpec], ...]
 
 
 def read_functions(
-    checked: Checked, root: Node, targets: tuple[Target, ...], problems: Problems
+    checked: Checked, root: Node, targets: tuple[Request, ...], problems: Problems
 ) -> tuple[FunctionEntry, ...]:
     """Return all entries; report what in them is wrong."""
     _check_default_export(root, targets, checked, problems)
@@ -34,10 +34,10 @@ def read_functions(
 
 
 def _check_default_export(
-    root: Node, targets: tuple[Target, ...], checked: Checked, problems: Problems
+    root: Node, targets: tuple[Request, ...], checked: Checked, problems: Problems
 ) -> None:
     defaults = child(root, "defaults")
-    portable = any(isinstance(target, PortableTarget) for target in targets)
+    portable = any(target.platform == PORTABLE for target in targets)
     if defaults is None or child(defaults, "export") is None or portable:
         return
     if "targets" not in checked.broken_in():
@@ -66,7 +66,7 @@ def _source(
     return Source(name, key, entry, child(root, "defaults"), model, broken, problems)
 
 
-def _entry(source: Source, targets: tuple[Target, ...]) -> FunctionEntry:
+def _entry(source: Source, targets: tuple[Request, ...]) -> FunctionEntry:
     check_function(source, targets)
     args, kwargs = _arguments(source)
     model, in_shardings, out_shardings = source.model, *_shardings(source)

@@ -13,13 +13,10 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
-from aotbuild.platforms.cuda.preset_files import is_file_name, preset_files
+from aotbuild.platforms.building import descriptions
 from aotbuild.platforms.options import refuse
-from aotbuild.platforms.tpu.slices import parse_slice
-from aotbuild.spec.isa import LEVELS
-from aotbuild.spec.words import did_you_mean, one_of, quote
+from aotbuild.spec.words import did_you_mean, quote
 
-ISA_NAMES = ("host", *LEVELS)
 # The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
 # compares), and `on`, which is kept for choosing devices.
 LIBRARY_NAMES = frozenset(
@@ -29,8 +26,9 @@ LIBRARY_NAMES = frozenset(
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _PYTHON = re.compile(r"3\.(?:0|[1-9][0-9]?)\Z")
-_GPU = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_OPTION_PREFIXES = tuple(p for known in descriptions() for p in known.option_prefixes)
+_DEVICE_PREFIXES = tuple(p for known in descriptions() for p in known.device_prefixes)
 _CHECK = re.compile(r"platform\Z|custom_call:[^\s]{1,200}\Z")
 
 
@@ -78,40 +76,6 @@ def call_reference(text: str) -> str:
     guess = f"{head}:{tail}"
     hint = f" (did you mean {guess!r}?)" if dot and _CALL.match(guess) else ""
     return refuse(f"expected module:qualname, found {quote(text)}{hint}")
-
-
-def isa_name(name: str) -> str:
-    """Check an ISA level; ``native`` has a message of its own."""
-    if name == "native":
-        reason = "leaks the machine that builds into the wheel"
-        refuse(f"'native' {reason}; write 'host', or a level: {one_of(LEVELS)}")
-    if name not in ISA_NAMES:
-        hint = did_you_mean(name, ISA_NAMES)
-        refuse(f"expected {one_of(ISA_NAMES)}, found {quote(name)}{hint}")
-    return name
-
-
-def gpu_name(name: str) -> str:
-    """Check the name of a GPU's preset, or of a file of the user's, which is read later."""
-    if not is_file_name(name) and name not in preset_files():
-        hint = did_you_mean(name, preset_files()) or f"; known: {', '.join(preset_files())}"
-        own = "or name a file of your own, such as ./my-gpu.yaml"
-        refuse(f"unknown GPU {quote(name)}{hint}, {own}")
-    return name
-
-
-def is_gpu_name(name: str) -> bool:
-    """Return whether a preset can have this name, which is in its target's."""
-    return _GPU.match(name) is not None
-
-
-def topology(name: str) -> str:
-    """Check the name of a TPU slice: its generation is known, and there are such slices."""
-    try:
-        parse_slice(name)
-    except ValueError as err:
-        refuse(str(err))
-    return name
 
 
 def jax_version(text: str) -> str:
@@ -178,9 +142,9 @@ def env_name(name: str) -> str:
     if name.startswith("JAX_"):
         refuse(f"{name} is set by aotbuild; give jax's options under config:")
     # What TF_XLA_FLAGS and LIBTPU_INIT_ARGS say would be in no record and in no key of the store.
-    if name.startswith(("XLA_", "TF_XLA_", "LIBTPU_")):
+    if name.startswith(("XLA_", "TF_XLA_", *_OPTION_PREFIXES)):
         refuse(f"{name} is set by aotbuild; give XLA's options under compiler_options:")
-    if name.startswith(("TPU_", "CUDA_")):
+    if name.startswith(_DEVICE_PREFIXES):
         refuse(f"{name} is set by aotbuild, for compilers that see no device; leave it out")
     return name
 

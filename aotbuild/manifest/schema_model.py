@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from aotbuild.manifest import names
-from aotbuild.manifest.schema_targets import CpuOptions, TargetItem, TargetMap
+from aotbuild.manifest.schema_targets import DEFAULT_TARGETS, TargetItem
 from aotbuild.platforms.options import Count, Model, Size, listed, refuse
 
 FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
@@ -233,7 +233,7 @@ class ManifestModel(Model):
         default="none", description="What a call without a native match does"
     )
     targets: Annotated[list[TargetItem], Field(min_length=1)] = Field(
-        default=[TargetMap(cpu=CpuOptions())], description="What to compile for"
+        default=list(DEFAULT_TARGETS), description="What to compile for"
     )
     toolchains: list[Toolchain] = Field(
         default=[], description="What compiles; default: the jax of the build environment"

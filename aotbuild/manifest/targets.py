@@ -1,42 +1,43 @@
-"""Targets and toolchains: from the model to values, and no two the same."""
+"""Targets and toolchains: the files that targets name are read, and no two are the same."""
 
 from __future__ import annotations
 
-from packaging.version import Version
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-from aotbuild.manifest.cuda_targets import read_cuda
-from aotbuild.manifest.nodes import Node, walk
-from aotbuild.manifest.problems import Problems, dotted
+from packaging.version import Version
+from pydantic import ValidationError
+
+from aotbuild.errors import ManifestError, Problem
+from aotbuild.manifest import translate
+from aotbuild.manifest.nodes import START, MapNode, Node, child, plain, walk
+from aotbuild.manifest.problems import Problems, describe, dotted
+from aotbuild.manifest.reader import MAX_BYTES, read_yaml
 from aotbuild.manifest.schema_model import ManifestModel
-from aotbuild.manifest.schema_targets import TargetMap
-from aotbuild.manifest.tpu_targets import read_tpu
-from aotbuild.manifest.types import (
-    CpuTarget,
-    CudaTarget,
-    PortableTarget,
-    Target,
-    ToolchainRequest,
-    TpuTarget,
-)
+from aotbuild.manifest.types import ToolchainRequest
+from aotbuild.platforms.building import Request
 from aotbuild.spec.words import quote
 
 
-def read_targets(model: ManifestModel, root: Node, problems: Problems) -> tuple[Target, ...]:
+def read_targets(model: ManifestModel, root: Node, problems: Problems) -> tuple[Request, ...]:
     """Return the targets; report what two of them, or one of them twice, would build."""
-    items = enumerate(model.targets)
-    targets = tuple(_target(item, index, root, problems) for index, item in items)
+    targets: list[Request] = []
     seen: dict[str, int] = {}
-    for index, target in enumerate(targets):
-        for part in _parts(target):
+    for index, item in enumerate(model.targets):
+        place, request = _Place(index, root, problems), item.request
+        files = request.description.read(request.options, place)
+        target = Request(request.platform, request.options, files)
+        targets.append(target)
+        parts = target.description.parts(target)
+        for part in (f"{target.platform} {part}" for part in parts):
             if part in seen:
                 where = "in this one" if seen[part] == index else f"in targets.{seen[part]}"
-                message = f"duplicate target {quote(part)}, already {where}"
-                _report(root, problems, ("targets", index), message)
+                place.report(f"duplicate target {quote(part)}, already {where}")
             seen.setdefault(part, index)
-        if not _parts(target) and not isinstance(target, CudaTarget):
-            message = "this target names nothing to build for; expected at least one entry"
-            _report(root, problems, ("targets", index), message)
-    return targets
+        if not parts and not place.has_problems:
+            place.report("this target names nothing to build for; expected at least one entry")
+    return tuple(targets)
 
 
 def read_toolchains(
@@ -51,45 +52,68 @@ def read_toolchains(
         # Records of one jaxlib and two Pythons could not be told apart where they are loaded.
         first = seen.setdefault(Version(toolchain.jax), index)
         if first != index:
+            steps = ("toolchains", index)
             message = f"duplicate toolchain: jax {toolchain.jax} is already in toolchains.{first}"
-            _report(root, problems, ("toolchains", index), message)
+            problems.add(walk(root, steps).mark, dotted(steps), message)
     return found
 
 
-def _target(item: TargetMap, index: int, root: Node, problems: Problems) -> Target:
-    if item.cuda:
-        return read_cuda(item.cuda, index, root, problems)
-    if item.tpu:
-        return read_tpu(item.tpu, index, root, problems)
-    if item.portable:
-        return PortableTarget(tuple(item.portable.platforms))
-    return CpuTarget(tuple(item.cpu.isa), item.cpu.devices) if item.cpu else CpuTarget()
+class _Place:
+    """See `aotbuild.platforms.base.Place`."""
+
+    def __init__(self, index: int, root: Node, problems: Problems) -> None:
+        self._steps: tuple[str | int, ...] = ("targets", index)
+        self._item, self._problems = walk(root, self._steps), problems
+        self.folder = Path(problems.file).parent
+        self.has_problems = False
+
+    def report(self, message: str, *steps: str | int) -> None:
+        path, node = self._steps, self._item
+        # An item may be a map of one key, and a list may be a single value.
+        (platform,) = self._item.keys() if isinstance(self._item, MapNode) and steps else (None,)
+        for step in (platform, *steps):
+            inner = child(node, step)
+            if inner is not None and step is not None:
+                path, node = (*path, step), inner
+        self.has_problems = True
+        self._problems.add(node.mark, dotted(path), message)
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        self.has_problems = True
+        self._problems.extend(problems)
+
+    def read_model(self, file: Path, model: type[Any], expected: str) -> Any:
+        return read_model(file, model, expected)
 
 
-def _parts(target: Target) -> tuple[str, ...]:
-    """Return a name for each single thing that a target builds for."""
-    if isinstance(target, CpuTarget):
-        return tuple(f"cpu {isa}{_devices(target.devices)}" for isa in target.isa)
-    if isinstance(target, CudaTarget):
-        counts = f"{_devices(target.devices)}{_processes(target.processes)}"
-        return tuple(f"cuda {gpu.name}{counts}" for gpu in target.gpus)
-    if isinstance(target, TpuTarget):
-        counts = f"{_processes(target.processes)}{_slices(target.slices)}"
-        return tuple(f"tpu {topology}{counts}" for topology in target.topologies)
-    return tuple(f"portable {platform}" for platform in target.platforms)
+def read_model(file: Path, model: type[Any], expected: str) -> Any:
+    """Read a YAML file as a pydantic model; `expected` says in problems what it should hold.
+
+    Raises:
+        ManifestError: with every problem of the file, which it names.
+    """
+    problems = Problems(str(file))
+    root = _root(file, expected, problems)
+    if root is not None:
+        try:
+            return model.model_validate(plain(root))
+        except ValidationError as err:
+            for error in err.errors(include_url=False, include_input=False):
+                translate.report(error, root, problems, model)
+    raise ManifestError(problems.found)
 
 
-def _devices(count: int | None) -> str:
-    return f", devices {str(count)[:20]}" if count is not None else ""
-
-
-def _processes(count: int | None) -> str:
-    return f", processes {count}" if count not in (None, 1) else ""
-
-
-def _slices(count: int) -> str:
-    return f", slices {count}" if count != 1 else ""
-
-
-def _report(root: Node, problems: Problems, steps: tuple[str, int], message: str) -> None:
-    problems.add(walk(root, steps).mark, dotted(steps), message)
+def _root(file: Path, expected: str, problems: Problems) -> Node | None:
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(MAX_BYTES + 1).decode("utf-8")
+    except (OSError, ValueError) as err:
+        reason = getattr(err, "strerror", None) or "it is no UTF-8 text"
+        problems.add(START, "", f"cannot be read: {reason}; expected a YAML file, {expected}")
+        return None
+    root = read_yaml(text, problems) if text.strip() else None
+    if not isinstance(root, MapNode):
+        found = describe(root) if root is not None else "nothing"
+        problems.add(START, "", f"expected {expected}, found {found}")
+        return None
+    return root

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aotbuild.platforms.building import Request
 from aotbuild.spec.padding import PaddedDim
 
 Scalar: TypeAlias = bool | int | float | str | None
@@ -150,62 +151,6 @@ class FunctionEntry:
 
 
 @dataclass(frozen=True)
-class CpuTarget:
-    """CPUs at one or more ISA levels; ``devices`` is None where not given."""
-
-    isa: tuple[str, ...] = ("host",)
-    devices: int | None = None
-
-
-@dataclass(frozen=True)
-class GpuPreset:
-    """What is known of a GPU: `facts` are its numbers, by XLA's names for them.
-
-    `name` is that of the target, `device_kind` the one that jax gives the device.
-    """
-
-    name: str
-    device_kind: str
-    capability: str
-    facts: tuple[tuple[str, int | float], ...]
-
-
-@dataclass(frozen=True)
-class CudaTarget:
-    """NVIDIA GPUs, ``devices`` of them in so many processes; None where not given.
-
-    ``autotune`` is the text of the results that `aotbuild tune` wrote.
-    """
-
-    gpus: tuple[GpuPreset, ...]
-    devices: int | None = None
-    processes: int = 1
-    autotune: str | None = None
-
-
-@dataclass(frozen=True)
-class TpuTarget:
-    """TPU slices by topology, such as ``v5e:2x2``; ``slices`` of each work together.
-
-    Each slice is in so many ``processes``; None is one for each machine.
-    """
-
-    topologies: tuple[str, ...]
-    processes: int | None = None
-    slices: int = 1
-
-
-@dataclass(frozen=True)
-class PortableTarget:
-    """The serialized StableHLO, lowered for these platforms."""
-
-    platforms: tuple[str, ...] = ("cpu", "cuda", "tpu")
-
-
-Target: TypeAlias = CpuTarget | CudaTarget | TpuTarget | PortableTarget
-
-
-@dataclass(frozen=True)
 class ToolchainRequest:
     """An exact jax version, the Python that runs it if that matters, and what it needs besides."""
 
@@ -224,7 +169,7 @@ class Manifest:
     package: str
     runtime: str
     fallback: str
-    targets: tuple[Target, ...]
+    targets: tuple[Request, ...]
     toolchains: tuple[ToolchainRequest, ...] = ()
     functions: tuple[FunctionEntry, ...] = ()
     keep: KeepOptions = KeepOptions()

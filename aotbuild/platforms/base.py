@@ -1,37 +1,233 @@
-"""What is known of the devices of a target, as the parent tells it to a worker."""
+"""The seam between aotbuild and what it knows of each platform.
+
+A folder beside this file is a platform. Its parts are modules with fixed names, each with a value
+`PLATFORM` of the class that is named here. A part is imported when somebody first asks for it, so
+a process pays for no platform that it does not meet.
+
+| module        | class                  | who asks                               | may import jax |
+|---------------|------------------------|----------------------------------------|----------------|
+| `describe.py` | `building.Description` | the manifest, the plan, reports        | no             |
+| `compile.py`  | `building.Compiler`    | a worker                               | yes            |
+| `tune.py`     | `building.Tuner`       | `aotbuild tune`                        | no             |
+| `host.py`     | `HostPart`             | the runtime: what is true of a host    | no             |
+| `checks.py`   | `Checks`               | the runtime: which executables fit     | no             |
+| `client.py`   | `Client`               | the numpy backend: devices without jax | no             |
+
+Only `describe.py` and `compile.py` are needed: docs/how-to/add-a-platform.md goes through them all.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aotbuild import platforms
+from aotbuild.frozen import dataclass
+from aotbuild.spec.target import Target, check_targets_with
+
+if TYPE_CHECKING:
+    from aotbuild.spec.record import Record
+
+# The platform that every process of jax has: Python runs on it, and functions are traced on it.
+HOST = "cpu"
+PORTABLE = "portable"
+
+Facts: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True)
-class Hardware:
-    """The devices of a target; a CPU's level says all, so there everything is empty.
+class Host:
+    """One platform of this process, and its devices of one kind, as requirements see them.
 
-    `kind` is the `device_kind` of jax. `memory` is in bytes, what programs may use of one device.
-    `capability` is the CUDA compute capability with its suffix, as `9.0a`. `description` is what
-    the platform's compiler is told: a name and a value, in the compiler's own words. `autotune` is
-    the text of the tuning results of a real device, if there are any.
+    `device_count` counts the devices of this process, `devices_everywhere` those of all processes
+    (None: there is only this one); `named` says that a caller named them with `on`.
+    `architecture` and `features` are of the CPU. `arrays` is the backend: numpy's arrays are on one
+    device, and none is a typed PRNG key. `custom_calls` are the targets registered for the
+    platform; `lapack` says whether jaxlib can initialize its LAPACK kernels. `plugins` are the
+    distributions, with versions, that the platform may come from. `facts` are what the platform's
+    own checks read, such as a compute capability; None is a fact that cannot be found.
     """
 
-    kind: str = ""
-    memory: int | None = None
-    capability: str | None = None
-    description: tuple[tuple[str, Any], ...] = ()
-    autotune: str | None = None
+    platform: str
+    device_count: int
+    device_kinds: tuple[str, ...]
+    process_count: int
+    architecture: str
+    features: frozenset[str]
+    jaxlib: str
+    x64: bool
+    custom_calls: frozenset[str] = frozenset()
+    lapack: bool = True
+    devices_everywhere: int | None = None
+    plugins: tuple[tuple[str, str], ...] = ()
+    named: bool = False
+    arrays: str = "jax"
+    facts: Facts = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; the inverse of `from_json`."""
-        return {**vars(self), "description": [list(pair) for pair in self.description]}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Hardware:
-        """Read what `to_json` wrote."""
-        description = tuple((name, _frozen(value)) for name, value in data["description"])
-        return cls(**{**data, "description": description})
+    def fact(self, name: str) -> str | None:
+        """Return a fact of the platform; None if it cannot be found, or has no such fact."""
+        return dict(self.facts).get(name)
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+Check: TypeAlias = Callable[["Record", Host], str | None]
+
+
+def check_kind(record: Record, host: Host) -> str | None:
+    """Refuse an executable that was made for another kind of device."""
+    kinds = record.requires.device_kinds
+    if set(kinds) & set(host.device_kinds):
+        return None
+    if not kinds:
+        return f"device kind: the record does not say for which {host.platform} it is"
+    return f"device kind: expected {' or '.join(kinds)}, found {or_none(host.device_kinds)}"
+
+
+def check_plugin(record: Record, host: Host) -> str | None:
+    """Refuse an executable of another version of the platform's plugin."""
+    plugin = record.requires.plugin
+    if plugin is None or plugin in host.plugins:
+        return None
+    name, version = plugin
+    found = dict(host.plugins)
+    if name in found:
+        return f"{name}: expected {version}, found {found[name]}"
+    others = ", ".join(f"{other} {number}" for other, number in host.plugins)
+    return f"{name}: expected {version}, found {others or 'none'}"
+
+
+def or_none(names: Iterable[str]) -> str:
+    """Return names for a message."""
+    return ", ".join(names) or "none"
+
+
+class Checks:
+    """Which executables of a platform fit a host of it, and which fit better.
+
+    Each check returns a reason or None. `required` are asked in their order, after the checks of
+    devices and processes and before those of jaxlib; a record with a reason is refused. `better`
+    say why another executable could be faster. `device_hint` is a remedy for too few devices, with
+    `{needed}` in it.
+    """
+
+    required: tuple[Check, ...] = (check_kind, check_plugin)
+    better: tuple[Check, ...] = ()
+    device_hint = ""
+
+    def check_target(self, target: Target) -> None:
+        """Raise ValueError for a target whose detail the platform does not know."""
+
+    def rank(self, detail: str) -> int:
+        """Return the place of a target's detail among others, from low to high; -1 if it has none."""
+        return -1
+
+    def preference(self, record: Record) -> tuple[int, ...]:
+        """Return what sorts executables that fit equally well: the lowest goes first."""
+        return (0, 0)
+
+
+class HostPart:
+    """What is true of a host's devices of one platform.
+
+    `plugins` are the distributions that the platform's PJRT plugin may come from, `variables` the
+    environment variables that decide which devices it sees: `aotbuild doctor` shows them.
+    `order_remedy` is what users do about devices that are not in the order of `in_order`.
+    """
+
+    plugins: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    order_remedy = ""
+
+    def name_of(self, device: Any) -> str | None:
+        """Return the platform of a device whose platform is none by jaxlib's name, as for `gpu`."""
+        return None
+
+    def facts(self, device: Any) -> Facts:
+        """Return facts of a device of this process and its client; they are of all of its kind."""
+        capability = getattr(device, "compute_capability", None)
+        return (("capability", capability),) if capability is not None else ()
+
+    def in_order(self, devices: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return devices in the order in which executables take them."""
+        return devices
+
+
+class Client:
+    """How the numpy backend reaches a platform's devices. `aliases` are jax's other names of it."""
+
+    aliases: tuple[str, ...] = ()
+
+    def is_default(self) -> bool:
+        """Return whether jax would take this platform where nothing names one."""
+        return False
+
+    def make(self, private: Any) -> Any:
+        """Return a client; `private` is the backend's module of private names of jaxlib.
+
+        AotbuildError says why there is none.
+        """
+        raise NotImplementedError
+
+    def copy(self, pointer: int, size: int, ordinal: int) -> Any:
+        """Return bytes in the memory of a device as a numpy array of bytes."""
+        raise NotImplementedError
+
+
+def checks(name: str) -> Checks:
+    """Return the checks of a platform; those of the base where it has none of its own."""
+    return find_part(name, "checks") or Checks()
+
+
+def host_part(name: str) -> HostPart:
+    """Return how to look at a host's devices of a platform."""
+    return find_part(name, "host") or HostPart()
+
+
+def platform_of(device: Any) -> str:
+    """Return the platform of a jaxlib device as targets name it."""
+    name = str(device.platform)
+    if find_part(name, "host") is None:
+        named = (host_part(known).name_of(device) for known in names("host"))
+        name = next(filter(None, named), name)
+    return name
+
+
+@cache
+def names(part: str = "describe") -> tuple[str, ...]:
+    """Return the platforms that have a part, sorted; the portable format comes last."""
+    files = (file for folder in platforms.__path__ for file in Path(folder).glob(f"*/{part}.py"))
+    found = {file.parent.name for file in files}
+    return tuple(sorted(found, key=lambda name: (name == PORTABLE, name)))
+
+
+def known_names() -> tuple[str, ...]:
+    """Return all platforms that a device can be of, also those that only run portable artifacts."""
+    lowered: Sequence[str] = find_part(PORTABLE, "checks").lowered_for
+    return tuple(sorted({*names(), *lowered} - {PORTABLE}))
+
+
+def check_target(target: Target) -> None:
+    """Raise ValueError for a target of no platform, or whose detail its platform does not know."""
+    part = find_part(target.platform, "checks")
+    if part is None and target.platform not in known_names():
+        msg = f"{target}: unknown platform {target.platform!r}"
+        raise ValueError(msg)
+    if part is not None:
+        part.check_target(target)
+
+
+@cache
+def find_part(name: str, part: str) -> Any:
+    """Return a part of a platform; None where it has none."""
+    module = f"{__package__}.{name}.{part}"
+    try:
+        return import_module(module).PLATFORM
+    except ModuleNotFoundError as err:
+        if err.name not in (module, module.rpartition(".")[0]):
+            raise
+        return None
+
+
+check_targets_with(check_target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu.compile import CpuPlatform
 from aotbuild.platforms.cuda.bytes import readable
 from aotbuild.platforms.cuda.compile import CudaPlatform

@@ -11,11 +11,11 @@ import math
 import re
 from typing import Any
 
-from aotbuild.spec.isa import LEVELS, rank
+from aotbuild.platforms.base import checks, known_names
 from aotbuild.spec.memory import device_memory, memory_use
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import PLATFORMS, Target
+from aotbuild.spec.target import Target
 from aotbuild.spec.values import cut, decode
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
@@ -95,8 +95,9 @@ def natural(text: str) -> tuple[Any, ...]:
 
 def target_order(target: Target) -> tuple[Any, ...]:
     """Return a sort key: executables before portable ones, levels from low to high."""
-    known = PLATFORMS.index(target.platform) if target.platform in PLATFORMS else len(PLATFORMS)
-    level = rank(target.detail) if target.detail in LEVELS else -1
+    platforms = known_names()
+    known = platforms.index(target.platform) if target.platform in platforms else len(platforms)
+    level = checks(target.platform).rank(target.detail)
     return (known, level, target.detail, target.devices)
 
 

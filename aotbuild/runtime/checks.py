@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from aotbuild.platforms.cpu.isa import LEVELS, missing_features
 from aotbuild.runtime.host import Host
-from aotbuild.spec.isa import LEVELS, missing_features
 from aotbuild.spec.record import CustomCall, Record
 
 _VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}"

@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass
-from aotbuild.spec import cpuinfo
-from aotbuild.spec.isa import best_level
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import best_level
 
 if TYPE_CHECKING:
     from aotbuild.runtime.devices import Scope

@@ -6,9 +6,9 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from aotbuild.frozen import dataclass
+from aotbuild.platforms.cpu.isa import LEVELS, rank
 from aotbuild.runtime import checks
 from aotbuild.runtime.host import Host
-from aotbuild.spec.isa import LEVELS, rank
 from aotbuild.spec.record import Record
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from aotbuild.frozen import dataclass
-from aotbuild.spec.isa import level_of
+from collections.abc import Callable
 
-PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+from aotbuild.frozen import dataclass
+
+_PORTABLE = "portable"
+_checks: list[Callable[[Target], None]] = []
+
+
+def check_targets_with(check: Callable[[Target], None]) -> None:
+    """Add a check, which raises ValueError, of every target that is parsed.
+
+    `aotbuild.platforms.base` adds what the platforms know: this module knows no platform.
+    """
+    _checks.append(check)
 
 
 @dataclass(frozen=True)
 class Target:
     """A platform, what of it, and how many devices, in how many processes: `cpu:x86-64-v3:1`.
 
-    `detail` is the ISA level for `cpu`, the name of the GPU's preset for `cuda`, the topology for
-    `tpu`, and the platforms in sorted order for `portable`. More than one process is written
-    `tpu:v5e:4x4:16@4`: 16 devices, of which each of 4 processes has its share.
+    `detail` is in the platform's own words, such as an ISA level; for `portable` it is the sorted
+    platforms. More than one process is written `tpu:v5e:4x4:16@4`: 16 devices, of which each of 4
+    processes has its share.
     """
 
     platform: str
@@ -37,7 +47,11 @@ class Target:
             msg = f"{text!r} is not a target; expected platform:detail:devices"
             raise ValueError(msg)
         target = cls(platform, detail, *map(int, numbers))
-        _check(target)
+        if target.devices % target.processes:
+            msg = f"{target}: {target.processes} processes cannot share {target.devices} devices"
+            raise ValueError(msg)
+        for check in _checks:
+            check(target)
         if str(target) != text:
             msg = f"{text!r} is not how this target is written; expected {str(target)!r}"
             raise ValueError(msg)
@@ -46,7 +60,7 @@ class Target:
     @property
     def is_portable(self) -> bool:
         """Whether this is StableHLO, compiled where it runs, rather than an executable."""
-        return self.platform == "portable"
+        return self.platform == _PORTABLE
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -62,19 +76,3 @@ def _is_detail(text: str) -> bool:
 def _is_count(text: str) -> bool:
     """Whether this is a number from 1 to 999,999 as it is written."""
     return text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 6
-
-
-def _check(target: Target) -> None:
-    if target.devices % target.processes:
-        msg = f"{target}: {target.processes} processes cannot share {target.devices} devices"
-        raise ValueError(msg)
-    if target.platform == "cpu":
-        level_of(target.detail)
-    elif target.is_portable:
-        unknown = [name for name in target.platforms if name not in PLATFORMS]
-        if unknown or list(target.platforms) != sorted(set(target.platforms)):
-            msg = f"{target}: expected platforms of {', '.join(PLATFORMS)}, sorted and unique"
-            raise ValueError(msg)
-    elif target.platform not in PLATFORMS:
-        msg = f"{target}: unknown platform {target.platform!r}"
-        raise ValueError(msg)

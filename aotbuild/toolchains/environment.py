@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 from aotbuild.errors import PlanError
-from aotbuild.spec import cpuinfo
-from aotbuild.spec.isa import best_level
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import best_level
 
 # The distributions beside jaxlib that compile for other platforms, or that those call.
 PLUGINS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "libtpu")

@@ -14,7 +14,6 @@ from packaging.version import Version
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
-from aotbuild.platforms import expand
 from aotbuild.toolchains.environment import Toolchain
 
 _OWN = "aotbuild"
@@ -95,7 +94,7 @@ def plugin_needs(manifest: Manifest) -> bool:
 
 
 def _for_targets(manifest: Manifest, jax: str) -> tuple[str, ...]:
-    found = (r for target in manifest.targets for r in expand.packages(target, jax))
+    found = (r for target in manifest.targets for r in target.description.packages(jax))
     return tuple(dict.fromkeys(found))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
+from aotbuild.platforms.base import known_names
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 from aotbuild.runtime.host import Host, probe
-from aotbuild.spec import cpuinfo
-from aotbuild.spec.isa import LEVELS, best_level, missing_features
-from aotbuild.spec.target import PLATFORMS
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "LIBTPU_INIT_ARGS", "TPU_VISIBLE_CHIPS")
@@ -75,7 +75,7 @@ def next_level(architecture: str, features: frozenset[str]) -> tuple[str, tuple[
 def _probe() -> tuple[tuple[Host, ...], str | None]:
     try:
         default = probe()
-        others = [probe(name) for name in PLATFORMS if name != default.platform]
+        others = [probe(name) for name in known_names() if name != default.platform]
     except ModuleNotFoundError as err:
         return (), f"{err.name} is not installed"
     except Exception as err:  # noqa: BLE001 - plugins and drivers raise what they like

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.runtime import checks
 from aotbuild.runtime.host import Host
-from aotbuild.spec import cpuinfo
 from aotbuild.spec.record import Record
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Status
 

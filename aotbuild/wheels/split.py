@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
+from aotbuild.platforms.base import PORTABLE, known_names
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.parts import (
     COMPANIONS,
@@ -18,7 +19,6 @@ from aotbuild.spec.parts import (
 )
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
-from aotbuild.spec.target import PLATFORMS
 from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
 from aotbuild.wheels.metadata import companion_metadata, with_companions
@@ -26,7 +26,7 @@ from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
 from aotbuild.wheels.writing import made
 
 # A target's family is its platform.
-FAMILIES = (*PLATFORMS, "portable")
+FAMILIES = (*known_names(), PORTABLE)
 KEPT = ("cpu", "portable")
 
 SIGN_AGAIN = (

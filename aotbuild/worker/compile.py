@@ -15,8 +15,8 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.startup import FlagSet
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.base import Hardware
-from aotbuild.platforms.cuda.describe import tuning_to
+from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.cuda.hardware import tuning_to
 from aotbuild.platforms.registry import platform
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Calling, CustomCall, Record, Requirements

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aotbuild.build.startup import Choice
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu.compile import deciding_facts
 from aotbuild.spec.target import Target
 from aotbuild.store.keys import key_of

@@ -22,10 +22,9 @@ from aotbuild.build.protocol import (
     TraceExplained,
 )
 from aotbuild.errors import AotbuildError, TraceRefused
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware, description
 from aotbuild.platforms.cpu.compile import level_notes
 from aotbuild.platforms.cpu.instructions import prepare
-from aotbuild.platforms.hints import hint
 from aotbuild.platforms.registry import searchable
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record
@@ -154,5 +153,5 @@ def _secret_paths(given: Iterable[str]) -> list[bytes]:
 
 def _failure(target: Target, stage: str, error: Exception) -> Failed:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
-    text += hint(target.platform, text)
+    text += description(target.platform).hint(text)
     return Failed(target=str(target), stage=stage, error=text)

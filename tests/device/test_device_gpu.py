@@ -87,8 +87,7 @@ def test_code_for_a_neighbour() -> None:
 def test_the_preset_is_what_the_driver_says() -> None:
     """Facts that XLA shapes code by; memory and bandwidth differ with the driver and the board."""
     from aotbuild.platforms.cuda.driver import open_driver
-    from aotbuild.platforms.cuda.preset_files import preset_files
-    from aotbuild.platforms.cuda.presets import shipped_preset
+    from aotbuild.platforms.cuda.presets import preset_files, shipped_preset
 
     here = open_driver().describe(0, "here")
     presets = (shipped_preset(name) for name in preset_files())

@@ -15,9 +15,9 @@ from jaxlib.version import __version__ as jaxlib_version
 from support.installs import make_venv, pip
 from support.projects import build, copy_project, write_project
 
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.describe import cross_compiles
-from aotbuild.spec import cpuinfo
-from aotbuild.spec.isa import level_of
+from aotbuild.platforms.cpu.isa import level_of
 
 QEMU = shutil.which("qemu-x86_64")
 CAN_BUILD_V4 = cpuinfo.architecture() == "x86_64" and (
@@ -40,7 +40,7 @@ jax.monitoring.register_event_duration_secs_listener(
     lambda name, seconds, **_: events.append(name) if "/compile/" in name else None)
 import aotbuild
 import numpy as np
-from aotbuild.spec import cpuinfo
+from aotbuild.platforms.cpu import host as cpuinfo
 from digits.data import load_heldout, load_params
 lib, call = aotbuild.load("digits"), (load_params(), load_heldout()[0][:8])
 try:

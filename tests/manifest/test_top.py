@@ -8,22 +8,27 @@ from support.projects import PACKAGES
 
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import (
-    CpuTarget,
-    CudaTarget,
-    PortableTarget,
     ToolchainRequest,
-    TpuTarget,
     load_manifest,
     parse_manifest,
 )
+from aotbuild.platforms.building import Request
+from aotbuild.platforms.cpu.describe import CpuOptions
+from aotbuild.platforms.cuda.describe import CudaOptions, GpuFiles
 from aotbuild.platforms.cuda.presets import shipped_preset
+from aotbuild.platforms.portable.describe import PortableOptions
+from aotbuild.platforms.tpu.describe import TpuOptions
 
 
 class TestTopLevel:
     def test_defaults(self) -> None:
         found = manifest()
         assert (found.version, found.package, found.runtime) == (1, "p", "jax")
-        assert (found.fallback, found.targets, found.toolchains) == ("none", (CpuTarget(),), ())
+        assert (found.fallback, found.targets, found.toolchains) == (
+            "none",
+            (Request("cpu", CpuOptions()),),
+            (),
+        )
 
     def test_complete(self) -> None:
         found = load_manifest(PACKAGES / "manifests" / "complete.yaml")
@@ -100,11 +105,11 @@ class TestTargets:
             'tpu: {topology: "v5e:2x2"}, portable]\n'
         )
         assert manifest(text).targets == (
-            CpuTarget(),
-            CpuTarget(("x86-64-v3",), 2),
-            CudaTarget((shipped_preset("h200"),)),
-            TpuTarget(("v5e:2x2",)),
-            PortableTarget(),
+            Request("cpu", CpuOptions()),
+            Request("cpu", CpuOptions(isa=["x86-64-v3"], devices=2)),
+            Request("cuda", CudaOptions(gpu=["h200"]), GpuFiles((shipped_preset("h200"),))),
+            Request("tpu", TpuOptions(topology=["v5e:2x2"])),
+            Request("portable", PortableOptions()),
         )
 
     def test_native(self) -> None:

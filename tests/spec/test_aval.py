@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aotbuild.spec import cpuinfo
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 from aotbuild.spec.aval import SHORT_DTYPES, Aval, parse_spec
-from aotbuild.spec.isa import LEVELS, best_level, missing_features
 from aotbuild.spec.target import Target
 
 dtypes = st.sampled_from(sorted(SHORT_DTYPES.values()))

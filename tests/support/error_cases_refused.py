@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from aotbuild.platforms.cpu.isa import LEVELS
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
-from aotbuild.spec.isa import LEVELS
 from aotbuild.spec.target import Target
 from support.error_cases import Place, X, collector, library, raised, scored
 from support.packages import write

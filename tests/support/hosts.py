@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from aotbuild.platforms.cpu.isa import LEVELS
 from aotbuild.runtime.host import Host
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.isa import LEVELS
 from aotbuild.spec.record import Blob, Calling, Record, Requirements
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target

@@ -17,13 +17,13 @@ import jaxlib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import best_level
 from aotbuild.runtime.backends.jax.private import aval_of
 from aotbuild.runtime.buffers import zeros
-from aotbuild.spec import cpuinfo
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
-from aotbuild.spec.isa import best_level
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
 from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target

@@ -13,7 +13,7 @@ from attacks import wheels
 from attacks.wheels import Built, check, failures, loads
 from support.cli import run
 
-from aotbuild.spec import cpuinfo
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob, Record, Requirements

@@ -17,11 +17,11 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.instructions import features_beyond
-from aotbuild.spec import cpuinfo
-from aotbuild.spec.isa import IsaLevel, level_of
+from aotbuild.platforms.cpu.isa import IsaLevel, level_of
 from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target

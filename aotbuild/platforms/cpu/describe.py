@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Annotated, TypeAlias
 
 from packaging.version import Version
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from aotbuild.manifest import CpuTarget
-from aotbuild.platforms.base import Hardware
-from aotbuild.spec.isa import missing_level_reason
+from aotbuild.platforms.base import HOST
+from aotbuild.platforms.building import Description, Hardware, Machine, Request, Versions
+from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
+from aotbuild.platforms.options import Count, Model, listed, refuse
 from aotbuild.spec.target import Target
-from aotbuild.toolchains.environment import Environment, Toolchain
+from aotbuild.spec.words import did_you_mean, one_of, quote
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
 # runs on, below a cap (docs/decisions/0013-cpu-levels.md).
 _FIRST_TO_CROSS_COMPILE = Version("0.11.2")
+_NAMES = ("host", *LEVELS)
+HINTS = {
+    "Only interpret mode is supported on CPU": (
+        "Kernels of Pallas are not compiled for CPUs: leave out the target cpu, give those "
+        "functions a manifest of their own, or call pallas_call with interpret=True there."
+    ),
+}
 
 
 def cross_compiles(jaxlib: str) -> bool:
@@ -22,31 +32,74 @@ def cross_compiles(jaxlib: str) -> bool:
     return Version(jaxlib) >= _FIRST_TO_CROSS_COMPILE
 
 
-def problems(request: CpuTarget, toolchain: Toolchain, environment: Environment) -> Iterator[str]:
-    """Yield why this machine cannot build a target."""
-    if environment.isa is None:
-        yield "cpu: this machine's CPU is below every level that jaxlib supports"
-        return
-    best = None if cross_compiles(toolchain.jaxlib) else environment.isa
-    for level in request.isa:
-        if level == "host":
-            continue
-        reason = missing_level_reason(level, environment.architecture, best)
-        if reason:
-            yield f"cpu: {reason}"
+def _isa_name(name: str) -> str:
+    """Check an ISA level; ``native`` has a message of its own."""
+    if name == "native":
+        reason = "leaks the machine that builds into the wheel"
+        refuse(f"'native' {reason}; write 'host', or a level: {one_of(LEVELS)}")
+    if name not in _NAMES:
+        refuse(f"expected {one_of(_NAMES)}, found {quote(name)}{did_you_mean(name, _NAMES)}")
+    return name
 
 
-def expand(
-    request: CpuTarget, devices: int, environment: Environment
-) -> Iterator[tuple[Target, Hardware]]:
-    """Yield the targets of a request for a function that spans so many devices."""
-    if request.devices in (None, devices):
-        for level in request.isa:
-            detail = (environment.isa or level) if level == "host" else level
-            yield Target("cpu", detail, devices), Hardware()
+Isa: TypeAlias = Annotated[
+    str,
+    AfterValidator(_isa_name),
+    WithJsonSchema({"type": "string", "enum": list(_NAMES)}),
+]
+Isas: TypeAlias = Annotated[
+    list[Isa], BeforeValidator(listed, json_schema_input_type=Isa | list[Isa])
+]
 
 
-def cap(target: Target, toolchain: Toolchain) -> str | None:
-    """Return the level at which a whole process must be capped to compile a target, if any."""
-    capped = target.platform == "cpu" and not cross_compiles(toolchain.jaxlib)
-    return target.detail if capped else None
+class CpuOptions(Model):
+    """Native executables for CPUs."""
+
+    isa: Isas = Field(
+        default=["host"], description="ISA levels; host is the level of the building machine"
+    )
+    devices: Count | None = Field(default=None, description="How many devices one call uses")
+
+
+class Cpu(Description):
+    """See `Description`."""
+
+    options = CpuOptions
+    summary = "CPUs at ISA levels"
+    hints = HINTS
+
+    def parts(self, request: Request) -> Sequence[str]:
+        count = request.options.devices
+        devices = f", devices {str(count)[:20]}" if count is not None else ""
+        return [f"{isa}{devices}" for isa in request.options.isa]
+
+    def problems(self, request: Request, versions: Versions, machine: Machine) -> Iterator[str]:
+        if machine.isa is None:
+            yield "cpu: this machine's CPU is below every level that jaxlib supports"
+            return
+        best = None if cross_compiles(versions.jaxlib) else machine.isa
+        for level in request.options.isa:
+            if level == "host":
+                continue
+            reason = missing_level_reason(level, machine.architecture, best)
+            if reason:
+                yield f"cpu: {reason}"
+
+    def expand(
+        self, request: Request, devices: int, machine: Machine
+    ) -> Iterator[tuple[Target, Hardware]]:
+        if request.options.devices in (None, devices):
+            for level in request.options.isa:
+                detail = (machine.isa or level) if level == "host" else level
+                yield Target(HOST, detail, devices), Hardware()
+
+    def cap(self, target: Target, versions: Versions) -> str | None:
+        return None if cross_compiles(versions.jaxlib) else target.detail
+
+    def cap_flags(self, cap: str) -> Sequence[str]:
+        # A cap given as a compiler option is ignored by XLA:CPU.
+        name = level_of(cap).xla_max_isa
+        return [f"--xla_cpu_max_isa={name}"] if name else []
+
+
+PLATFORM = Cpu()

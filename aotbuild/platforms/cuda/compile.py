@@ -15,9 +15,9 @@ import jax
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cuda.bytes import NotReadable, records
-from aotbuild.platforms.cuda.describe import TARGET_CONFIG, target_config_text, tuning_to
+from aotbuild.platforms.cuda.hardware import TARGET_CONFIG, target_config_text, tuning_to
 from aotbuild.platforms.cuda.tools import PLUGIN, compiler_versions, link_tools, runtime_versions
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target

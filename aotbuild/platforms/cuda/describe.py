@@ -2,90 +2,236 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
 
-from aotbuild.manifest import CudaTarget, GpuPreset
-from aotbuild.platforms.base import Hardware
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from aotbuild.errors import ManifestError
+from aotbuild.platforms.building import (
+    Description,
+    Hardware,
+    Machine,
+    Place,
+    Process,
+    Request,
+    Versions,
+)
+from aotbuild.platforms.cuda.hardware import hardware_of
+from aotbuild.platforms.cuda.presets import (
+    GpuPreset,
+    is_file_name,
+    preset_files,
+    read_preset,
+    shipped_preset,
+)
+from aotbuild.platforms.cuda.tuning_results import TuningResults, read_text
+from aotbuild.platforms.options import Count, Model, Processes, listed, refuse
 from aotbuild.spec.target import Target
-from aotbuild.toolchains.environment import Environment, Toolchain
+from aotbuild.spec.words import did_you_mean, quote
 
-# Names in a CUDA `Hardware.description`: what XLA is told of the GPU, without the versions that the
-# plugin knows; or, where this machine's own GPU is compiled for, the file for what tuning finds.
-TARGET_CONFIG, TUNING_TO = "target_config", "tuning_to"
+# Where a worker for GPUs has its compiler: XLA writes this path into the executable, so it is the
+# same everywhere, relative to a folder of the worker's own. Where NVIDIA's packages are beside jax,
+# executables of other platforms have a path as well; this is what stands there without them.
+CUDA_ROOT = "./cuda_sdk_lib"
 
 # The distributions without which nothing is compiled; cuDNN is for functions that ask for it.
 _COMPILERS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm")
 # Pallas needs it for GPUs, and does not require it (jax 0.10.2).
 _HELPERS = ("absl-py",)
+_REMEDY = "aotbuild tune writes one on a machine with the GPU"
 
 
-def packages(jax: str) -> list[str]:
-    """Return what compiles for this platform beside that jax, as requirements."""
-    plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _COMPILERS)
-    return [*plugins, *_HELPERS]
+def _gpu_name(name: str) -> str:
+    """Check the name of a preset, or of a file of the user's, which is read later."""
+    if not is_file_name(name) and name not in preset_files():
+        hint = did_you_mean(name, preset_files()) or f"; known: {', '.join(preset_files())}"
+        own = "or name a file of your own, such as ./my-gpu.yaml"
+        refuse(f"unknown GPU {quote(name)}{hint}, {own}")
+    return name
 
 
-def problems(_: CudaTarget, toolchain: Toolchain, __: Environment) -> Iterator[str]:
-    """Yield why this machine cannot build a target."""
-    installed = dict(toolchain.plugins)
-    missing = [name for name in _COMPILERS if name not in installed]
-    if missing:
-        remedy = " ".join(f"'{requirement}'" for requirement in packages(toolchain.jax))
-        yield (
-            f"cuda: {', '.join(missing)} is not installed beside jax {toolchain.jax}; name the "
-            f"toolchain under toolchains:, or install it here: pip install {remedy}"
-        )
-    for name in _COMPILERS:
-        version = installed.get(name, toolchain.jax)
-        if name.startswith("jax-") and version != toolchain.jax:
-            yield f"cuda: {name} is {version}, beside jax {toolchain.jax}; install {toolchain.jax}"
+Gpu: TypeAlias = Annotated[
+    str,
+    AfterValidator(_gpu_name),
+    WithJsonSchema(
+        {"anyOf": [{"enum": list(preset_files())}, {"type": "string", "pattern": "/|[.]yaml$"}]}
+    ),
+]
+Gpus: TypeAlias = Annotated[
+    list[Gpu],
+    BeforeValidator(listed, json_schema_input_type=Gpu | list[Gpu]),
+    Field(min_length=1),
+]
 
 
-def expand(request: CudaTarget, devices: int, _: Environment) -> Iterator[tuple[Target, Hardware]]:
-    """Yield the targets of a request for a function that spans so many devices."""
-    if request.devices not in (None, devices) or devices % request.processes:
-        return
-    for gpu in request.gpus:
-        target = Target("cuda", gpu.name, devices, request.processes)
-        yield target, hardware_of(gpu, request.autotune)
+class CudaOptions(Model):
+    """Native executables for NVIDIA GPUs."""
 
-
-def hardware_of(gpu: GpuPreset, autotune: str | None = None) -> Hardware:
-    """Return what is known of a GPU, for whoever compiles for it."""
-    memory = dict(gpu.facts)["device_memory_size"]
-    description = ((TARGET_CONFIG, _description(gpu)),)
-    return Hardware(gpu.device_kind, int(memory), gpu.capability, description, autotune)
-
-
-def tuning_to(hardware: Hardware) -> str | None:
-    """Return the file for what tuning on this machine's own GPU finds; None for absent GPUs."""
-    return dict(hardware.description).get(TUNING_TO)
-
-
-def target_config_text(description: str, versions: Mapping[str, str]) -> str:
-    """Return the text of a GpuTargetConfigProto, with the versions that it will meet at least.
-
-    The fields are those that jax 0.10.2 and 0.12 have in common.
-    """
-    cuda, cudnn = versions["cuda"], versions["cudnn"]
-    return description.replace(
-        _END_OF_DEVICE,
-        f'  driver_version: "{cuda}"\n  runtime_version: "{cuda}"\n  dnn_version: "{cudnn}"\n'
-        f"{_END_OF_DEVICE}",
+    gpu: Gpus = Field(
+        description="GPU models, such as h100-sxm, or files of your own, such as ./my-gpu.yaml"
+    )
+    devices: Count | None = Field(default=None, description="How many devices one call uses")
+    processes: Processes = Field(
+        default=1, description="In how many processes the devices are, each with its share"
+    )
+    autotune: str | None = Field(
+        default=None, description="File of results that aotbuild tune wrote, for these GPUs"
     )
 
 
-_END_OF_DEVICE = "}\nplatform_name"
+@dataclass(frozen=True)
+class GpuFiles:
+    """The presets of a request's GPUs, and the text of the results that `aotbuild tune` wrote."""
+
+    presets: tuple[GpuPreset, ...]
+    autotune: str | None = None
 
 
-def _description(gpu: GpuPreset) -> str:
-    major, _, minor = gpu.capability.rstrip("a").partition(".")
-    extension = " feature_extension: ACCELERATED_FEATURES" if gpu.capability.endswith("a") else ""
-    facts = "".join(f"  {name}: {value}\n" for name, value in gpu.facts)
-    return (
-        "gpu_device_info {\n"
-        f"{facts}"
-        f"  cuda_compute_capability {{ major: {major} minor: {minor}{extension} }}\n"
-        f'{_END_OF_DEVICE}: "CUDA"\n'
-        f'device_description_str: "{gpu.device_kind}"\n'
+# What stands in an error of the compiler, and the remedy.
+_HINTS = {
+    "cuDNN not found": (
+        "This needs cuDNN also where it is compiled: add it to the toolchain, as in toolchains: "
+        "[{jax: 0.10.2, packages: [nvidia-cudnn-cu13]}], or install it beside jax; or choose an "
+        "implementation that XLA compiles itself."
+    ),
+    "Cannot lower pallas_call": (
+        "jax's own rules for GPUs could not be imported: install absl-py into the build "
+        "environment, and import jax.experimental.pallas at the top of the module."
+    ),
+    "Pass pipeline failed": (
+        "A kernel of Pallas cannot be compiled for this GPU. The Mosaic GPU compiler, which some "
+        "versions of jax take by default, needs capability 9.0 and up; for older GPUs give "
+        "pallas_call compiler_params=jax.experimental.pallas.triton.CompilerParams()."
+    ),
+    "ptxas too old": (
+        "The CUDA compiler does not know the capability of this GPU: correct its preset, or use a "
+        "newer jax and nvidia-cuda-nvcc."
+    ),
+    "Version mismatch in autotune results": (
+        "The file under autotune: was written by another jax; run aotbuild tune with this one."
+    ),
+    "Failed to parse autotune results": (
+        "The file under autotune: is not what XLA writes; run aotbuild tune again."
+    ),
+    "No cached config found for HLO": (
+        "The results under autotune: do not have all of it: they are of another jax, of another "
+        "function, or of a GPU whose facts differ from the preset's. Run aotbuild tune again on "
+        "the GPU, with the preset that aotbuild doctor --describe-gpu writes there."
+    ),
+}
+
+
+class Cuda(Description):
+    """See `Description`."""
+
+    options = CudaOptions
+    summary = "NVIDIA GPUs"
+    example = "{gpu: h100-sxm}"
+    plugins = _COMPILERS
+    worker_variables = (("CUDA_ROOT", CUDA_ROOT),)
+    device_prefixes = ("CUDA_",)
+    hints = _HINTS
+    preallocated = 0.75
+    process = Process(
+        own_folder=True,
+        # XLA reads results of tuning once in a process, and Pallas keeps to the first GPU that it
+        # meets.
+        job_per_hardware=True,
+        per_hardware=True,
+        memory=600 << 20,
     )
+
+    def read(self, options: Any, place: Place) -> GpuFiles:
+        """Read presets and tuning results; report what is wrong with them."""
+        found = [_preset(name, number, place) for number, name in enumerate(options.gpu)]
+        presets = tuple(preset for preset in found if preset)
+        if options.devices is not None and options.devices % options.processes:
+            count = str(options.devices)[:20]
+            place.report(f"{options.processes} processes cannot share {count} devices", "processes")
+        text = None if options.autotune is None else _tuning(options.autotune, presets, place)
+        return GpuFiles(presets, text)
+
+    def parts(self, request: Request) -> Sequence[str]:
+        options = request.options
+        counts = f", devices {str(options.devices)[:20]}" if options.devices is not None else ""
+        counts += f", processes {options.processes}" if options.processes != 1 else ""
+        return [f"{preset.name}{counts}" for preset in request.files.presets]
+
+    def is_spread(self, request: Request) -> bool:
+        return bool(request.options.processes > 1)
+
+    def packages(self, jax: str) -> Sequence[str]:
+        plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _COMPILERS)
+        return [*plugins, *_HELPERS]
+
+    def problems(self, _: Request, versions: Versions, __: Machine) -> Iterator[str]:
+        installed = dict(versions.plugins)
+        missing = [name for name in _COMPILERS if name not in installed]
+        if missing:
+            remedy = " ".join(f"'{requirement}'" for requirement in self.packages(versions.jax))
+            yield (
+                f"cuda: {', '.join(missing)} is not installed beside jax {versions.jax}; name the "
+                f"toolchain under toolchains:, or install it here: pip install {remedy}"
+            )
+        for name in _COMPILERS:
+            version = installed.get(name, versions.jax)
+            if name.startswith("jax-") and version != versions.jax:
+                found = f"{name} is {version}, beside jax {versions.jax}"
+                yield f"cuda: {found}; install {versions.jax}"
+
+    def expand(
+        self, request: Request, devices: int, _: Machine
+    ) -> Iterator[tuple[Target, Hardware]]:
+        options, files = request.options, request.files
+        if options.devices not in (None, devices) or devices % options.processes:
+            return
+        for preset in files.presets:
+            target = Target("cuda", preset.name, devices, options.processes)
+            yield target, hardware_of(preset, files.autotune)
+
+
+def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
+    """Return what is known of a GPU; None with its file's problems reported."""
+    if not is_file_name(name):
+        return shipped_preset(name)
+    file = place.folder / name
+    try:
+        file.stat()
+    except (OSError, ValueError):
+        message = f"no such file: {quote(name)}, looked for beside the manifest"
+        place.report(message, "gpu", number)
+        return None
+    if file.stem in preset_files():
+        message = f"{quote(name)} has the name of a preset, {file.stem}; rename the file"
+        place.report(message, "gpu", number)
+        return None
+    try:
+        return read_preset(file, place.read_model)
+    except ManifestError as err:
+        place.extend(err.problems)
+        return None
+
+
+def _tuning(name: str, presets: Sequence[GpuPreset], place: Place) -> str | None:
+    """Return the text of a file of tuning results; None with its problem reported."""
+    try:
+        text = read_text(place.folder / name)
+        results = TuningResults.parse(text)
+    except OSError as err:
+        reason = f"cannot be read, looked for beside the manifest: {err.strerror}"
+        place.report(f"{quote(name)} {reason}; {_REMEDY}", "autotune")
+        return None
+    except ValueError as err:
+        message = f"{quote(name)} is no file of tuning results: {err}; {_REMEDY}"
+        place.report(message, "autotune")
+        return None
+    kind, kinds = results.device_kind, [preset.device_kind for preset in presets]
+    if kind is not None and kinds and kind not in kinds:
+        message = f"{quote(name)} has results of {kind}, but this target is {', '.join(kinds)}"
+        place.report(f"{message}; tune on that GPU", "autotune")
+    return text
+
+
+PLATFORM = Cuda()

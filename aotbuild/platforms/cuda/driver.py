@@ -10,7 +10,7 @@ import ctypes
 from typing import Any
 
 from aotbuild.errors import NoGpu
-from aotbuild.manifest.types import GpuPreset
+from aotbuild.platforms.cuda.presets import GpuPreset
 
 LIBRARY = "libcuda.so.1"
 # CUdevice_attribute of cuda.h.

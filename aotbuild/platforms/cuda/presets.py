@@ -1,26 +1,59 @@
-"""Presets of GPUs: YAML files of facts, read and written."""
+"""Presets of GPUs: YAML files of facts, found, read and written."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+import yaml
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from aotbuild.manifest import names, translate
-from aotbuild.manifest.nodes import START, MapNode, Node, plain
-from aotbuild.manifest.problems import Problems, describe
-from aotbuild.manifest.reader import MAX_BYTES, read_yaml
-from aotbuild.manifest.types import GpuPreset
-from aotbuild.platforms.cuda.preset_files import preset_files
-from aotbuild.platforms.options import refuse
+from aotbuild.errors import ManifestError, Problem
+from aotbuild.platforms.options import Model, refuse
 from aotbuild.spec.words import quote
 
 _CAPABILITY = re.compile(r"([1-9][0-9]?)\.[0-9](a?)\Z", re.ASCII)
 _ACCELERATED = 9  # XLA gives every real GPU of this major version and later the suffix "a".
 _EXAMPLE = "a map such as those in configs/targets of aotbuild"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]{0,63}\Z")
+# Presets are in the installed package, or in the source tree around it.
+_PACKAGE = Path(__file__).resolve().parents[2]
+_FOLDER = Path("configs", "targets")
+
+# Reads a YAML file as a model; the text says what was expected. ManifestError has every problem.
+ReadModel = Callable[[Path, type[Any], str], Any]
+
+
+@dataclass(frozen=True)
+class GpuPreset:
+    """What is known of a GPU: `facts` are its numbers, by XLA's names for them.
+
+    `name` is that of the target, `device_kind` the one that jax gives the device.
+    """
+
+    name: str
+    device_kind: str
+    capability: str
+    facts: tuple[tuple[str, int | float], ...]
+
+
+@cache
+def preset_files() -> dict[str, Path]:
+    """Return the file of every preset that aotbuild brings, by its name, sorted."""
+    for place in (_PACKAGE, _PACKAGE.parent):
+        files = sorted((place / _FOLDER).glob("*.yaml"))
+        if files:
+            return {file.stem: file for file in files}
+    return {}
+
+
+def is_file_name(gpu: str) -> bool:
+    """Return whether a GPU is named by a file of the user's rather than by a preset."""
+    return "/" in gpu or gpu.endswith(".yaml")
 
 
 def _capability(text: str) -> str:
@@ -53,14 +86,12 @@ Amount: TypeAlias = Annotated[int, Field(ge=1, le=_MOST)]
 Small: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
-class GpuModel(BaseModel):
+class GpuModel(Model):
     """A preset: the fields of XLA's GpuDeviceInfoProto, by their names there.
 
     XLA divides by some of them, and the process dies where one is missing or 0; others silently
     change the code. So all have to be there.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     device_kind: Annotated[str, AfterValidator(_one_line)] = Field(
         description="The GPU's name, as its driver and jax have it"
@@ -98,48 +129,24 @@ FACTS = tuple(name for name in GpuModel.model_fields if name not in _WORDS)
 @cache
 def shipped_preset(name: str) -> GpuPreset:
     """Return a preset that aotbuild brings, by its name in `preset_files`."""
-    return read_preset(preset_files()[name])
+    text = preset_files()[name].read_text(encoding="utf-8")
+    return _preset(name, GpuModel.model_validate(yaml.safe_load(text)))
 
 
-def read_preset(file: Path) -> GpuPreset:
-    """Read a preset; its name is that of the file.
+def read_preset(file: Path, read_model: ReadModel) -> GpuPreset:
+    """Read a preset of the user's; its name is that of the file.
 
     Raises:
         ManifestError: with every problem of the file, which it names.
     """
-    problems = Problems(str(file))
-    root = _root(file, problems)
-    preset = _preset(file.stem, root, problems) if root is not None else None
-    problems.raise_any()
-    assert preset is not None, "a preset without problems is read"
-    return preset
+    model = read_model(file, GpuModel, _EXAMPLE)
+    if not _NAME.match(file.stem):
+        message = f"{quote(file.stem)} cannot be a target's name; rename the file"
+        raise ManifestError([Problem(str(file), 1, 1, "", message)])
+    return _preset(file.stem, model)
 
 
-def _root(file: Path, problems: Problems) -> Node | None:
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(MAX_BYTES + 1).decode("utf-8")
-    except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or "it is no UTF-8 text"
-        problems.add(START, "", f"cannot be read: {reason}; expected a YAML file, {_EXAMPLE}")
-        return None
-    root = read_yaml(text, problems) if text.strip() else None
-    if not isinstance(root, MapNode):
-        found = describe(root) if root is not None else "nothing"
-        problems.add(START, "", f"expected {_EXAMPLE}, found {found}")
-        return None
-    return root
-
-
-def _preset(name: str, root: Node, problems: Problems) -> GpuPreset | None:
-    try:
-        model = GpuModel.model_validate(plain(root))
-    except ValidationError as err:
-        for error in err.errors(include_url=False, include_input=False):
-            translate.report(error, root, problems, GpuModel)
-        return None
-    if not names.is_gpu_name(name):
-        problems.add(START, "", f"{quote(name)} cannot be a target's name; rename the file")
+def _preset(name: str, model: GpuModel) -> GpuPreset:
     facts = tuple((fact, getattr(model, fact)) for fact in FACTS)
     return GpuPreset(name, model.device_kind, model.capability, facts)
 

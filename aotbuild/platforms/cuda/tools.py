@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from aotbuild.build.settings import CUDA_ROOT
 from aotbuild.errors import TraceRefused
+from aotbuild.platforms.cuda.describe import CUDA_ROOT
 
 PLUGIN = "jax-cuda13-pjrt"
 # What decides the bytes of an executable beside jax and jaxlib, where it is installed.

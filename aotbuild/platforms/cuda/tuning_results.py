@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 _TOKEN = re.compile(r'\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}<>]|[^\s{}<>"\'#]+')
+_MOST_BYTES = 64 << 20
 _KIND = re.compile(r"# device_kind: (.*)")
 
 
@@ -50,6 +52,20 @@ class TuningResults:
             msg = "there are no results in it"
             raise ValueError(msg)
         return cls(version, tuple(entries), kind[1].strip() if kind else None)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file of results; OSError, or ValueError if it cannot be one."""
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        msg = f"it is larger than {_MOST_BYTES} bytes"
+        raise ValueError(msg)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        msg = "it is no UTF-8 text"
+        raise ValueError(msg) from err
 
 
 def merge(results: Iterable[TuningResults], device_kind: str) -> TuningResults:

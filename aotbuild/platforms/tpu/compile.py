@@ -10,7 +10,7 @@ from typing import Any
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.tpu.describe import LIBTPU
 from aotbuild.spec.target import Target
 

@@ -2,55 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypeAlias
 
-from aotbuild.manifest import TpuTarget
-from aotbuild.platforms.base import Hardware
-from aotbuild.platforms.tpu.slices import TpuSlice, parse_slice
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from aotbuild.platforms.building import (
+    Description,
+    Hardware,
+    Machine,
+    Place,
+    Process,
+    Request,
+    Versions,
+)
+from aotbuild.platforms.options import Model, Processes, listed, refuse
+from aotbuild.platforms.tpu.slices import TpuSlice, machine_counts, parse_slice, slice_pattern
 from aotbuild.spec.target import Target
-from aotbuild.toolchains.environment import Environment, Toolchain
+from aotbuild.spec.words import one_of, quote
 
 # The distribution that compiles for TPUs, and without which none runs.
 LIBTPU = "libtpu"
+_HINTS = {
+    "space=vmem": (
+        "The kernel keeps more in the TPU's own memory (VMEM) than there is: give pallas_call "
+        "a grid, and smaller blocks."
+    ),
+}
 
 
-def packages(jax: str) -> list[str]:
-    """Return what compiles for this platform beside that jax, as requirements."""
-    return [f"jax[tpu]=={jax}", LIBTPU]
+def _topology(name: str) -> str:
+    """Check the name of a slice: its generation is known, and there are such slices."""
+    try:
+        parse_slice(name)
+    except ValueError as err:
+        refuse(str(err))
+    return name
 
 
-def problems(_: TpuTarget, toolchain: Toolchain, __: Environment) -> Iterator[str]:
-    """Yield why this machine cannot build a target."""
-    if LIBTPU not in dict(toolchain.plugins):
-        yield (
-            f"tpu: {LIBTPU} is not installed beside jax {toolchain.jax}; name the toolchain under "
-            f"toolchains:, or install it here: pip install 'jax[tpu]=={toolchain.jax}'"
-        )
+Topology: TypeAlias = Annotated[
+    str,
+    AfterValidator(_topology),
+    WithJsonSchema({"type": "string", "pattern": slice_pattern()}),
+]
+Topologies: TypeAlias = Annotated[
+    list[Topology], BeforeValidator(listed, json_schema_input_type=Topology | list[Topology])
+]
 
 
-def expand(request: TpuTarget, devices: int, _: Environment) -> Iterator[tuple[Target, Hardware]]:
-    """Yield the targets of a request for a function that spans so many devices.
+class TpuOptions(Model):
+    """Native executables for TPU slices."""
 
-    A function on one device runs on any device of the slice; one on more spans the whole of it.
-    """
-    for name in request.topologies:
-        found = parse_slice(name)
-        processes = request.processes or found.processes
-        hardware = _hardware(name, found, processes, request.slices)
-        if devices == 1:
-            yield Target("tpu", name), hardware
-        elif devices == found.devices * request.slices:
-            yield Target("tpu", name, devices, processes * request.slices), hardware
+    topology: Topologies = Field(description="Topologies, such as v5e:2x2")
+    processes: Processes | None = Field(
+        default=None, description="In how many processes a slice is; default: one for each machine"
+    )
+    slices: Annotated[int, Field(ge=1, le=4096)] = Field(
+        default=1, description="How many slices work together, over the network between them"
+    )
+
+
+class Tpu(Description):
+    """See `Description`."""
+
+    options = TpuOptions
+    summary = "TPU slices"
+    example = '{topology: "v5e:2x2"}'
+    plugins = (LIBTPU,)
+    device_prefixes = ("TPU_",)
+    option_prefixes = ("LIBTPU_",)
+    hints = _HINTS
+    process = Process(
+        # libtpu numbers what it compiles in a process, and the number is in the bytes.
+        one_job=True,
+        job_per_hardware=True,
+        # No TPU is looked for, in a cloud either; several processes compile at the same time, which
+        # libtpu's lock file would prevent; nothing is logged, to stderr or below /tmp. Tried on
+        # libtpu 0.0.42.1 and 0.0.50.1.
+        variables=(
+            ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
+            ("TPU_ACCELERATOR_TYPE", "v5litepod-4"),
+            ("TPU_LOAD_LIBRARY", "1"),
+            ("TPU_LOG_DIR", "disabled"),
+            ("TPU_MIN_LOG_LEVEL", "3"),
+            ("TPU_SKIP_MDS_QUERY", "1"),
+            ("TPU_STDERR_LOG_LEVEL", "3"),
+            ("TPU_WORKER_HOSTNAMES", "localhost"),
+            ("TPU_WORKER_ID", "0"),
+        ),
+        memory=600 << 20,
+    )
+
+    def read(self, options: Any, place: Place) -> None:
+        """Report slices that cannot be in so many processes."""
+        for name in options.topology if options.processes else ():
+            counts = machine_counts(parse_slice(name))
+            if options.processes not in counts:
+                message = f"{quote(name)} can be in {one_of(counts)} processes"
+                message += f", one for each machine, found {options.processes}"
+                place.report(message, "processes")
+
+    def parts(self, request: Request) -> Sequence[str]:
+        options = request.options
+        counts = f", processes {options.processes}" if options.processes not in (None, 1) else ""
+        counts += f", slices {options.slices}" if options.slices != 1 else ""
+        return [f"{topology}{counts}" for topology in options.topology]
+
+    def device_counts(self, request: Request) -> Sequence[int]:
+        options = request.options
+        return [parse_slice(name).devices * options.slices for name in options.topology]
+
+    def mesh_remedy(self, _: int) -> str:
+        return "add a topology of so many, or change the mesh"
+
+    def is_spread(self, request: Request) -> bool:
+        return (request.options.processes or 1) > 1
+
+    def packages(self, jax: str) -> Sequence[str]:
+        return [f"jax[tpu]=={jax}", LIBTPU]
+
+    def problems(self, _: Request, versions: Versions, __: Machine) -> Iterator[str]:
+        if LIBTPU not in dict(versions.plugins):
+            yield (
+                f"tpu: {LIBTPU} is not installed beside jax {versions.jax}; name the toolchain "
+                f"under toolchains:, or install it here: pip install 'jax[tpu]=={versions.jax}'"
+            )
+
+    def expand(
+        self, request: Request, devices: int, _: Machine
+    ) -> Iterator[tuple[Target, Hardware]]:
+        """Yield the targets of a request.
+
+        A function on one device runs on any device of the slice; one on more spans all of it.
+        """
+        options = request.options
+        for name in options.topology:
+            found = parse_slice(name)
+            processes = options.processes or found.processes
+            hardware = _hardware(name, found, processes, options.slices)
+            if devices == 1:
+                yield Target("tpu", name), hardware
+            elif devices == found.devices * options.slices:
+                yield Target("tpu", name, devices, processes * options.slices), hardware
 
 
 def _hardware(name: str, found: TpuSlice, processes: int, slices: int) -> Hardware:
-    """Return what is known of a slice, and what libtpu is told of it."""
+    """Return what is known of a slice, and how libtpu describes it."""
     bounds = found.bounds(processes)
     assert bounds is not None, "the manifest was checked"
-    told: list[tuple[str, Any]] = [("topology_name", name), ("chips_per_host_bounds", bounds)]
+    description: list[tuple[str, Any]] = [
+        ("topology_name", name),
+        ("chips_per_host_bounds", bounds),
+    ]
     if found.generation.config is not None:
-        told.append(("chip_config_name", found.generation.config))
+        description.append(("chip_config_name", found.generation.config))
     if slices > 1:
-        told.append(("num_slices", slices))
-    return Hardware(found.generation.kind, found.generation.memory, description=tuple(told))
+        description.append(("num_slices", slices))
+    kind, memory = found.generation.kind, found.generation.memory
+    return Hardware(kind, memory, description=tuple(description))
+
+
+PLATFORM = Tpu()

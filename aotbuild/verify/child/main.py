@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.platforms.base import known_names
 from aotbuild.runtime.host import Host, probe
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_digest
-from aotbuild.spec.target import PLATFORMS
 from aotbuild.verify.child.loading import Loaded, load_native, load_portable
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 
@@ -61,7 +61,7 @@ def main() -> None:
 def _platforms() -> list[str]:
     """Return the platforms with devices on this host, the default one first."""
     default = probe()
-    others = [probe(name) for name in PLATFORMS if name != default.platform]
+    others = [probe(name) for name in known_names() if name != default.platform]
     return [host.platform for host in (default, *others) if host.device_count]
 
 

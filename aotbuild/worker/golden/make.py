@@ -21,7 +21,7 @@ from aotbuild.build.protocol import (
     Reply,
 )
 from aotbuild.errors import TraceRefused
-from aotbuild.spec import cpuinfo
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.spec.golden import stored_bytes
 from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.keys import key_of

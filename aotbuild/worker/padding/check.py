@@ -17,7 +17,7 @@ import numpy as np
 from aotbuild.build.jobs import Job, JobPadding
 from aotbuild.build.protocol import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
-from aotbuild.spec import cpuinfo
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.padding import Padding, resized

@@ -9,9 +9,9 @@ from typing import Any
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.startup import Choice, FlagSet, best, choice
-from aotbuild.spec import cpuinfo
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import missing_features
 from aotbuild.spec.golden import seeded
-from aotbuild.spec.isa import missing_features
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.store.local import Entry

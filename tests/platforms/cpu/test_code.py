@@ -12,11 +12,11 @@ from support.projects import build, fresh_json, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import TraceRefused
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.compile import retarget
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.instructions import code_sections, features_beyond
-from aotbuild.spec import cpuid, cpuinfo
-from aotbuild.spec.isa import LEVELS, level_of
+from aotbuild.platforms.cpu.isa import LEVELS, level_of
 
 V2, V3, V4 = (level_of(name) for name in ("x86-64-v2+avx", "x86-64-v3", "x86-64-v4"))
 X86 = [level for level in LEVELS.values() if level.architecture == "x86_64"]
@@ -222,7 +222,7 @@ class TestBuilt:
         assert verdicts[0].split(" ", 1)[1].startswith(f"cpu:{best.name}:1: O")
 
     def test_a_masked_cpu_takes_a_lower_level(self, package: Package) -> None:
-        if cpuid.read() is None or len(BUILT) < 2 or not BUILT[1].features <= HOST:
+        if cpuinfo.read_cpuid() is None or len(BUILT) < 2 or not BUILT[1].features <= HOST:
             pytest.skip("needs a CPU with AVX-512, and glibc 2.33 to hide it")
         hidden = ",".join(f"-AVX512{part}" for part in ("F", "BW", "CD", "DQ", "VL"))
         verdicts = fresh_json(

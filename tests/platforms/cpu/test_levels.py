@@ -14,12 +14,12 @@ from support.projects import fresh_json
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.errors import PlanError
-from aotbuild.platforms.base import Hardware
+from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.compile import CpuPlatform, cpu_count, deciding_facts
 from aotbuild.platforms.cpu.describe import cross_compiles
-from aotbuild.spec import cpuid, cpuinfo
-from aotbuild.spec.cpuid import Cpuid
-from aotbuild.spec.isa import LEVELS, best_level, level_of, missing_features
+from aotbuild.platforms.cpu.host import Cpuid
+from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features
 from aotbuild.spec.target import Target
 from aotbuild.toolchains.environment import Environment, Toolchain
 
@@ -44,7 +44,7 @@ class TestTable:
             assert below.features < level.features
 
     def test_every_feature_of_a_level_can_be_asked_of_the_cpu(self) -> None:
-        assert set().union(*(level.features for level in X86)) <= cpuid.NAMES
+        assert set().union(*(level.features for level in X86)) <= cpuinfo._ASKED
 
     @pytest.mark.parametrize("level", X86[2:], ids=lambda level: level.name)
     def test_llvm_is_told_of_what_is_above_v4(self, level: Any) -> None:
@@ -100,16 +100,16 @@ class TestCpuid:
             2: ([0, 0, 1 << 5, 0], [0, 0, 1 << 5, 0]),
             6: ([1 << 5, 0, 0, 0], [1 << 5, 0, 0, 0]),
         }
-        found = cpuid.read(FakeLibrary(leaves))
+        found = cpuinfo.read_cpuid(FakeLibrary(leaves))
         usable = {"avx", "pni", "avx2", "gfni", "abm", "avx512_bf16"}
         assert found == Cpuid(frozenset(usable | {"fma", "avx512f", "amx_tile"}), frozenset(usable))
 
     def test_a_library_that_does_not_tell(self) -> None:
-        assert cpuid.read(SimpleNamespace()) is None
+        assert cpuinfo.read_cpuid(SimpleNamespace()) is None
 
     @pytest.mark.skipif(not IS_X86, reason="asks an x86-64 CPU")
     def test_this_machine(self) -> None:
-        found = cpuid.read()
+        found = cpuinfo.read_cpuid()
         if found is None:
             pytest.skip("this C library does not tell")
         assert found.active <= found.present
@@ -117,10 +117,10 @@ class TestCpuid:
 
     @pytest.mark.skipif(not IS_X86 or "avx2" not in HOST, reason="masks a feature of the CPU")
     def test_what_glibc_is_told_to_leave_is_not_there(self, tmp_path: Any) -> None:
-        if cpuid.read() is None:
+        if cpuinfo.read_cpuid() is None:
             pytest.skip("this C library does not tell")
         code = (
-            "import json; from aotbuild.spec import cpuinfo\n"
+            "import json; from aotbuild.platforms.cpu import host as cpuinfo\n"
             "print(json.dumps([*cpuinfo.features()]))"
         )
         found = fresh_json(code, tmp_path, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2")

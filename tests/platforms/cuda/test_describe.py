@@ -16,6 +16,7 @@ from support.cli import run
 from support.projects import ROOT
 
 from aotbuild.errors import NoGpu
+from aotbuild.manifest.targets import read_model
 from aotbuild.platforms.cuda.driver import Driver, fpus_per_core
 from aotbuild.platforms.cuda.presets import read_preset, shipped_preset
 
@@ -63,7 +64,7 @@ class TestDescribe:
         assert done.returncode == 0, done.stderr
         file = tmp_path / "mine.yaml"
         file.write_text(done.stdout, encoding="utf-8")
-        preset, shipped = read_preset(file), shipped_preset("h200")
+        preset, shipped = read_preset(file, read_model), shipped_preset("h200")
         assert (preset.device_kind, preset.capability) == ("NVIDIA H200", "9.0a")
         # 2 x 3201 MHz x 6144 bit / 8, which data sheets round.
         assert dict(preset.facts) == {**dict(shipped.facts), "memory_bandwidth": 4916736000000}

@@ -10,9 +10,9 @@ from support.manifests import refused, whole
 from support.projects import ROOT
 
 from aotbuild.errors import ManifestError
-from aotbuild.manifest import CudaTarget, load_manifest
-from aotbuild.platforms.cuda.preset_files import preset_files
-from aotbuild.platforms.cuda.presets import FACTS, read_preset, shipped_preset
+from aotbuild.manifest import load_manifest
+from aotbuild.manifest.targets import read_model
+from aotbuild.platforms.cuda.presets import FACTS, preset_files, read_preset, shipped_preset
 
 GOOD = (ROOT / "configs" / "targets" / "h200.yaml").read_text(encoding="utf-8")
 
@@ -21,7 +21,7 @@ def problems(tmp_path: Path, text: str, name: str = "mine.yaml") -> list[str]:
     file = tmp_path / name
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ManifestError) as caught:
-        read_preset(file)
+        read_preset(file, read_model)
     return [str(problem).removeprefix(f"{file}:") for problem in caught.value.problems]
 
 
@@ -109,10 +109,10 @@ class TestManifest:
         targets = "targets: [cuda: {gpu: [./gpus/mine.yaml, h100-sxm], devices: 4, processes: 2}]\n"
         (tmp_path / "aot.yaml").write_text(whole(targets), encoding="utf-8")
         (target,) = load_manifest(tmp_path / "aot.yaml").targets
-        assert isinstance(target, CudaTarget)
-        assert [gpu.name for gpu in target.gpus] == ["mine", "h100-sxm"]
-        assert target.gpus[0].device_kind == "NVIDIA H200"
-        assert (target.devices, target.processes) == (4, 2)
+        presets = target.files.presets
+        assert [gpu.name for gpu in presets] == ["mine", "h100-sxm"]
+        assert presets[0].device_kind == "NVIDIA H200"
+        assert (target.options.devices, target.options.processes) == (4, 2)
 
     def test_problems_of_both_files(self, tmp_path: Path) -> None:
         (tmp_path / "mine.yaml").write_text(GOOD.replace('"9.0a"', "9.0"), encoding="utf-8")

@@ -10,10 +10,9 @@ from support.manifests import manifest, refused, whole
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.errors import PlanError
-from aotbuild.platforms.base import Hardware
-from aotbuild.platforms.cuda.describe import hardware_of, packages, target_config_text
+from aotbuild.platforms.building import Hardware, description
+from aotbuild.platforms.cuda.hardware import hardware_of, target_config_text
 from aotbuild.platforms.cuda.presets import shipped_preset
-from aotbuild.platforms.hints import hint
 from aotbuild.toolchains.environment import Environment, probe
 
 VERSIONS = {"cuda": "13.0.0", "cudnn": "9.12.0"}
@@ -52,7 +51,7 @@ def environment(*without: str) -> Environment:
     """Return this one as if the plugin were installed, but for some of its distributions."""
     found = probe()
     (toolchain,) = found.toolchains
-    names = [requirement.partition("==")[0] for requirement in packages("0")]
+    names = [requirement.partition("==")[0] for requirement in description("cuda").packages("0")]
     plugins = ((name, toolchain.jax if name.startswith("jax-") else "13.5") for name in names)
     kept = tuple(pair for pair in plugins if pair[0] not in without)
     return replace(found, toolchains=(replace(toolchain, plugins=kept),))
@@ -110,7 +109,7 @@ class TestUnits:
         ((settings, _, _),) = make_jobs(units("cuda: {gpu: h200}"))
         inherited = {"CUDA_HOME": "/usr/local/cuda", "CUDA_ROOT": "/x", "PATH": "/bin"}
         found = settings.environment(inherited)
-        assert settings.has_own_folder
+        assert settings.process.own_folder
         assert found["CUDA_ROOT"] == "./cuda_sdk_lib"
         assert found["JAX_PLATFORMS"] == "cpu"
         assert "CUDA_HOME" not in found
@@ -118,7 +117,7 @@ class TestUnits:
 
 class TestPlan:
     def test_packages(self) -> None:
-        assert packages("0.10.2") == [
+        assert description("cuda").packages("0.10.2") == [
             "jax-cuda13-plugin==0.10.2",
             "jax-cuda13-pjrt==0.10.2",
             "nvidia-cuda-nvcc",
@@ -157,5 +156,5 @@ class TestPlan:
     ],
 )
 def test_hints(text: str, remedy: str) -> None:
-    assert remedy in hint("cuda", text)
-    assert hint("cpu", text) == ""
+    assert remedy in description("cuda").hint(text)
+    assert description("cpu").hint(text) == ""

@@ -12,8 +12,10 @@ from support.manifests import manifest, whole
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.tune import plan_tuning
 from aotbuild.errors import ManifestError, PlanError
-from aotbuild.manifest import CudaTarget, load_manifest, parse_manifest
-from aotbuild.platforms.cuda.describe import packages, tuning_to
+from aotbuild.manifest import load_manifest, parse_manifest
+from aotbuild.platforms.building import description
+from aotbuild.platforms.cuda.describe import GpuFiles
+from aotbuild.platforms.cuda.hardware import tuning_to
 from aotbuild.platforms.cuda.presets import shipped_preset
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.environment import Environment, probe
@@ -54,14 +56,14 @@ class TestFile:
 
 
 class TestManifest:
-    def read(self, folder: Path, text: str | bytes) -> CudaTarget:
+    def read(self, folder: Path, text: str | bytes) -> GpuFiles:
         data = text if isinstance(text, bytes) else text.encode()
         (folder / "tuned.txt").write_bytes(data)
         targets = "targets: [cuda: {gpu: h200, autotune: tuned.txt}]\n"
         (folder / "aot.yaml").write_text(whole(targets), encoding="utf-8")
         (target,) = load_manifest(folder / "aot.yaml").targets
-        assert isinstance(target, CudaTarget)
-        return target
+        assert isinstance(target.files, GpuFiles)
+        return target.files
 
     def test_text(self, tmp_path: Path) -> None:
         assert self.read(tmp_path, TEXT).autotune == TEXT
@@ -89,7 +91,9 @@ class TestPlan:
 
     def environment(self) -> Environment:
         found = probe()
-        names = [requirement.partition("==")[0] for requirement in packages("1")]
+        names = [
+            requirement.partition("==")[0] for requirement in description("cuda").packages("1")
+        ]
         (toolchain,) = found.toolchains
         plugins = tuple((n, toolchain.jax if "jax" in n else "13") for n in names)
         return replace(found, toolchains=(replace(toolchain, plugins=plugins),))

@@ -8,7 +8,9 @@ import pytest
 from support.manifests import manifest, refused, whole
 
 from aotbuild.errors import ManifestError
-from aotbuild.manifest import TpuTarget, parse_manifest
+from aotbuild.manifest import parse_manifest
+from aotbuild.platforms.building import Request
+from aotbuild.platforms.tpu.describe import TpuOptions
 from aotbuild.platforms.tpu.slices import GENERATIONS, machine_counts, parse_slice, slice_pattern
 
 EXPECTED = "expected a topology such as 'v5e:2x2', of v4, v5e, v5p, v6e or tpu7x, found "
@@ -97,7 +99,9 @@ def test_what_is_meant_is_known(generation: str, number: int) -> None:
 class TestManifest:
     def test_options(self) -> None:
         text = "targets: [tpu: {topology: [v5e:2x4, v6e:2x4], processes: 2, slices: 2}]\n"
-        assert manifest(text).targets == (TpuTarget(("v5e:2x4", "v6e:2x4"), 2, 2),)
+        assert manifest(text).targets == (
+            Request("tpu", TpuOptions(topology=["v5e:2x4", "v6e:2x4"], processes=2, slices=2)),
+        )
 
     def test_place(self) -> None:
         text = whole("targets:\n- cpu\n- tpu: {topology: [v5e:2x2, v5litepod-4]}\n")

@@ -10,9 +10,7 @@ from support.manifests import manifest
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.errors import PlanError
-from aotbuild.platforms.base import Hardware
-from aotbuild.platforms.hints import hint
-from aotbuild.platforms.tpu.describe import packages
+from aotbuild.platforms.building import Hardware, description
 from aotbuild.toolchains.environment import Environment, probe
 
 MESH = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 8}"
@@ -70,7 +68,7 @@ def test_libtpu_is_missing() -> None:
         f"aot.yaml: targets: tpu: libtpu is not installed beside jax {jax}; name the toolchain "
         f"under toolchains:, or install it here: pip install 'jax[tpu]=={jax}'"
     )
-    assert packages(jax) == [f"jax[tpu]=={jax}", "libtpu"]
+    assert description("tpu").packages(jax) == [f"jax[tpu]=={jax}", "libtpu"]
 
 
 class TestJobs:
@@ -79,7 +77,7 @@ class TestJobs:
         text = "targets: [tpu: {topology: ['v5e:2x4', 'v6e:2x4']}]\n"
         jobs = make_jobs(make_plan(manifest(text, MESH), here).units)
         assert [len(job.targets) for _, job, _ in jobs] == [1, 1]
-        assert all(settings.serves_one_job for settings, _, _ in jobs)
+        assert all(settings.process.one_job for settings, _, _ in jobs)
         for _, job, _ in jobs:
             assert Job.from_json(job.to_json()) == job
 
@@ -95,10 +93,12 @@ class TestJobs:
     def test_others_keep_their_worker(self) -> None:
         plan = make_plan(manifest("", "call: m:f, args: [x: 'f32[4]']"), environment())
         ((settings, _, _),) = make_jobs(plan.units)
-        assert not settings.serves_one_job
+        assert not settings.process.one_job
         assert not any("TPU" in name for name in settings.environment({}))
 
 
 def test_hints() -> None:
-    assert "interpret=True" in hint("cpu", "Only interpret mode is supported on CPU backend.")
-    assert "VMEM" in hint("tpu", "… space=vmem, size = 0x1 …")
+    assert "interpret=True" in description("cpu").hint(
+        "Only interpret mode is supported on CPU backend."
+    )
+    assert "VMEM" in description("tpu").hint("… space=vmem, size = 0x1 …")

@@ -1,8 +1,9 @@
-"""What the CPUID instruction says here, and what of it the operating system lets a program use.
+"""What this machine's CPU can do: feature bits, as the CPU and the operating system report them.
 
-glibc (2.33 and later) asks once per process and gives the answer through a public function
-(`<sys/platform/x86.h>`, `__x86_get_cpuid_feature_leaf`). It is true where /proc/cpuinfo is not:
-under qemu-user, that file shows the machine outside.
+Decisions are made on bits and never on a model's name: virtual machines mask features. The CPUID
+instruction is asked through glibc (2.33 and later), which asks once per process and answers by a
+public function (`<sys/platform/x86.h>`, `__x86_get_cpuid_feature_leaf`). It is true where
+/proc/cpuinfo is not: under qemu-user, that file shows the machine outside.
 """
 
 from __future__ import annotations
@@ -11,9 +12,59 @@ import ctypes
 import platform
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from aotbuild.frozen import dataclass
+from aotbuild.platforms.base import HostPart
+from aotbuild.platforms.cpu.isa import best_level
+
+
+def architecture() -> str:
+    """Return `x86_64`, `aarch64`, or what the machine calls itself."""
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+
+
+@cache
+def features() -> frozenset[str]:
+    """Return the features that a program can use here, by their /proc/cpuinfo names.
+
+    Empty where nothing tells. Only x86-64 levels need features: elsewhere than on Linux they are
+    refused, aarch64 is not.
+    """
+    return usable_features(read_cpuid(), parse_cpuinfo(_text(Path("/proc/cpuinfo"))))
+
+
+def usable_features(asked: Cpuid | None, listed: frozenset[str]) -> frozenset[str]:
+    """Return what can be used, of what CPUID says and what /proc/cpuinfo lists.
+
+    Where both tell of one CPU, a feature must be in both, and what CPUID was not asked for is taken
+    from the list. A list with more than the CPU has is that of another machine, as under qemu-user.
+    """
+    if asked is None:
+        return listed
+    if not listed or not (listed & _ASKED) <= asked.present:
+        return asked.active
+    return (asked.active & listed) | (listed - _ASKED)
+
+
+def parse_cpuinfo(text: str) -> frozenset[str]:
+    """Return the features that every processor in a /proc/cpuinfo text has."""
+    # Of 64 processors 64 lines are one.
+    lines = {line for line in text.splitlines() if line.startswith(("flags", "Features"))}
+    rows = [line.partition(":") for line in lines]
+    sets = [set(value.split()) for key, _, value in rows if key.strip() in ("flags", "Features")]
+    return frozenset(set.intersection(*sets)) if sets else frozenset()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("ascii", "replace")
+    except OSError:
+        return ""
+
 
 # glibc's index of a leaf and the register, 0 to 3 for EAX to EDX: bit number and name, as
 # /proc/cpuinfo writes it. Bits: Intel SDM volume 2A, CPUID, and AMD APM volume 3, appendix E.
@@ -91,7 +142,7 @@ _BITS: dict[tuple[int, int], dict[int, str]] = {
     (6, 0): {0: "sha512", 4: "avx_vnni", 5: "avx512_bf16", 21: "amx_fp16", 23: "avx_ifma"},
 }
 
-NAMES = frozenset(name for bits in _BITS.values() for name in bits.values())
+_ASKED = frozenset(name for bits in _BITS.values() for name in bits.values())
 
 
 class _Leaf(ctypes.Structure):
@@ -108,7 +159,7 @@ class Cpuid:
     active: frozenset[str]
 
 
-def read(library: Any = None) -> Cpuid | None:
+def read_cpuid(library: Any = None) -> Cpuid | None:
     """Return what glibc found out, or None where there is no such glibc or no x86-64 CPU.
 
     `library` is the loaded C library, by default that of this process.
@@ -140,3 +191,25 @@ def _leaf_function(library: Any) -> Callable[[int], Any] | None:
 
 def _names(value: int, bits: dict[int, str]) -> Iterator[str]:
     return (name for bit, name in bits.items() if value >> bit & 1)
+
+
+class Cpu(HostPart):
+    """See `HostPart`; and what is true of every host, because its CPU runs Python."""
+
+    @property
+    def architecture(self) -> str:
+        """`x86_64`, `aarch64`, or what the machine calls itself."""
+        return architecture()
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The features that a program can use."""
+        return features()
+
+    @property
+    def isa(self) -> str | None:
+        """The highest ISA level that the CPU satisfies."""
+        return best_level(architecture(), features())
+
+
+PLATFORM = Cpu()

@@ -1,0 +1,265 @@
+"""What a build asks of a platform: its targets, and how they are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aotbuild.frozen import dataclass
+from aotbuild.platforms.base import find_part, names
+from aotbuild.spec.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aotbuild.errors import Problem
+    from aotbuild.platforms.options import Model
+    from aotbuild.spec.record import Record
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The devices of a target; where the target's own name says all of them, everything is empty.
+
+    `kind` is the `device_kind` of jax. `memory` is in bytes, what programs may use of one device.
+    `capability` is the compute capability with its suffix, as `9.0a`. `description` is for the
+    platform's compiler: names and values, in its own words. `autotune` is the text of the tuning
+    results of a real device, if there are any.
+    """
+
+    kind: str = ""
+    memory: int | None = None
+    capability: str | None = None
+    description: tuple[tuple[str, Any], ...] = ()
+    autotune: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {**vars(self), "description": [list(pair) for pair in self.description]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Hardware:
+        """Read what `to_json` wrote."""
+        description = tuple((name, _frozen(value)) for name, value in data["description"])
+        return cls(**{**data, "description": description})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Request:
+    """One item of a manifest's `targets:`.
+
+    `options` is the platform's model of it; `files` is what `Description.read` made of the files
+    that it names.
+    """
+
+    platform: str
+    options: Any
+    files: Any = None
+
+    @property
+    def description(self) -> Description:
+        """What is known of the platform."""
+        return description(self.platform)
+
+
+@dataclass(frozen=True)
+class Process:
+    """How a worker process that compiles for a platform is run.
+
+    `own_folder`: it is started in a folder that no other process uses. `one_job`: it ends after one
+    job. `job_per_hardware` and `per_hardware`: a job, or even the whole process, compiles for one
+    hardware only. `variables` are set in its environment. `memory` is what it takes before it
+    compiles anything, in bytes.
+    """
+
+    own_folder: bool = False
+    one_job: bool = False
+    job_per_hardware: bool = False
+    per_hardware: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+    memory: int = 300 * _MIB
+
+
+class Versions(Protocol):
+    """The versions of a toolchain; `plugins` are distributions beside jaxlib."""
+
+    @property
+    def jax(self) -> str: ...
+    @property
+    def jaxlib(self) -> str: ...
+    @property
+    def plugins(self) -> tuple[tuple[str, str], ...]: ...
+
+
+class Machine(Protocol):
+    """The machine that builds: its architecture, and the best ISA level of its CPU."""
+
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def isa(self) -> str | None: ...
+
+
+class Place(Protocol):
+    """Where an item of `targets:` stands; relative paths in it are relative to `folder`."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    def report(self, message: str, *steps: str | int) -> None:
+        """Report a problem at the steps below the item, as far as the manifest has them."""
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        """Report the problems of another file."""
+
+    def read_model(self, file: Path, model: type[Any], expected: str) -> Any:
+        """Read a YAML file as a model; ManifestError has every problem of it."""
+
+
+class Description:
+    """What a manifest can ask of a platform, and what its targets are. Imports no jax.
+
+    `options` is the pydantic model of an item of `targets:`, `summary` its line in the JSON schema,
+    `example` the options that an item needs at least, None if its name alone is enough.
+    `plugins` are the distributions beside jaxlib that compile, or that those call.
+    `worker_variables` are set in every worker, whatever it compiles for. No worker inherits
+    variables with `device_prefixes` and `option_prefixes`: they choose devices, or the compiler's
+    options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
+    the part of a device's memory that jax takes when it starts, if it takes it at once.
+    """
+
+    options: type[Model]
+    summary: str
+    example: str | None = None
+    process = Process()
+    plugins: tuple[str, ...] = ()
+    worker_variables: tuple[tuple[str, str], ...] = ()
+    device_prefixes: tuple[str, ...] = ()
+    option_prefixes: tuple[str, ...] = ()
+    hints: Mapping[str, str] = MappingProxyType({})
+    preallocated: float | None = None
+
+    def read(self, options: Any, place: Place) -> Any:
+        """Return what the files that the options name say; report what is wrong at `place`."""
+
+    def parts(self, request: Request) -> Sequence[str]:
+        """Return a name for each single thing that a request asks for, as `x86-64-v3`."""
+        raise NotImplementedError
+
+    def device_counts(self, request: Request) -> Sequence[int | None]:
+        """Return the numbers of devices that a request is for; None is any number."""
+        return [request.options.devices]
+
+    def mesh_remedy(self, devices: int) -> str:
+        """Return what to do where no target has as many devices as a function's mesh."""
+        return f"add a target with devices: {str(devices)[:20]}"
+
+    def is_spread(self, _: Request) -> bool:
+        """Return whether the devices may belong to more than one process."""
+        return False
+
+    def packages(self, jax: str) -> Sequence[str]:
+        """Return what compiles for the platform beside that jax, as requirements."""
+        return ()
+
+    def problems(self, request: Request, versions: Versions, machine: Machine) -> Iterator[str]:
+        """Yield why a toolchain on this machine cannot build what is asked for."""
+        return iter(())
+
+    def expand(
+        self, request: Request, devices: int, machine: Machine
+    ) -> Iterator[tuple[Target, Hardware]]:
+        """Yield the targets of a request for a function whose mesh has so many devices."""
+        raise NotImplementedError
+
+    def cap(self, target: Target, versions: Versions) -> str | None:
+        """Return what a whole process must be capped at to compile a target, if anything."""
+        return None
+
+    def cap_flags(self, cap: str) -> Sequence[str]:
+        """Return the flags of XLA that cap a process."""
+        return ()
+
+    def hint(self, error: str) -> str:
+        """Return what to do about the text of an error, on a line of its own, or nothing."""
+        return next((f"\n{remedy}" for sign, remedy in self.hints.items() if sign in error), "")
+
+
+class Compiler:
+    """How a worker compiles for a platform."""
+
+    # XLA's name of the platform where Python registers native functions, if it can.
+    xla_name: str | None = None
+
+    def start(self) -> None:
+        """Import what is needed later, before the user's code can change what is found."""
+
+    def devices(self, target: Target, hardware: Hardware, private: Any) -> Sequence[Any]:
+        """Return jax's devices of a target, in the order of the executable; they may be absent.
+
+        `private` is the worker's module of private names of jax. TraceRefused says what is missing
+        here to compile for them.
+        """
+        raise NotImplementedError
+
+    def compiler_options(self, target: Target, hardware: Hardware) -> Mapping[str, Any]:
+        """Return options for XLA beside the manifest's."""
+        return {}
+
+    def requirements(
+        self, target: Target, hardware: Hardware, data: bytes, hlo: str
+    ) -> dict[str, Any]:
+        """Return the fields of `Requirements` that the platform fills, from what was made, as JSON.
+
+        TraceRefused if the bytes are not what was asked for.
+        """
+        return {}
+
+    def provenance(self, hardware: Hardware) -> dict[str, Any]:
+        """Return what a record says of the compilers; the store's key has `compilers` of it."""
+        return {}
+
+    def deciding_facts(self) -> list[Any]:
+        """Return what of this machine decides the bytes of an executable, as JSON."""
+        return []
+
+    def is_stored(self, hardware: Hardware) -> bool:
+        """Return whether the store may keep what is compiled for this hardware."""
+        return True
+
+    def asks_for_device(self, error: Exception) -> bool:
+        """Return whether a kernel could not be traced or lowered because it asks for its device."""
+        return False
+
+    def searchable(self, data: bytes) -> bytes:
+        """Return the bytes of an executable so that a search finds what is in them."""
+        return data
+
+    def notes(self, record: Record) -> list[str]:
+        """Return what to tell the user about an executable."""
+        return []
+
+
+def description(name: str) -> Description:
+    """Return what is known of a platform; KeyError if there is none of that name."""
+    found = find_part(name, "describe")
+    if found is None:
+        raise KeyError(name)
+    return found  # type: ignore[no-any-return]
+
+
+def descriptions() -> tuple[Description, ...]:
+    """Return what is known of all platforms, in the order of `names`."""
+    return tuple(map(description, names()))
+
+
+def compiler(name: str) -> Compiler:
+    """Return how to compile for a platform. Imports jax."""
+    return find_part(name, "compile")  # type: ignore[no-any-return]

@@ -1,0 +1,53 @@
+"""What compilers are given of a GPU: its description in XLA's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.cuda.presets import GpuPreset
+
+# Names in a CUDA `Hardware.description`: XLA's own text about the GPU, without the versions that
+# the plugin knows; or, for this machine's own GPU, the file for what tuning finds.
+TARGET_CONFIG, TUNING_TO = "target_config", "tuning_to"
+
+
+def hardware_of(gpu: GpuPreset, autotune: str | None = None) -> Hardware:
+    """Return what is known of a GPU, for whoever compiles for it."""
+    memory = dict(gpu.facts)["device_memory_size"]
+    description = ((TARGET_CONFIG, _description(gpu)),)
+    return Hardware(gpu.device_kind, int(memory), gpu.capability, description, autotune)
+
+
+def tuning_to(hardware: Hardware) -> str | None:
+    """Return the file for what tuning on this machine's own GPU finds; None for absent GPUs."""
+    return dict(hardware.description).get(TUNING_TO)
+
+
+def target_config_text(description: str, versions: Mapping[str, str]) -> str:
+    """Return the text of a GpuTargetConfigProto, with the versions that it will meet at least.
+
+    The fields are those that jax 0.10.2 and 0.12 have in common.
+    """
+    cuda, cudnn = versions["cuda"], versions["cudnn"]
+    return description.replace(
+        _END_OF_DEVICE,
+        f'  driver_version: "{cuda}"\n  runtime_version: "{cuda}"\n  dnn_version: "{cudnn}"\n'
+        f"{_END_OF_DEVICE}",
+    )
+
+
+_END_OF_DEVICE = "}\nplatform_name"
+
+
+def _description(gpu: GpuPreset) -> str:
+    major, _, minor = gpu.capability.rstrip("a").partition(".")
+    extension = " feature_extension: ACCELERATED_FEATURES" if gpu.capability.endswith("a") else ""
+    facts = "".join(f"  {name}: {value}\n" for name, value in gpu.facts)
+    return (
+        "gpu_device_info {\n"
+        f"{facts}"
+        f"  cuda_compute_capability {{ major: {major} minor: {minor}{extension} }}\n"
+        f'{_END_OF_DEVICE}: "CUDA"\n'
+        f'device_description_str: "{gpu.device_kind}"\n'
+    )

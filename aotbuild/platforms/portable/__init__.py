@@ -1,0 +1,1 @@
+"""The portable format: StableHLO that is compiled where it runs."""

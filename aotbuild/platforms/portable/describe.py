@@ -1,0 +1,42 @@
+"""Portable targets: one artifact for several platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from aotbuild.platforms.base import PORTABLE
+from aotbuild.platforms.building import Description, Hardware, Machine, Request
+from aotbuild.platforms.cpu.describe import HINTS
+from aotbuild.platforms.options import Model
+from aotbuild.spec.target import Target
+
+
+class PortableOptions(Model):
+    """StableHLO that is compiled where it runs."""
+
+    platforms: list[Literal["cpu", "cuda", "rocm", "tpu"]] = Field(
+        default=["cpu", "cuda", "tpu"], description="Platforms it is lowered for"
+    )
+
+
+class Portable(Description):
+    """See `Description`."""
+
+    options = PortableOptions
+    summary = "Portable StableHLO"
+    hints = HINTS
+
+    def parts(self, request: Request) -> Sequence[str]:
+        return list(request.options.platforms)
+
+    def expand(
+        self, request: Request, devices: int, _: Machine
+    ) -> Iterator[tuple[Target, Hardware]]:
+        detail = ",".join(sorted(request.options.platforms))
+        yield Target(PORTABLE, detail, devices), Hardware()
+
+
+PLATFORM = Portable()
