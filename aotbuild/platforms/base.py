@@ -120,7 +120,7 @@ class Checks:
         """Raise ValueError for a target whose detail the platform does not know."""
 
     def rank(self, detail: str) -> int:
-        """Return the place of a target's detail among others, from low to high; -1 if it has none."""
+        """Return the place of a detail among others, from low to high; -1 if it has none."""
         return -1
 
     def preference(self, record: Record) -> tuple[int, ...]:

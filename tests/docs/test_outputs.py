@@ -22,6 +22,7 @@ import jax
 import jaxlib
 import numpy as np
 import pytest
+from aotbuild.spec.isa import LEVELS, best_level
 from support.doc_pages import DOCS, FENCE, name_of, text_of
 from support.projects import ROOT
 
@@ -31,7 +32,6 @@ from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 from aotbuild.spec import cpuinfo
 from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.isa import LEVELS, best_level
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 

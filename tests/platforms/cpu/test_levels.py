@@ -166,7 +166,7 @@ class TestPlan:
 
     def test_a_newer_one_makes_any_level_in_one_process(self) -> None:
         ((settings, job, _),) = make_jobs(plan(ANY, NEW).units)
-        assert settings.isa is None
+        assert settings.cap is None
         assert "max_isa" not in settings.xla_flags
         assert list(map(str, job.targets)) == ["cpu:x86-64-v3:1", "cpu:x86-64-v4+amx:1"]
 
