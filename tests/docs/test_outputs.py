@@ -22,15 +22,15 @@ import jax
 import jaxlib
 import numpy as np
 import pytest
-from aotbuild.spec.isa import LEVELS, best_level
 from support.doc_pages import DOCS, FENCE, name_of, text_of
 from support.projects import ROOT
 
 import aotbuild
+from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.cpu.isa import LEVELS, best_level
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
-from aotbuild.spec import cpuinfo
 from aotbuild.spec.index import Index, write_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target

@@ -49,7 +49,7 @@ def add_jax(folder: Path, version: str, python: str = "") -> None:
     extra = f"libtpu==0.{version}; extra == 'tpu'"
     add_wheel(folder, "jax", version, [f"jaxlib=={version}", extra], python=python)
     add_wheel(folder, "libtpu", f"0.{version}")
-    for plugin in map(Requirement, cuda.packages(version)):
+    for plugin in map(Requirement, cuda.PLATFORM.packages(version)):
         add_wheel(folder, plugin.name, version if plugin.specifier else "13")
 
 
