@@ -118,7 +118,7 @@ def test_type_default_and_example(
         assert default == "required" or node.get("default") in UNWRITTEN
     value = yaml.safe_load(example.strip("`"))
     whole = {"definitions": SCHEMA["definitions"], "properties": {key: node}, "required": [key]}
-    jsonschema.validate(value, whole)
+    jsonschema.Draft7Validator(whole).validate(value)
 
 
 def test_every_map_of_options_has_a_section() -> None:
