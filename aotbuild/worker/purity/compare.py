@@ -11,7 +11,7 @@ from jax.extend.core import Literal
 
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.purity.normalize import neutral, numbers, same_array
+from aotbuild.worker.purity.normalize import normalized, numbers, same_array
 
 _LONGEST_EQUATION = 160
 _LONGEST_VALUE = 60
@@ -19,7 +19,7 @@ _LONGEST_VALUE = 60
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs, in words, and the equations it is seen at; "" where a trace has none.
+    """A difference in words, and the equation of each trace that shows it; "" if it has none.
 
     `line` is `file:line in function` of the user's code, or "".
     """
@@ -37,7 +37,7 @@ def first_difference(first: Any, second: Any) -> Difference | None:
 
 @dataclass
 class _Bodies:
-    """Two jaxprs side by side. `changed` holds variables of the first whose value is another."""
+    """Two jaxprs to compare. `changed` has variables of the first whose values differ, and how."""
 
     first: Any
     second: Any
@@ -57,7 +57,7 @@ class _Bodies:
         return self._results(*(body.outvars for body in bodies))
 
     def _compare_constants(self, *bodies: Any) -> None:
-        # A constant is reported where it is used: there is a line of source.
+        # A difference of constants is reported where they are used, as that has a line of source.
         values = (_constants(closed) for closed in (self.first, self.second))
         variables = (body.constvars for body in bodies)
         for a, b, x, y in zip(*variables, *values, strict=False):
@@ -73,7 +73,7 @@ class _Bodies:
             return _difference("other equations", a, b)
         inner = self._inner(a, b)
         if inner is not None:
-            # Code without a frame of the user's own was called from one that has.
+            # An equation without a line of the user's is inside one that has it.
             return inner if inner.line else replace(inner, line=jax_private.source_line(a))
         what = self._inputs(a, b) or _parameters(a, b) or self._outputs(a, b)
         return _difference(what, a, b) if what else None
@@ -98,7 +98,7 @@ class _Bodies:
     def _input(self, a: Any, b: Any) -> str:
         """Return how one input or result differs, or ""."""
         if isinstance(a, Literal) and isinstance(b, Literal):
-            same = neutral(a.val) == neutral(b.val) and _same_aval(a, b)
+            same = normalized(a.val) == normalized(b.val) and _same_aval(a, b)
             return "" if same else f"a constant, {_shown(a.val)} then {_shown(b.val)}"
         if isinstance(a, Literal) or isinstance(b, Literal) or self._same.get(b) is not a:
             return "another input"
@@ -124,7 +124,7 @@ class _Bodies:
 
 
 def equation_text(equation: Any) -> str:
-    """Return an equation on one line, what is nested in it left out; "" for None."""
+    """Return an equation on one line, without nested jaxprs; "" for None."""
     if equation is None:
         return ""
     text, depth = [], 0
@@ -140,7 +140,7 @@ def equation_text(equation: Any) -> str:
 
 def _parameters(a: Any, b: Any) -> str:
     for name in sorted({*a.params, *b.params}):
-        x, y = neutral(a.params.get(name)), neutral(b.params.get(name))
+        x, y = normalized(a.params.get(name)), normalized(b.params.get(name))
         if x != y:
             values = (_cut(str(e.params.get(name)), _LONGEST_VALUE) for e in (a, b))
             return f"{name}, {' then '.join(values)}"

@@ -1,4 +1,4 @@
-"""Values and jaxprs in a form that compares: between two traces, and between signatures."""
+"""Normalize values and jaxprs, so that they compare between two traces, and between signatures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from aotbuild.worker.jaxprs import body_of, inner_jaxprs, is_jaxpr
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{6,}")
 _DEEPEST = 8
-# Of the text of an object that nothing else is known of, in characters.
+# How much of an object's repr counts, if nothing else is known of it; in characters.
 _LONGEST = 2000
 
 
-def neutral(value: Any, depth: int = 0) -> Any:
-    """Return nested tuples of plain values; equal ones come from parameters that mean the same."""
+def normalized(value: Any, depth: int = 0) -> Any:
+    """Return a value as nested tuples of plain values; equal ones mean the same."""
     if depth > _DEEPEST:
         return type(value).__qualname__
     if is_jaxpr(value):
@@ -35,25 +35,27 @@ def neutral(value: Any, depth: int = 0) -> Any:
         # repr: NaN equals itself, and 1 is not True.
         return type(value).__name__, repr(value), str(getattr(value, "dtype", ""))
     if isinstance(value, dict):
-        items = ((repr(neutral(k, depth + 1)), neutral(v, depth + 1)) for k, v in value.items())
+        items = (
+            (repr(normalized(k, depth + 1)), normalized(v, depth + 1)) for k, v in value.items()
+        )
         return "dict", tuple(sorted(items, key=lambda item: item[0]))
     if isinstance(value, (tuple, list)):
-        return type(value).__name__, tuple(neutral(item, depth + 1) for item in value)
+        return type(value).__name__, tuple(normalized(item, depth + 1) for item in value)
     if isinstance(value, (set, frozenset)):
-        return "set", tuple(sorted(repr(neutral(item, depth + 1)) for item in value))
+        return "set", tuple(sorted(repr(normalized(item, depth + 1)) for item in value))
     if callable(value):
         return "function", type(value).__name__, str(getattr(value, "__qualname__", ""))
     if dataclasses.is_dataclass(value) and not isinstance(value, enum.Enum):
         fields = (getattr(value, field.name, None) for field in dataclasses.fields(value))
-        return type(value).__qualname__, tuple(neutral(field, depth + 1) for field in fields)
+        return type(value).__qualname__, tuple(normalized(field, depth + 1) for field in fields)
     return type(value).__qualname__, without_addresses(value)
 
 
 def without_addresses(value: Any) -> str:
-    """Return the text of an object, the same in every process that makes an equal one."""
+    """Return the repr of an object without addresses, which differ between processes."""
     try:
         return _ADDRESS.sub("", repr(value))[:_LONGEST]
-    except Exception:  # noqa: BLE001 (an object of the user's may raise anything)
+    except Exception:  # noqa: BLE001 (the user's __repr__ may raise anything)
         return ""
 
 
@@ -65,7 +67,7 @@ def is_array(value: Any) -> bool:
 
 
 def same_array(first: Any, second: Any) -> bool:
-    """Return whether two constants hold the same bytes; large ones are mostly one object."""
+    """Return whether two constants have the same bytes; large ones are mostly one object."""
     if first is second:
         return True
     if first.dtype != second.dtype or first.shape != second.shape:
@@ -79,7 +81,7 @@ def same_array(first: Any, second: Any) -> bool:
 
 
 def array_digest(value: Any) -> tuple[Any, ...]:
-    """Return the dtype, shape and digest of an array; of a mutable one or a tracer, the kind."""
+    """Return the dtype, shape and digest of an array; the type of a mutable one or a tracer."""
     dtype, shape = str(value.dtype), tuple(map(str, value.shape))
     data = numbers(value)
     if data is None:
@@ -88,7 +90,7 @@ def array_digest(value: Any) -> tuple[Any, ...]:
 
 
 def numbers(value: Any) -> Any:
-    """Return the numbers of an array as numpy, those behind random keys too; None without any."""
+    """Return the numbers of an array as numpy, also those behind random keys; None without any."""
     if isinstance(value, jax.core.Tracer):
         return None
     try:
@@ -98,7 +100,7 @@ def numbers(value: Any) -> Any:
     return None if data.dtype.hasobject else data
 
 
-# Parameters that follow from the sizes of the arrays; dimension numbers are none of them.
+# Parameters that follow from the sizes of the arrays. Dimension numbers do not.
 _SIZES = {
     "axis_size",
     "fft_lengths",
@@ -115,18 +117,18 @@ _SIZES = {
     "start_indices",
     "window_dimensions",
 }
-# A shape inside the text of something else, as that of an aval.
+# A shape in a text, such as that of an aval.
 _SHAPE = re.compile(r"\[[\d, ]*\]")
 
-# Depth of nesting, primitive, `file:line in function` or "", digest of what else has to be equal.
+# Depth of nesting, primitive, `file:line in function` or "", digest of the rest.
 Step = tuple[int, str, str, str]
 
 
 def skeleton(closed_jaxpr: Any) -> list[Step]:
     """Return the equations of a closed jaxpr in order, those inside an equation right after it.
 
-    Sizes and the values of constants are left out; dtypes, ranks, dimension numbers, and which
-    value goes where are kept. Loops of Python are as long as they were.
+    It leaves out sizes and the values of constants. It keeps dtypes, ranks, dimension numbers, and
+    which value goes where. Python loops are unrolled in it, as in the jaxpr.
     """
     return list(_steps(closed_jaxpr, 0))
 
@@ -149,7 +151,7 @@ def _steps(closed: Any, depth: int) -> Iterator[Step]:
 
 
 def _name(equation: Any) -> str:
-    """Return the primitive, with the name of the function where it calls one: `jit tril`."""
+    """Return the primitive, with the name of a function that it calls: `jit tril`."""
     called = equation.params.get("name")
     name = str(equation.primitive.name)
     return f"{name} {called}" if isinstance(called, str) else name
@@ -160,10 +162,10 @@ def _input(value: Any, numbers: dict[Any, int]) -> str:
 
 
 def _kind(aval: Any) -> str:
-    """Return dtype and rank, as `float32/2`: all of an aval but its sizes."""
+    """Return an aval without its sizes: dtype and rank, such as `float32/2`."""
     return f"{getattr(aval, 'dtype', aval)}/{len(getattr(aval, 'shape', ()))}"
 
 
 def _parameters(equation: Any) -> str:
-    kept = sorted((n, neutral(v)) for n, v in equation.params.items() if n not in _SIZES)
+    kept = sorted((n, normalized(v)) for n, v in equation.params.items() if n not in _SIZES)
     return "".join(f" {name}={_SHAPE.sub('[]', repr(value))}" for name, value in kept)

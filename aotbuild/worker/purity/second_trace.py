@@ -1,4 +1,4 @@
-"""Trace a second time, and refuse a function whose program hangs on more than its arguments."""
+"""Trace a function a second time; refuse it if its program depends on more than its arguments."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ import jax
 from aotbuild.build.jobs import Job
 from aotbuild.build.sources import place_text
 from aotbuild.errors import TraceRefused
-from aotbuild.worker.purity.captured import capture, describe_changes, kept_tracers, random_states
 from aotbuild.worker.purity.compare import Difference, first_difference
 from aotbuild.worker.purity.normalize import without_addresses
+from aotbuild.worker.purity.snapshot import (
+    describe_changes,
+    kept_tracers,
+    random_states,
+    take_snapshot,
+)
 
 _ADVICE = (
     "An executable repeats what its trace saw. Pass what changes as an argument, draw random "
@@ -28,14 +33,14 @@ _KEPT_ADVICE = (
 
 
 class Purity:
-    """What was around a function before its first trace, to compare with later."""
+    """The state around a function before its first trace, to compare with later."""
 
     def __init__(self, job: Job, function: Any) -> None:
-        # Before the first trace: a new context makes all of jax's caches miss once.
-        _second_look()
+        # Before the first trace: making a context makes all of jax's caches miss once.
+        _second_context()
         self._job, self._function = job, function
         self._states = random_states()
-        self._moments = [capture(job.call, function)]
+        self._moments = [take_snapshot(job.call, function)]
 
     def check(self, first: Any, trace_again: Callable[[], Any]) -> tuple[str, ...]:
         """Compare a trace with another one of the same function; return notes about side effects.
@@ -43,27 +48,27 @@ class Purity:
         Both are `jax.stages.Traced`. TraceRefused names the first equation that differs, or the
         place where a traced value was left.
         """
-        self._look()
+        self._check_tracers()
         try:
-            # Another value makes jax trace everything again, functions under jit inside it too.
-            with _second_look()(True):
+            # Another value of a context makes jax trace again, also functions under jit inside.
+            with _second_context()(True):
                 second = trace_again()
         except TraceRefused as err:
-            self._moments.append(capture(self._job.call, self._function))
+            self._moments.append(take_snapshot(self._job.call, self._function))
             msg = (
                 f"{self._job.call} is not pure: traced once, it raises when traced again\n"
                 f"{err}\n{self._causes()}{_ADVICE}"
             )
             raise TraceRefused(msg) from err
-        self._look()
+        self._check_tracers()
         difference = first_difference(first.jaxpr, second.jaxpr) or _trees_differ(first, second)
         if difference is not None:
             raise TraceRefused(self._refusal(difference))
         return describe_changes(*self._moments)
 
-    def _look(self) -> None:
-        """Capture the state after a trace; TraceRefused names each traced value in it."""
-        self._moments.append(capture(self._job.call, self._function))
+    def _check_tracers(self) -> None:
+        """Take a snapshot after a trace; TraceRefused names each traced value in it."""
+        self._moments.append(take_snapshot(self._job.call, self._function))
         lines = []
         for place, line in kept_tracers(self._moments[0], self._moments[-1]):
             made = f", made\n{place_text(line)}" if line else ", which is an argument\n"
@@ -85,7 +90,7 @@ class Purity:
         )
 
     def _causes(self) -> str:
-        """Return lines that name what changed meanwhile: one of them is probably the reason."""
+        """Return lines that name what changed: one of them is probably the cause."""
         states = random_states()
         drawn = [
             f"random numbers were drawn from `{name}`"
@@ -96,7 +101,7 @@ class Purity:
 
 
 @functools.cache
-def _second_look() -> Any:
+def _second_context() -> Any:
     return jax.make_user_context(False)
 
 

@@ -1,8 +1,12 @@
-"""Python values, read without running the user's code: what they hold, keys, texts."""
+"""Read Python values without running the user's code: their children, keys and texts.
+
+A child of a value is an item, an attribute, a closure variable or a default argument.
+"""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import gc
 import itertools
@@ -21,26 +25,44 @@ from aotbuild.worker.purity.normalize import array_digest, same_array
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, collections.deque)
-# The state of these is their own business; so is that of Python's own modules, as logging.
+# Modules whose state is not looked at. Python's own are among them, such as logging.
 _FOREIGN = {"jax", "jaxlib", "numpy", "aotbuild", *sys.stdlib_module_names}
 # The kind of place that functools.cache is.
 CACHE_AROUND = "cache around"
 _CACHE = type(functools.cache(lambda: None))
-_LONGEST = 60
 _MOST_CHILDREN = 1000
+# What a text shows: characters, and items of a list or tuple.
+_LONGEST = 60
+_SHOWN_ITEMS = 4
+# Larger containers compare by their size, and longer strings by their hash.
+_MOST_ITEMS = 1000
+_LONGEST_TEXT = 10_000
 
 
 @dataclass(frozen=True)
 class Child:
-    """A value inside another: how the expression goes on, and the kind of place, if another."""
+    """A child of a value.
+
+    `suffix` continues the expression of the parent. `kind` is the kind of place, "" for the
+    parent's.
+    """
 
     suffix: str
     value: Any
     kind: str = ""
 
 
+@dataclass(frozen=True)
+class Described:
+    """A value as a key to compare and a text to show; `digested` counts the bytes read for it."""
+
+    key: Any
+    text: str
+    digested: int = 0
+
+
 def children(value: Any) -> Iterator[Child]:
-    """Yield what a value holds: items, attributes, the cells and defaults of a function."""
+    """Yield the children of a value, at most 1,000."""
     return itertools.islice(_children(value), _MOST_CHILDREN)
 
 
@@ -75,7 +97,7 @@ def _children(value: Any) -> Iterator[Child]:
 def _items(value: Any) -> Iterator[Child]:
     if is_a(value, dict):
         for number, (key, item) in enumerate(list(dict.items(value))):
-            # The repr of any other key is code of the user's.
+            # The repr of any other key may run the user's code.
             shown = repr(key) if _is_plain(key) else f"{type(key).__name__}, key {number}"
             yield Child(f"[{cut(shown)}]", item)
     elif is_a(value, (list, tuple, collections.deque)):
@@ -89,60 +111,53 @@ def _is_plain(key: Any) -> bool:
 
 
 def _of_function(function: types.FunctionType) -> Iterator[Child]:
-    held = dict(vars(function))
-    if "__wrapped__" in held:
-        yield Child("", held.pop("__wrapped__"))
+    attributes = dict(vars(function))
+    if "__wrapped__" in attributes:
+        yield Child("", attributes.pop("__wrapped__"))
     if is_foreign(function):
         return
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        with_content = _cell(cell)
-        yield from (Child(f".{name}", content, "closure variable") for content in with_content)
+        with contextlib.suppress(ValueError):  # a variable that is not yet assigned
+            yield Child(f".{name}", cell.cell_contents, "closure variable")
     names = code.co_varnames[: code.co_argcount]
     defaults = function.__defaults__ or ()
     pairs = zip(names[len(names) - len(defaults) :], defaults, strict=False)
     for name, default in (*pairs, *(function.__kwdefaults__ or {}).items()):
         yield Child(f".{name}", default, "default argument")
-    yield from (Child(f".{name}", item, "attribute") for name, item in held.items())
-
-
-def _cell(cell: types.CellType) -> tuple[Any, ...]:
-    try:
-        return (cell.cell_contents,)
-    except ValueError:  # not yet assigned
-        return ()
+    yield from (Child(f".{name}", item, "attribute") for name, item in attributes.items())
 
 
 def _attributes(value: Any) -> Iterator[Child]:
-    held = instance_dict(value)
+    attributes = instance_dict(value)
     if is_a(value, _CACHE):
         yield from (Child("", kept, CACHE_AROUND) for kept in _cached(value))
-    if "__wrapped__" in held:  # what jax.jit, jax.custom_jvp and functools.cache return
-        yield Child("", held["__wrapped__"])
+    if "__wrapped__" in attributes:  # what jax.jit, jax.custom_jvp and functools.cache return
+        yield Child("", attributes["__wrapped__"])
     if _top(type(value)) in _FOREIGN and not is_a(value, types.SimpleNamespace):
         return
-    for name, item in (*held.items(), *_slots(value)):
+    for name, item in (*attributes.items(), *_slots(value)):
         if name != "__wrapped__":
             yield Child(f".{name}", item, "attribute")
 
 
 def _cached(cache: Any) -> Iterator[Any]:
-    """Yield what functools.cache or lru_cache keeps; nothing else shows it."""
-    for held in gc.get_referents(cache):
-        if is_a(held, (type, types.FunctionType)) or held is vars(cache):
+    """Yield what functools.cache or lru_cache keeps; only the garbage collector knows it."""
+    for kept in gc.get_referents(cache):
+        if is_a(kept, (type, types.FunctionType)) or kept is vars(cache):
             continue
-        yield held
-        # Without a size, the results are in a dict whose keys are made by functools.
-        yield from held.values() if type(held) is dict else ()
+        yield kept
+        # In a cache without a size limit, results are in a dict whose keys functools makes.
+        yield from kept.values() if type(kept) is dict else ()
 
 
 def instance_dict(value: Any) -> dict[str, Any]:
-    """Return a copy of the attributes of an object or module, past any `__getattribute__`."""
+    """Return a copy of the attributes of an object or module, without `__getattribute__`."""
     try:
-        held = object.__getattribute__(value, "__dict__")
-    except Exception:  # noqa: BLE001 (no __dict__, or one that is code of the user's)
+        attributes = object.__getattribute__(value, "__dict__")
+    except Exception:  # noqa: BLE001 (no __dict__, or one that runs the user's code)
         return {}
-    return dict(held) if is_a(held, dict) else {}
+    return dict(attributes) if is_a(attributes, dict) else {}
 
 
 def _slots(value: Any) -> Iterator[tuple[str, Any]]:
@@ -156,12 +171,12 @@ def _slots(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_a(value: Any, kinds: Any) -> bool:
-    """Return whether a value is of a class; isinstance may run a `__class__` of the user's."""
+    """Return whether a value is of a class; isinstance may run the user's `__class__`."""
     return issubclass(type(value), kinds)
 
 
 def members(value: Any) -> list[Any]:
-    """Return the items, or the keys of a dict, past any `__iter__` of the user's."""
+    """Return the items, or the keys of a dict, without the user's `__iter__`."""
     base = next(base for base in CONTAINERS if is_a(value, base))
     return list(base.__iter__(value))
 
@@ -175,23 +190,9 @@ def cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-_SHOWN_ITEMS = 4
-_MOST_ITEMS = 1000
-_LONGEST_TEXT = 10_000
-
-
-@dataclass(frozen=True)
-class Described:
-    """A value as a key that compares, and as a text; `digested` counts the bytes that were read."""
-
-    key: Any
-    text: str
-    digested: int = 0
-
-
 @dataclass(frozen=True, eq=False)
 class _FrozenArray:
-    """An array of jax: it cannot change, so its bytes are read only if another takes its place."""
+    """An immutable array of jax: its bytes are read only if another object takes its place."""
 
     value: Any
 
@@ -202,7 +203,7 @@ class _FrozenArray:
 
 
 def describe_value(value: Any, most_bytes: int) -> Described | None:
-    """Describe a value by itself, without what it holds; None where there is nothing to compare."""
+    """Describe a value without its children; None if there is nothing to compare."""
     kind = type(value)
     if kind in (str, bytes) and len(value) > _LONGEST_TEXT:
         return Described((kind.__name__, hash(value)), f"{len(value)} of {kind.__name__}")
@@ -229,7 +230,7 @@ def describe_value(value: Any, most_bytes: int) -> Described | None:
 
 
 def random_state(value: Any) -> str | None:
-    """Return a digest of the state of a random generator; None for what is none."""
+    """Return a digest of the state of a random generator; None for other values."""
     if is_a(value, random.Random) and not is_a(value, random.SystemRandom):
         state: Any = random.Random.getstate(value)
     elif is_a(value, np.random.Generator):

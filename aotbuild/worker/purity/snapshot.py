@@ -1,4 +1,4 @@
-"""What a function can read beside its arguments, and what tracing changed of it."""
+"""Snapshots of the state around a function: what it can read beside its arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from aotbuild.worker.purity.values import (
     is_a,
 )
 
-# Values that are looked at, and bytes of numpy arrays that are digested; jax's do not change.
+# Limits of a snapshot: values, bytes of numpy arrays to digest, and how deep values are nested.
+# Arrays of jax do not change, so they are not digested.
 _MOST_VALUES = 5_000
 _MOST_BYTES = 16 * 2**20
 _DEEPEST = 8
@@ -34,7 +35,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value is kept: what kind of place, and the expression that leads there."""
+    """Where a value is kept: a kind of place, such as `global`, and an expression."""
 
     kind: str
     expression: str
@@ -44,23 +45,23 @@ class Place:
 
 
 @dataclass
-class Captured:
+class Snapshot:
     """The state around a function at one moment.
 
-    `values` gives each place what is there, for comparing and for people; `tracers` are the values
-    of a trace that is still going on, or over. `complete` is False where the walk met its bounds.
+    `values` has the value at each place, as a key to compare and a text to show. `tracers` has
+    values of a trace, which may be over. `complete` is False if a limit was reached.
     """
 
     values: dict[Place, tuple[Any, str]] = field(default_factory=dict)
     tracers: dict[Place, Any] = field(default_factory=dict)
     complete: bool = True
-    # An address is used again once its object is gone.
+    # Keeps objects alive, as the address of one that is gone is used again.
     _alive: list[Any] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
     _bytes: int = _MOST_BYTES
 
-    def look(self, roots: Iterable[tuple[Place, Any]]) -> None:
-        """Take in everything that can be reached from some places, the nearest first."""
+    def add(self, roots: Iterable[tuple[Place, Any]]) -> None:
+        """Add every value that can be reached from some places, the nearest first."""
         waiting = deque((place, value, 0) for place, value in roots)
         while waiting:
             place, value, depth = waiting.popleft()
@@ -80,7 +81,7 @@ class Captured:
 
     def _is_new(self, value: Any) -> bool:
         if type(value) in PLAIN:
-            return True  # one object, as the number 1, is in many places
+            return True  # one object, such as the number 1, is in many places
         if id(value) in self._seen:
             return False
         self._seen.add(id(value))
@@ -88,11 +89,11 @@ class Captured:
         return True
 
     def _take(self, place: Place, value: Any) -> list[Child]:
-        """Note a value, and return what it holds."""
+        """Note a value, and return its children."""
         try:
             described = describe_value(value, self._bytes)
             below = list(children(value))
-        except Exception:  # noqa: BLE001 (a class of the user's can make any reading fail)
+        except Exception:  # noqa: BLE001 (the user's class may raise on any access)
             return []
         if described is not None:
             self.values[place] = described.key, described.text
@@ -100,12 +101,12 @@ class Captured:
         return below
 
 
-def capture(reference: str, function: Any) -> Captured:
-    """Return the state around the function that `module:qualname` names."""
-    found = Captured()
+def take_snapshot(reference: str, function: Any) -> Snapshot:
+    """Return the state around a function; `reference` is its `module:qualname`."""
+    found = Snapshot()
     module, _, qualname = reference.partition(":")
     owner = Place("function", f"{module}.{qualname}")
-    found.look([*_globals(module), (owner, function)])
+    found.add([*_globals(module), (owner, function)])
     return found
 
 
@@ -114,7 +115,7 @@ def project_modules(module: str) -> dict[str, types.ModuleType]:
     package = module.partition(".")[0]
     names = [module, *sorted(name for name in sys.modules if name.partition(".")[0] == package)]
     found = {name: sys.modules[name] for name in names if name in sys.modules}
-    # The state of an installed library is its own business.
+    # The state of installed libraries is not looked at.
     return {name: m for name, m in found.items() if "-packages" not in _file(m)}
 
 
@@ -134,16 +135,16 @@ def _file(module: types.ModuleType) -> str:
 
 
 _NOTHING = (None, "nothing")
-# More would be read by nobody.
+# How many changes a message lists.
 _MOST_SHOWN = 8
-# What jax says of a tracer that outlived its trace.
+# In jax's error about using a tracer whose trace is over.
 _ORIGIN = re.compile(r"created on line (.+?):(\d+)(?::\d+)? \((.+?)\)")
 
 
-def describe_changes(*moments: Captured) -> tuple[str, ...]:
-    """Return one sentence for each place whose value changed; what is inside it is left out.
+def describe_changes(*moments: Snapshot) -> tuple[str, ...]:
+    """Return a sentence for each place whose value changed, without the places inside it.
 
-    `moments` are the state before the first trace and after each one.
+    `moments` are the snapshots before the first trace and after each one.
     """
     found = list(_changes(moments))
     missing = len(found) - _MOST_SHOWN
@@ -151,10 +152,10 @@ def describe_changes(*moments: Captured) -> tuple[str, ...]:
     return (*found[:_MOST_SHOWN], *more)
 
 
-def kept_tracers(before: Captured, after: Captured) -> Iterator[tuple[Place, str]]:
-    """Yield where a traced value was left, and the line that made it, as `file:line in function`.
+def kept_tracers(before: Snapshot, after: Snapshot) -> Iterator[tuple[Place, str]]:
+    """Yield each place that keeps a traced value, and the `file:line in function` that made it.
 
-    What an earlier function of this worker left is that function's fault. An argument has no line.
+    Tracers that were there before are another function's fault. An argument has no line.
     """
     old = set(map(id, before.tracers.values()))
     for place, tracer in after.tracers.items():
@@ -163,7 +164,7 @@ def kept_tracers(before: Captured, after: Captured) -> Iterator[tuple[Place, str
 
 
 def random_states() -> dict[str, str]:
-    """Return digests of the generators inside the modules `random` and `numpy.random`."""
+    """Return digests of the states of the modules `random` and `numpy.random`."""
     kind, words, *rest = np.random.get_state()
     states = {
         "random": random.getstate(),
@@ -172,23 +173,23 @@ def random_states() -> dict[str, str]:
     return {name: sha256_hex(repr(state).encode()) for name, state in states.items()}
 
 
-def _changes(moments: tuple[Captured, ...]) -> Iterator[str]:
-    told: list[str] = []
+def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
+    inside_changed: list[str] = []
     tracers = {place for moment in moments for place in moment.tracers}
     for place in dict.fromkeys(place for moment in moments for place in moment.values):
-        # A cache that fills is what it is for.
+        # Caches are there to be filled.
         if place in tracers or place.kind == CACHE_AROUND:
             continue
-        if place.expression.startswith(tuple(told)):
+        if place.expression.startswith(tuple(inside_changed)):
             continue
         words = _change(moments, place)
         if words:
-            told += [f"{place.expression}.", f"{place.expression}["]
+            inside_changed += [f"{place.expression}.", f"{place.expression}["]
             yield f"{place} {words}"
 
 
-def _change(moments: tuple[Captured, ...], place: Place) -> str:
-    # Where a walk met its bounds, what it lacks may well be there.
+def _change(moments: tuple[Snapshot, ...], place: Place) -> str:
+    # An incomplete snapshot says nothing about the places that it lacks.
     known = [m.values.get(place, _NOTHING) for m in moments if m.complete or place in m.values]
     if all(value[0] == known[0][0] for value in known):
         return ""
@@ -200,10 +201,10 @@ def _change(moments: tuple[Captured, ...], place: Place) -> str:
 
 
 def _origin(tracer: Any) -> str:
-    """Return where a tracer was made, which jax tells in the error about using it."""
+    """Return where a tracer was made; jax's error about using it says so."""
     try:
         jax.lax.optimization_barrier(tracer)
-    except Exception as err:  # noqa: BLE001 (whatever it is, only its text is of use)
+    except Exception as err:  # noqa: BLE001 (only its text matters)
         found = _ORIGIN.search(str(err))
         if found:
             return f"{found[1]}:{found[2]} in {found[3]}"
