@@ -1,13 +1,111 @@
-"""The store's keys. A key is made of what goes into a compilation, never of what comes out."""
+"""The store's keys, one function for each kind of entry.
+
+A key is the SHA-256 of what goes into a computation, as canonical JSON: never of what comes out.
+Whoever adds an input that decides bytes adds it here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 
+# What of a record's provenance decides the bytes of an executable. Some settings of jax, as
+# jax_optimization_level, tell XLA more than the module does.
+_DECISIVE = ("stablehlo", "aotbuild", "jax", "jaxlib", "xla_flags", "compiler_options", "config")
+# What decides the numbers that a function returns on this CPU, beside its module and arguments.
+_VERSIONS = ("aotbuild", "jax", "jaxlib", "xla_flags")
+
+
+@dataclass(frozen=True)
+class ExecutableKeys:
+    """The keys of an executable, and of the stages that only its compilation shows."""
+
+    executable: str
+    stages: str
+
 
 def key_of(inputs: Mapping[str, Any]) -> str:
-    """Return the key of a compilation's inputs (plain JSON; bytes by their digests)."""
+    """Return the key of a computation's inputs (plain JSON; bytes by their digests)."""
     return sha256_hex(canonical_json(inputs))
+
+
+def executable_keys(
+    *,
+    target: str,
+    hardware: Mapping[str, Any],
+    machine: Any,
+    startup: Mapping[str, Any],
+    thunk_rewrite: int,
+    provenance: Mapping[str, Any],
+) -> ExecutableKeys:
+    """Return the keys of a compilation.
+
+    `machine` is what the compiler reads of the machine it runs on. `startup` has the sets of
+    options to choose from, `thunk_rewrite` the version of `worker.thunk_rewrite`.
+    """
+    inputs = {
+        "target": target,
+        "hardware": hardware,
+        "machine": machine,
+        "compilers": provenance.get("compilers", {}),
+        "startup": startup,
+        "lean": thunk_rewrite,
+        **{name: provenance[name] for name in _DECISIVE},
+    }
+    return ExecutableKeys(key_of(inputs), key_of({**inputs, "entry": "stages"}))
+
+
+def golden_key(
+    *,
+    module: str,
+    leaves: list[str],
+    given: Iterable[tuple[int, str]],
+    cpu: list[Any],
+    provenance: Mapping[str, Any],
+) -> str:
+    """Return the key of golden outputs.
+
+    `module` is the digest of the reference's module, `leaves` are the avals. `given` has the
+    digest of each leaf that the manifest's function gave, by index.
+    """
+    inputs = {
+        "entry": "golden 1",
+        "reference": module,
+        "leaves": leaves,
+        "given": [list(pair) for pair in given],
+        "cpu": cpu,
+        **{name: provenance[name] for name in _VERSIONS},
+    }
+    return key_of(inputs)
+
+
+def padding_key(
+    *,
+    modules: list[str],
+    padding: Mapping[str, Any],
+    leaves: list[str],
+    given: Iterable[tuple[int, str]],
+    tolerances: list[float | None],
+    cpu: list[Any],
+    provenance: Mapping[str, Any],
+) -> str:
+    """Return the key of a comparison that found that padding changes nothing.
+
+    `modules` are the digests of the function's modules at the exact and at the padded size,
+    `padding` is the JSON form of `spec.padding.Padding`; the rest is as in `golden_key`.
+    """
+    inputs = {
+        "entry": "padding 2",
+        "modules": modules,
+        # Which sizes there are is in the modules.
+        "padding": {**padding, "buckets": []},
+        "leaves": leaves,
+        "given": [list(pair) for pair in given],
+        "tolerances": tolerances,
+        "cpu": cpu,
+        **{name: provenance[name] for name in _VERSIONS},
+    }
+    return key_of(inputs)

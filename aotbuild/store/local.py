@@ -1,9 +1,8 @@
-"""The store: compiled bytes by the key of what went in, shared by all builds of a user.
+"""The store on disk: a folder of entries by key (`store.keys`), shared by all builds of a user.
 
 An entry is one file: the SHA-256 of the rest in hexadecimal, a line of canonical JSON (the facts),
-and the bytes. It is written to a temporary file, synced and renamed, so no reader sees half of one;
-two builds that write the same entry write the same thing. An entry that is damaged is set aside and
-made again. Keys are made of inputs only, never of what came out.
+and the bytes. It is written to a temporary file, synced and renamed, so no reader sees half of one.
+Two builds that write the same entry write equal files. A damaged entry is set aside and made again.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LOG = logging.getLogger("aotbuild")
 
 @dataclass(frozen=True)
 class Entry:
-    """What was compiled: its bytes, and the facts that only compiling tells (plain JSON)."""
+    """Bytes, and facts that only making them shows (plain JSON)."""
 
     facts: dict[str, Any]
     data: bytes
@@ -34,13 +33,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of entries."""
+    """A folder of entries; without one, nothing is kept and nothing is found."""
 
-    root: Path
+    root: Path | None
 
     def get(self, key: str) -> Entry | None:
         """Return the entry of a key, or None; a damaged one is set aside."""
-        path = self._path(key)
+        if self.root is None:
+            return None
+        path = _path(self.root, key)
         try:
             raw = path.read_bytes()
         except OSError:
@@ -55,7 +56,9 @@ class Store:
 
     def put(self, key: str, entry: Entry) -> None:
         """Keep an entry; where the folder cannot be written, log a warning and keep nothing."""
-        path = self._path(key)
+        if self.root is None:
+            return
+        path = _path(self.root, key)
         rest = canonical_json(entry.facts) + b"\n" + entry.data
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,8 +66,9 @@ class Store:
         except OSError as err:
             _LOG.warning("%s: not kept: %s", path, err)
 
-    def _path(self, key: str) -> Path:
-        return self.root / _FORMAT / key[:2] / key
+
+def _path(root: Path, key: str) -> Path:
+    return root / _FORMAT / key[:2] / key
 
 
 def default_root(environment: Mapping[str, str]) -> Path | None:

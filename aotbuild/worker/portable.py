@@ -14,7 +14,7 @@ from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
 from aotbuild.worker.avals import Dims, to_aval
 from aotbuild.worker.blobs import BlobFolder
-from aotbuild.worker.compile import jit_flat
+from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import in_specs, out_specs
 from aotbuild.worker.stages import Stages, exported_texts
 from aotbuild.worker.trace import Traced, in_mesh

@@ -59,7 +59,7 @@ class Session:
         flags = os.environ.get("XLA_FLAGS", "")
         self._provenance = {**hello.provenance, **versions, "xla_flags": flags}
         self._secret_paths = _secret_paths(hello.secret_paths)
-        entries = Store(hello.store) if hello.store else None
+        entries = Store(hello.store)
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)

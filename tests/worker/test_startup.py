@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 from support.projects import build, fresh_json, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.build.startup import CANDIDATES, FAST, Choice, Figures, FlagSet, choice
+from aotbuild.build.startup import CANDIDATES, FAST, Figures, choice
 from aotbuild.spec.record import Record
 from aotbuild.store.local import Entry
-from aotbuild.worker.tuning.choose import compile_chosen
+from aotbuild.worker.tuning.choose import choose, reason_not_to_measure
 from aotbuild.worker.tuning.measure import is_near
 
 SOURCE = """
@@ -125,20 +124,6 @@ def test_results_are_equal_across_settings(built: Package, project: Path) -> Non
     assert max(differences) < 1e-5
 
 
-class FakeMeasurer:
-    """Gives the same figures each time, and keeps what it was asked."""
-
-    def __init__(self, *rows: tuple[float, float, float] | None) -> None:
-        self.figures = [None if row is None else Figures(*row) for row in rows]
-        self.asked: list[tuple[bytes, ...]] = []
-
-    def __call__(
-        self, executables: Sequence[bytes], inputs: Sequence[Any], donated: Sequence[int]
-    ) -> list[Figures | None]:
-        self.asked.append(tuple(executables))
-        return self.figures
-
-
 class FakeCompiled:
     """What jax returns: only its text is looked at."""
 
@@ -146,48 +131,43 @@ class FakeCompiled:
         return 'backend_config={"fusion_config":{"kind":"__ynn_fusion"}}'
 
 
-def compile_with(flags: FlagSet, *calls: list[str]) -> tuple[Entry, Any]:
-    return Entry({"custom_calls": list(calls)}, flags.name.encode()), FakeCompiled()
-
-
-def chosen(measurer: FakeMeasurer, given: Choice, *calls: list[str]) -> Entry:
-    entry, _ = compile_chosen(given, lambda flags: compile_with(flags, *calls), measurer, list, ())
-    return entry
+def chosen(*rows: tuple[float, float, float] | None) -> tuple[str, dict[str, Any]]:
+    """Return the set that is kept and what the record says, after these figures."""
+    tuned = choice("tuned", "cpu", "0.10.2")
+    index, facts = choose(tuned, [None if row is None else Figures(*row) for row in rows], None)
+    assert facts["set"] == tuned.sets[index].name
+    return facts["set"], facts
 
 
 class TestChosen:
-    tuned = choice("tuned", "cpu", "0.10.2")
-
     def test_the_best_and_what_was_measured(self) -> None:
-        measurer = FakeMeasurer((80, 90, 18), (90, 60, 18), (25, 50, 19))
-        entry = chosen(measurer, self.tuned)
-        assert measurer.asked == [(b"steady", b"products", b"fast")]
-        assert entry.data == b"fast"
-        assert entry.facts["startup"]["measured"][0] == {
+        name, facts = chosen((80, 90, 18), (90, 60, 18), (25, 50, 19))
+        assert name == "fast"
+        assert [row["set"] for row in facts["measured"]] == ["steady", "products", "fast"]
+        assert facts["measured"][0] == {
             "set": "steady",
             "load_ms": 80,
             "first_ms": 90,
             "steady_ms": 18,
         }
-        assert entry == chosen(measurer, self.tuned)
 
     def test_other_results_are_dropped(self) -> None:
-        entry = chosen(FakeMeasurer((80, 90, 18), None, (200, 50, 19)), self.tuned)
-        assert entry.data == b"steady"
-        assert entry.facts["startup"]["measured"][1] == {"set": "products", "dropped": True}
+        name, facts = chosen((80, 90, 18), None, (200, 50, 19))
+        assert name == "steady"
+        assert facts["measured"][1] == {"set": "products", "dropped": True}
 
     def test_without_figures_of_steady_there_is_nothing_to_compare_with(self) -> None:
-        entry = chosen(FakeMeasurer(None, (1, 1, 1), (1, 1, 1)), self.tuned)
-        assert entry.data == b"steady"
-        assert "nothing could be measured" in entry.facts["startup"]["note"]
+        name, facts = chosen(None, (1, 1, 1), (1, 1, 1))
+        assert name == "steady"
+        assert "nothing could be measured" in facts["note"]
 
     def test_calls_of_the_user_are_not_there_in_another_process(self) -> None:
-        measurer = FakeMeasurer()
-        entry = chosen(measurer, self.tuned, ["my_call", "user"], ["lapack_x", "lapack"])
-        assert measurer.asked == []
-        assert entry.facts["startup"]["note"] == (
+        calls = [["my_call", "user"], ["lapack_x", "lapack"]]
+        assert reason_not_to_measure(Entry({"custom_calls": calls}, b""), FakeCompiled()) == (
             "startup: tuned: it calls my_call, which only your code registers"
         )
+        entry = Entry({"custom_calls": calls[1:]}, b"")
+        assert reason_not_to_measure(entry, FakeCompiled()) is None
 
 
 class TestNear:

@@ -24,7 +24,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.spec.golden import stored_bytes
 from aotbuild.spec.record import Blob, Golden
-from aotbuild.store.keys import key_of
+from aotbuild.store.keys import golden_key
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
 from aotbuild.worker.config import unchanged_config
@@ -55,7 +55,7 @@ class GoldenMaker:
     """Computes golden outputs, or takes them from the store."""
 
     blobs: BlobFolder
-    store: Store | None
+    store: Store
     provenance: Mapping[str, Any]
 
     def messages(self, traced: Traced) -> Iterator[Reply]:
@@ -101,26 +101,18 @@ class GoldenMaker:
     def _run_once(
         self, reference: Reference, given: dict[int, Any], blobs: dict[int, Blob]
     ) -> Entry:
-        if self.store is None:
-            return _run(reference, given)
-        key = key_of(self._inputs(reference, blobs))
+        key = golden_key(
+            module=reference.identity,
+            leaves=list(map(str, reference.traced.signature.leaves)),
+            given=((leaf, blob.sha256) for leaf, blob in blobs.items()),
+            cpu=[cpuinfo.architecture(), sorted(cpuinfo.features())],
+            provenance=self.provenance,
+        )
         entry = self.store.get(key)
         if entry is None:
             entry = _run(reference, given)
             self.store.put(key, entry)
         return entry
-
-    def _inputs(self, reference: Reference, blobs: dict[int, Blob]) -> dict[str, Any]:
-        """Return all that decides golden outputs, as the store's key wants it."""
-        leaves = reference.traced.signature.leaves
-        return {
-            "entry": "golden 1",
-            "reference": reference.identity,
-            "leaves": [str(aval) for aval in leaves],
-            "given": [[leaf, blob.sha256] for leaf, blob in blobs.items()],
-            "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
-            **{name: self.provenance[name] for name in ("aotbuild", "jax", "jaxlib", "xla_flags")},
-        }
 
 
 def _skipped(reason: str, note: str) -> GoldenSkipped:

@@ -21,7 +21,7 @@ from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.padding import Padding, resized
-from aotbuild.store.keys import key_of
+from aotbuild.store.keys import padding_key
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.config import unchanged_config
@@ -124,7 +124,7 @@ _REMEDY = (
 class PaddingCheck:
     """Compares, or knows from the store that it did before."""
 
-    store: Store | None
+    store: Store
     provenance: Mapping[str, Any]
 
     def messages(self, traced: Traced) -> Iterator[Reply]:
@@ -162,34 +162,22 @@ class PaddingCheck:
         exact = lower_job(traced, pad.at(traced.job, sizes))
         padded = lower_job(traced, pad.at(traced.job, {}))
         given = given_leaves(exact.jitted)
-        key = key_of(self._inputs(traced, padding, exact, padded, given))
-        if self.store is not None and self.store.get(key) is not None:
+        digests = ((leaf, sha256_hex(array.tobytes())) for leaf, array in sorted(given.items()))
+        key = padding_key(
+            modules=[exact.identity, padded.identity],
+            padding=padding.to_json(),
+            leaves=[str(to_aval(leaf)) for leaf in jax.tree.leaves(exact.jitted.canonical)],
+            given=digests,
+            tolerances=[traced.job.verify.rtol, traced.job.verify.atol],
+            cpu=[cpuinfo.architecture(), sorted(cpuinfo.features())],
+            provenance=self.provenance,
+        )
+        if self.store.get(key) is not None:
             return None
         problem = _compare(traced, padding, exact, padded, given)
-        if problem is None and self.store is not None:
+        if problem is None:
             self.store.put(key, Entry({"padding": "changes nothing"}, b""))
         return problem
-
-    def _inputs(
-        self,
-        traced: Traced,
-        padding: Padding,
-        exact: Reference,
-        padded: Reference,
-        given: Mapping[int, Any],
-    ) -> dict[str, Any]:
-        """Return all that decides the comparison, as the store's key wants it."""
-        verify = traced.job.verify
-        return {
-            "entry": "padding 2",
-            "modules": [exact.identity, padded.identity],
-            "padding": {**padding.to_json(), "buckets": []},
-            "leaves": [str(to_aval(leaf)) for leaf in jax.tree.leaves(exact.jitted.canonical)],
-            "given": [[leaf, sha256_hex(array.tobytes())] for leaf, array in sorted(given.items())],
-            "tolerances": [verify.rtol, verify.atol],
-            "cpu": [cpuinfo.architecture(), sorted(cpuinfo.features())],
-            **{name: self.provenance[name] for name in ("aotbuild", "jax", "jaxlib", "xla_flags")},
-        }
 
 
 def _smaller(traced: Traced, pad: JobPadding) -> dict[str, int]:

@@ -27,8 +27,7 @@ def main() -> None:
     """Load, call, call again, and say how long each took."""
     given = json.loads(sys.argv[1])
     sys.path[:] = given["path"]
-    import jax
-
+    # Now that it can be found.
     from aotbuild.worker import private as jax_private
 
     jax.config.update("jax_enable_x64", given["x64"])
@@ -67,10 +66,6 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, (time.perf_counter() - start) * 1e3
 
 
-if __name__ == "__main__":
-    main()
-
-
 def write_array(file: Path, array: Any) -> None:
     """Write an array; numpy's format knows no bfloat16, so its name stands beside its bytes."""
     flat = np.ascontiguousarray(array)
@@ -87,3 +82,7 @@ def read_array(file: Path) -> Any:
         shape = tuple(np.load(stream, allow_pickle=False).tolist())
         words = np.load(stream, allow_pickle=False)
     return words.view(jax.numpy.dtype(dtype)).reshape(shape)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Lower a trace for the devices of a target: `jax.jit` of the flat function, with its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import SingleDeviceSharding
+
+from aotbuild.errors import TraceRefused
+from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.registry import platform
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.target import Target
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.shardings import in_specs, named_sharding, out_specs
+from aotbuild.worker.trace import Traced, asks_for_device, in_mesh, trace, trace_on
+from aotbuild.worker.user_errors import user_traceback
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A trace and its module for a target. `stage` is the `jax.stages.Lowered`.
+
+    `traced` may be another trace than the job's first: over the target's devices.
+    """
+
+    traced: Traced
+    target: Target
+    hardware: Hardware
+    stage: Any
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the module."""
+        return sha256_hex(jax_private.module_bytes(self.stage))
+
+    @property
+    def constants(self) -> list[Any]:
+        """The hoisted constants, which are the executable's first inputs."""
+        return jax_private.const_args(self.stage)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The indices of inputs that the executable takes, constants counted first."""
+        return jax_private.kept_inputs(self.stage)
+
+    def compile(self, options: dict[str, Any]) -> Any:
+        """Return the `jax.stages.Compiled`, made with these options of XLA; TraceRefused if not."""
+        job = self.traced.job
+        try:
+            with in_mesh(self.traced.mesh):
+                compiled = self.stage.compile(compiler_options=options or None)
+        except Exception as err:  # XLA and its options raise many types
+            hint = ""
+            if job.compiler_options:
+                listing = ", ".join(f"{name}: {value!r}" for name, value in job.compiler_options)
+                hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
+            where = f"{job.call} cannot be compiled for {self.target}"
+            msg = f"{where}\n{user_traceback(err)}{hint}"
+            raise TraceRefused(msg) from err
+        if jax_private.has_host_callbacks(compiled):
+            msg = f"{job.call} calls back into Python; no executable on disk can carry that"
+            raise TraceRefused(msg)
+        return compiled
+
+
+def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
+    """Lower a trace for a target; trace again where the mesh or a kernel needs its devices.
+
+    TraceRefused says what cannot be lowered, or what is missing to compile for these devices.
+    """
+    devices = platform(target.platform).devices(target, hardware)
+    # The first trace has shown that the function has no side effects.
+    job = replace(traced.job, purity="skip")
+    if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):
+        traced = trace(job, devices=devices)
+    try:
+        stage = _lower(traced, target, devices[0])
+    except TraceRefused as err:
+        if not asks_for_device(traced.job, err):
+            raise
+        traced = trace_on(job, devices)
+        stage = _lower(traced, target, devices[0])
+    return Lowered(traced, target, hardware, stage)
+
+
+def jit_flat(traced: Traced, device: Any = None) -> Any:
+    """Return `jax.jit` of the flat function: leaves in, leaves out, with the job's options.
+
+    `device` is the one to compile for where there is no mesh; None leaves it open.
+    """
+    options: dict[str, Any] = {}
+    function = jaxpr_as_fun(traced.closed_jaxpr)
+
+    def flat(*leaves: Any) -> Any:
+        return function(*leaves)
+
+    flat.__name__ = flat.__qualname__ = traced.job.name
+    if traced.mesh is not None:
+        mesh = traced.mesh
+        options["in_shardings"] = [named_sharding(mesh, spec) for spec in in_specs(traced)]
+        outs = out_specs(traced)
+        if outs is not None:
+            options["out_shardings"] = [named_sharding(mesh, spec) for spec in outs]
+    elif device is not None:
+        options["in_shardings"] = options["out_shardings"] = SingleDeviceSharding(device)
+    return jax.jit(
+        flat, donate_argnums=traced.donated, keep_unused=traced.job.keep_unused, **options
+    )
+
+
+def _lower(traced: Traced, target: Target, device: Any) -> Any:
+    try:
+        with in_mesh(traced.mesh):
+            return jit_flat(traced, device).trace(*traced.leaves).lower()
+    except TraceRefused:
+        raise
+    except Exception as err:  # lowering rules raise many types
+        msg = f"{traced.job.call} cannot be lowered for {target.platform}\n{user_traceback(err)}"
+        raise TraceRefused(msg) from err
