@@ -15,9 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import jax
-import numpy as np
-
 # Calls for the steady state, after the first; no more are begun after so many seconds.
 _CALLS = 15
 _SECONDS = 2.0
@@ -27,8 +24,11 @@ def main() -> None:
     """Load, call, call again, and say how long each took."""
     given = json.loads(sys.argv[1])
     sys.path[:] = given["path"]
-    # Now that it can be found.
+    # Not at the top: they are found only now.
+    import jax
+
     from aotbuild.worker import private as jax_private
+    from aotbuild.worker.tuning.measure import read_array, write_array
 
     jax.config.update("jax_enable_x64", given["x64"])
     device = jax.devices("cpu")[0]
@@ -64,24 +64,6 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = work()
     return result, (time.perf_counter() - start) * 1e3
-
-
-def write_array(file: Path, array: Any) -> None:
-    """Write an array; numpy's format knows no bfloat16, so its name stands beside its bytes."""
-    flat = np.ascontiguousarray(array)
-    with file.open("wb") as stream:
-        np.save(stream, np.array([str(flat.dtype)]), allow_pickle=False)
-        np.save(stream, np.array(flat.shape, np.int64), allow_pickle=False)
-        np.save(stream, flat.reshape(-1).view(np.uint8), allow_pickle=False)
-
-
-def read_array(file: Path) -> Any:
-    """Read what `write_array` wrote."""
-    with file.open("rb") as stream:
-        dtype = str(np.load(stream, allow_pickle=False)[0])
-        shape = tuple(np.load(stream, allow_pickle=False).tolist())
-        words = np.load(stream, allow_pickle=False)
-    return words.view(jax.numpy.dtype(dtype)).reshape(shape)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import numpy as np
 
 from aotbuild.build.startup import Figures
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
-from aotbuild.worker.tuning.child import read_array, write_array
 
 _CHILD = Path(__file__).with_name("child.py")
 REPETITIONS = 3
@@ -130,3 +129,21 @@ def is_near(expected: Any, found: Any) -> bool:
     # Nobody knows here with which floats it was computed: the largest number stands for them.
     tolerance = Tolerance("cpu", atol=relative * float(finite.max(initial=0.0)))
     return bool(near(here, there, tolerance.bound(here, str(expected.dtype))).all())
+
+
+def write_array(file: Path, array: Any) -> None:
+    """Write an array; numpy's format knows no bfloat16, so its name stands beside its bytes."""
+    flat = np.ascontiguousarray(array)
+    with file.open("wb") as stream:
+        np.save(stream, np.array([str(flat.dtype)]), allow_pickle=False)
+        np.save(stream, np.array(flat.shape, np.int64), allow_pickle=False)
+        np.save(stream, flat.reshape(-1).view(np.uint8), allow_pickle=False)
+
+
+def read_array(file: Path) -> Any:
+    """Read what `write_array` wrote."""
+    with file.open("rb") as stream:
+        dtype = str(np.load(stream, allow_pickle=False)[0])
+        shape = tuple(np.load(stream, allow_pickle=False).tolist())
+        words = np.load(stream, allow_pickle=False)
+    return words.view(jax.numpy.dtype(dtype)).reshape(shape)
