@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from aotbuild.build.startup import FAST
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.thunk_rewrite.grouping import with_groups
-from aotbuild.worker.thunk_rewrite.program import lean
+from aotbuild.worker.thunk_rewrite.grouping import group_thunks
+from aotbuild.worker.thunk_rewrite.program import shrink_program
 
 _SIZE = 32
 
@@ -56,9 +56,9 @@ def make(layers: int) -> dict[str, bytes]:
     shape = jax.ShapeDtypeStruct((_SIZE, _SIZE), np.float32)
     compiled = jax.jit(network).lower(shape, shape).compile(compiler_options=dict(FAST.options))
     whole = jax_private.serialize_executable(compiled)
-    shorter = lean(whole, jaxlib.__version__)
+    shorter = shrink_program(whole, jaxlib.__version__)
     assert shorter is not None
-    grouped = lean(with_groups(whole, jaxlib.__version__), jaxlib.__version__)
+    grouped = shrink_program(group_thunks(whole, jaxlib.__version__), jaxlib.__version__)
     assert grouped is not None
     return {"xla": whole, "without groups": shorter, "aotbuild": grouped}
 

@@ -33,7 +33,7 @@ from aotbuild.worker.stages import (
     lowered_texts,
     summary,
 )
-from aotbuild.worker.thunk_rewrite.rewrite import VERSION, checked_lean
+from aotbuild.worker.thunk_rewrite.rewrite import VERSION, rewrite
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.tuning.choose import (
     choose,
@@ -159,7 +159,7 @@ class NativeCompiler:
         compiled = lowered.compile(options)
         hlo = compiled.as_text() or ""
         calls = self.calls.of(hlo, target.platform)
-        data = checked_lean(jax_private.serialize_executable(compiled), target)
+        data, _ = rewrite(jax_private.serialize_executable(compiled), target)
         facts = {
             "requires": there.requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],

@@ -24,9 +24,10 @@ from aotbuild.spec.protobuf import (
 )
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.thunk_rewrite.grouping import brief_instructions, nested, with_groups
+from aotbuild.worker.thunk_rewrite.grouping import group_thunks, grouped
 from aotbuild.worker.thunk_rewrite.memory_use import Slice, Uses, barriers, name_of
-from aotbuild.worker.thunk_rewrite.rewrite import checked_lean
+from aotbuild.worker.thunk_rewrite.program import cheap_instructions
+from aotbuild.worker.thunk_rewrite.rewrite import LOADED, rewrite
 
 JAXLIB = jaxlib.__version__
 Part = tuple[int, int, int]
@@ -150,9 +151,9 @@ class TestBarriers:
 
         uses = [use(places(), places()) for _ in range(draw.randint(1, 20))]
         before = awaited(uses)
-        brief = [number for number in range(len(uses)) if draw.random() < 0.2]
-        counts = [number for number in range(len(uses)) if number not in brief]
-        assert barriers(uses, brief) == [
+        cheap = [number for number in range(len(uses)) if draw.random() < 0.2]
+        counts = [number for number in range(len(uses)) if number not in cheap]
+        assert barriers(uses, cheap) == [
             place
             for place in range(1, len(uses))
             if all(i in before[j] for j in counts if j >= place for i in counts if i < place)
@@ -169,12 +170,12 @@ class TestBarriers:
 class TestGroups:
     def test_a_chain_is_split_and_kept_in_its_order(self) -> None:
         whole = program(chain(100))
-        found = groups(nested(whole))
+        found = groups(grouped(whole))
         assert [len(group) for group in found] == [16, 16, 16, 16, 16, 20]
         assert sequence([each for group in found for each in group]) == whole
 
     def test_a_group_is_a_call_with_a_name_of_its_own(self) -> None:
-        first = messages_of(nested(program(chain(100))), 1)[0]
+        first = messages_of(grouped(program(chain(100))), 1)[0]
         assert bytes_of(first, 1) == b"call"
         assert [field.value for field in fields(bytes_of(first, 2))] == [
             b"aotbuild$group",
@@ -185,7 +186,7 @@ class TestGroups:
     @pytest.mark.parametrize("seed", range(10))
     def test_what_could_run_at_the_same_time_still_can(self, seed: int) -> None:
         uses = layers(seed)
-        found = groups(nested(program(uses), {b"name"}))
+        found = groups(grouped(program(uses), {b"name"}))
         sizes = [len(group) for group in found]
         assert len(sizes) > 1
         assert min(sizes) > 8
@@ -197,44 +198,44 @@ class TestGroups:
     def test_chains_beside_each_other_are_left_alone(self) -> None:
         pairs = zip(chain(60), chain(60, allocation=1), strict=True)
         beside = program([each for pair in pairs for each in pair])
-        assert nested(beside) == beside
+        assert grouped(beside) == beside
 
-    def test_a_brief_one_beside_a_chain_does_not_matter(self) -> None:
+    def test_a_cheap_one_beside_a_chain_does_not_matter(self) -> None:
         beside = program([use([(5, 0, 4)], [(5, 64, 4)]), *chain(99)])
-        assert len(groups(nested(beside, {b"name"}))) == 6
-        assert nested(beside, {b"other"}) == beside
+        assert len(groups(grouped(beside, {b"name"}))) == 6
+        assert grouped(beside, {b"other"}) == beside
         longer = program([use([(5, 0, 1024)], [(5, 1024, 1024)]), *chain(99)])
-        assert nested(longer, {b"name"}) == longer
+        assert grouped(longer, {b"name"}) == longer
 
-    def test_a_call_of_other_code_is_never_brief(self) -> None:
+    def test_a_call_of_other_code_is_never_cheap(self) -> None:
         slices = bytes_field(1, bytes_field(2, part((5, 0, 4))))
         call = thunk(b"custom-call", CUSTOM, bytes_field(2, b"slow") + bytes_field(4, slices))
         behind = sequence([*(kernel(each) for each in chain(99)), call])
-        assert nested(behind, {b"name"}) == behind
+        assert grouped(behind, {b"name"}) == behind
 
     def test_no_group_has_little_memory_only(self) -> None:
         """XLA would run one after another what may run at the same time in the whole program."""
         small = program(chain(100, size=64))
-        assert nested(small, {b"name"}) == small
+        assert grouped(small, {b"name"}) == small
         uses = [*chain(40, size=64), *chain(70, allocation=1), *chain(40, 64, allocation=1)]
-        sizes = [len(group) for group in groups(nested(program(uses), {b"name"}))]
+        sizes = [len(group) for group in groups(grouped(program(uses), {b"name"}))]
         assert sizes == [41, 16, 16, 16, 16, 45]
 
     def test_short_programs_are_left_alone(self) -> None:
-        assert nested(program(chain(63))) == program(chain(63))
-        assert len(groups(nested(program(chain(64))))) == 4
-        assert nested(b"") == b""
+        assert grouped(program(chain(63))) == program(chain(63))
+        assert len(groups(grouped(program(chain(64))))) == 4
+        assert grouped(b"") == b""
 
     def test_bodies_of_loops_have_groups(self) -> None:
         condition, body = program(chain(2)), program(chain(100, 65_537))
-        changed = nested(body)
+        changed = grouped(body)
         assert len(groups(changed)) > 1
-        assert nested(loop(condition, body)) == loop(condition, changed)
+        assert grouped(loop(condition, body)) == loop(condition, changed)
 
     def test_those_of_small_loops_have_none(self) -> None:
         """XLA runs them one after another, and would not what is in a group."""
         small = loop(program(chain(2)), program(chain(100, 65_536)))
-        assert nested(small) == small
+        assert grouped(small) == small
 
     @pytest.mark.parametrize(
         "odd",
@@ -251,11 +252,11 @@ class TestGroups:
     )
     def test_something_unknown_is_refused(self, odd: bytes) -> None:
         with pytest.raises(Malformed):
-            nested(program(chain(100)) + bytes_field(1, odd))
+            grouped(program(chain(100)) + bytes_field(1, odd))
 
     def test_thunks_that_share_other_things_are_refused(self) -> None:
         with pytest.raises(Malformed):
-            nested(program(chain(100)) + bytes_field(2, number_field(1, 3)))
+            grouped(program(chain(100)) + bytes_field(2, number_field(1, 3)))
 
 
 class TestExecutables:
@@ -267,19 +268,19 @@ class TestExecutables:
 
     def test_only_the_list_of_thunks_changes(self) -> None:
         thunks = program(chain(100))
-        now = with_groups(self.executable(thunks), JAXLIB)
-        assert now == self.executable(nested(thunks)) != self.executable(thunks)
+        now = group_thunks(self.executable(thunks), JAXLIB)
+        assert now == self.executable(grouped(thunks)) != self.executable(thunks)
 
     def test_what_nobody_knows_is_left_alone(self) -> None:
         strange = self.executable(program(chain(100)) + bytes_field(2, b""))
         empty = self.executable(b"")
         for data in (strange, empty, strange[:50], b"", b"\x00", b"\xff" * 20):
-            assert with_groups(data, JAXLIB) == data
+            assert group_thunks(data, JAXLIB) == data
 
     @pytest.mark.parametrize("version", ["0.10.1", "0.13", "0.13.0rc1", "unknown"])
     def test_other_versions_of_jaxlib_are_left_alone(self, version: str) -> None:
         data = self.executable(program(chain(100)))
-        assert with_groups(data, version) == data
+        assert group_thunks(data, version) == data
 
 
 def layer(x: Any, w: Any) -> Any:
@@ -301,7 +302,7 @@ def deep(x: Any, w: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "is_brief"),
+    ("function", "is_cheap"),
     [
         (lambda x: x + 1, True),
         (lambda x: jnp.sin(jnp.arange(8) * x).sum(), True),
@@ -310,15 +311,15 @@ def deep(x: Any, w: Any) -> Any:
     ],
     ids=["counter", "sum", "long sum", "loop"],
 )
-def test_what_is_long_is_not_told_by_its_memory(function: Any, is_brief: bool) -> None:
+def test_what_is_long_is_not_told_by_its_memory(function: Any, is_cheap: bool) -> None:
     """All of these read and write a number."""
     compiled = jax.jit(function).lower(np.float32(1)).compile()
     data = jax_private.serialize_executable(compiled)
     size, at = varint(data, 0)
     result = bytes_of(data[at + size :], 1)
-    brief = brief_instructions(bytes_of(bytes_of(result, 1), 1))
+    cheap = cheap_instructions(bytes_of(bytes_of(result, 1), 1))
     names = {name_of(each) for each in messages_of(bytes_of(result, 6), 1)}
-    assert (names <= brief) == is_brief
+    assert (names <= cheap) == is_cheap
 
 
 @pytest.mark.parametrize("options", [None, dict(FAST.options)], ids=["steady", "fast"])
@@ -327,7 +328,8 @@ def test_results_are_the_same_to_the_bit(options: dict[str, Any] | None) -> None
     given = [rng.standard_normal(shape).astype(np.float32) for shape in ((160, 128), (128, 128))]
     compiled = jax.jit(deep, donate_argnums=0).lower(*given).compile(compiler_options=options)
     data = jax_private.serialize_executable(compiled)
-    smaller = checked_lean(data, Target.parse("cpu:x86-64-v3:1"))
+    smaller, facts = rewrite(data, Target.parse("cpu:x86-64-v3:1"))
+    assert facts == LOADED
     size, at = varint(smaller, 0)
     thunks = bytes_of(bytes_of(smaller[at + size :], 1), 6)
     assert len(groups(thunks)) <= sum(map(len, groups(thunks))) / 9

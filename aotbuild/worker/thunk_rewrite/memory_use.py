@@ -1,4 +1,7 @@
-"""Which memory each thunk reads and writes, and where in a program all before must be done."""
+"""Which memory each thunk reads and writes, and where a sequence of thunks has barriers.
+
+Numbers of fields are those of xla/backends/cpu/runtime/thunk.proto.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import NamedTuple
 
 from aotbuild.spec.protobuf import Malformed, bytes_of, fields, messages_of, number_of
 
-# Programs that are not looked at, as it would take seconds: so many thunks, so many users of parts.
+# Longer sequences get no groups, as finding barriers would take seconds: in thunks, and in users of
+# parts of memory.
 _MOST_THUNKS = 20_000
 _MOST_VISITS = 2_000_000
 
@@ -29,19 +33,19 @@ class Uses(NamedTuple):
     writes: tuple[Slice, ...]
 
 
-def barriers(program: Sequence[Uses], brief: Collection[int] = ()) -> list[int]:
-    """Return the numbers of thunks where all that is before must be done before the rest begins.
+def barriers(uses: Sequence[Uses], uncounted: Collection[int] = ()) -> list[int]:
+    """Return the thunks before which every earlier thunk must finish, by number.
 
-    Those in `brief` do not count, on either side. In rising order, without the first; none where
-    the program is too large to look at.
+    Thunks in `uncounted` do not count, on either side. In rising order, without the first; none if
+    the sequence is too long.
     """
-    awaited = _awaited(program)
-    uncounted = sum(1 << number for number in brief)
+    awaited = _awaited(uses)
+    ignored = sum(1 << number for number in uncounted)
     found = []
     lowest = len(awaited)
     for number in range(len(awaited) - 1, 0, -1):
-        missing = ~(awaited[number] | uncounted) & ((1 << number) - 1)
-        if missing and number not in brief:
+        missing = ~(awaited[number] | ignored) & ((1 << number) - 1)
+        if missing and number not in uncounted:
             lowest = min(lowest, (missing & -missing).bit_length() - 1)
         if lowest >= number:
             found.append(number)
@@ -49,7 +53,10 @@ def barriers(program: Sequence[Uses], brief: Collection[int] = ()) -> list[int]:
 
 
 def _awaited(program: Sequence[Uses]) -> list[int]:
-    """Return for each thunk those it waits for, also through others: a bit for each; or nothing."""
+    """Return for each thunk those it waits for, also through others: a bit for each.
+
+    An empty list if the sequence is too long.
+    """
     if len(program) > _MOST_THUNKS:
         return []
     memory: dict[int, _Allocation] = defaultdict(_Allocation)
@@ -73,22 +80,22 @@ def _awaited(program: Sequence[Uses]) -> list[int]:
 
 
 class _Part(NamedTuple):
-    """Who wrote a part of memory last, if anybody did, and who read it since."""
+    """The thunk that wrote a part of memory last, if any did, and those that read it since."""
 
     writer: tuple[int, ...]
     readers: list[int]
 
 
 class _Allocation:
-    """The parts of an allocation, in their order; the last one has no end."""
+    """The parts of an allocation, in order; the last one has no end."""
 
     def __init__(self) -> None:
-        """Begin with one part that nobody used."""
+        """Begin with one part that no thunk used."""
         self._starts = [0]
         self._parts = [_Part((), [])]
 
     def read(self, part: Slice, number: int) -> list[int]:
-        """Return which thunks one that reads waits for."""
+        """Return the thunks that a reader of this part waits for."""
         first, last = self._cut(part)
         before: list[int] = []
         for found in self._parts[first:last]:
@@ -97,7 +104,7 @@ class _Allocation:
         return before
 
     def write(self, part: Slice, number: int) -> list[int]:
-        """Return which thunks one that writes waits for; whoever comes later waits for it alone."""
+        """Return the thunks that a writer of this part waits for; later ones wait for it alone."""
         first, last = self._cut(part)
         before: list[int] = []
         for found in self._parts[first:last]:
@@ -107,7 +114,7 @@ class _Allocation:
         return before
 
     def _cut(self, part: Slice) -> tuple[int, int]:
-        """Return the first part of a slice, and the one behind it; they begin where it does."""
+        """Cut parts to fit a slice; return the numbers of its first part and the one behind it."""
         end = part.offset + part.size
         self._cut_at(part.offset)
         self._cut_at(end)
@@ -134,7 +141,7 @@ _OFFSET, _SIZE, _ALLOCATION, _ELEMENTS = 1, 2, 3, 4
 class _Fields(NamedTuple):
     """Fields of a kind of thunk: slices it reads and writes, sequences inside, and all others.
 
-    A slice has another around it, with its shape, if `slice` is not 0: then that is its field.
+    If `slice` is not 0, each slice is inside a message with its shape, in the field of that number.
     """
 
     reads: tuple[int, ...] = ()
@@ -167,7 +174,7 @@ _OTHERS_OF_CUSTOM = {1, 2, 3, _CUSTOM_SLICES}
 
 
 def kind_of(thunk: bytes) -> int:
-    """Return the field that tells what a thunk is; Malformed if it has none, or several."""
+    """Return the field that says what kind a thunk is; Malformed if it has none, or several."""
     found = [field.number for field in fields(thunk) if field.number not in (KIND, INFO)]
     if len(found) != 1:
         msg = f"a thunk of kinds {found}"
@@ -176,7 +183,7 @@ def kind_of(thunk: bytes) -> int:
 
 
 def uses_of(thunk: bytes) -> Uses:
-    """Return the memory that a thunk uses; Malformed if it has what nobody here knows."""
+    """Return the memory that a thunk uses; Malformed if it has an unknown kind or field."""
     kind = kind_of(thunk)
     body = bytes_of(thunk, kind)
     if kind == _CUSTOM:
@@ -199,7 +206,7 @@ def sequences_of(kind: int) -> tuple[int, ...]:
 
 
 def thunks_of(sequence: bytes) -> list[bytes]:
-    """Return the thunks of a sequence; Malformed if they share what is no memory."""
+    """Return the thunks of a sequence; Malformed if the sequence has any other field."""
     _refuse_others(sequence, {THUNKS})
     return messages_of(sequence, THUNKS)
 
@@ -233,7 +240,7 @@ def _slice(message: bytes) -> Slice:
     _refuse_others(message, {_OFFSET, _SIZE, _ALLOCATION, _ELEMENTS})
     size = number_of(message, _SIZE)
     if size == 0:
-        # XLA compares empty ones in a way of its own.
+        # XLA has rules of its own for comparing empty slices.
         msg = "a slice without a size"
         raise Malformed(msg)
     return Slice(number_of(message, _ALLOCATION), number_of(message, _OFFSET), size)

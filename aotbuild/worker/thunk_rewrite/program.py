@@ -1,11 +1,12 @@
-"""Shrink the program inside a serialized executable for CPUs; its code stays as it is.
+"""The optimized program inside a serialized CPU executable, and how to shrink it.
 
 XLA:CPU serializes the optimized HLO module beside the machine code, and rebuilds it three times
-when it loads: most of the time of loading. What runs is a list of thunks, which name compiled
-functions and slices of buffers. Of the module they need the instructions that own a buffer, and the
-body of a fusion only where a library compiles it at run time, as YNN does: its kind is kCustom.
-So every other fusion becomes an opaque custom call of the same number, name, shape and operands,
-and what nothing refers to any more is left out: bodies, buffers inside them, metadata.
+when it loads an executable: most of the time of loading. What runs is a list of thunks, which name
+compiled functions and slices of buffers. Of the module they need only the instructions that own a
+buffer. They need the body of a fusion only if a library such as YNN compiles it at run time; such a
+fusion is of kind kCustom. So every other fusion becomes an opaque custom call with the same number,
+name, shape and operands, and whatever nothing refers to any more is dropped: bodies, buffers inside
+them, metadata.
 
 Numbers of fields are those of xla/service/cpu/executable.proto, xla/service/hlo.proto and
 xla/pjrt/proto/compile_options.proto. Tried on jaxlib 0.10.2, 0.11.2, 0.12.0 and 0.12.0.1.
@@ -31,12 +32,17 @@ from aotbuild.spec.protobuf import (
     varint,
 )
 
-# What is known of the format: below the first nobody looked, and the last is yet to come.
-_KNOWN = "0.10.2", "0.13"
-# Of the executable, and of what it wraps.
-_RESULT, _MODULE_WITH_CONFIG, _MODULE, _ASSIGNMENT = 1, 1, 1, 2
+# The format is known from the first version on, and before the second.
+KNOWN = "0.10.2", "0.13"
+# Elements of all arrays in a cheap fusion: it takes some microseconds, as starting a thread does.
+_CHEAP_ELEMENTS = 2048
+
+# In the message behind the head: the compilation result.
+RESULT = 1
+# CompilationResultProto: the module with its configuration (in it the module), and the buffers.
+_MODULE_WITH_CONFIG, _MODULE, _ASSIGNMENT = 1, 1, 2
 # HloModuleProto.
-_COMPUTATIONS, _ENTRY, _SCHEDULE, _SEQUENCES = 3, 6, 7, 1
+_COMPUTATIONS, _ENTRY, _SCHEDULE = 3, 6, 7
 # HloComputationProto.
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5
 # HloInstructionProto.
@@ -49,69 +55,113 @@ _DIMENSIONS = 3
 _BUFFERS, _ALLOCATIONS, _ASSIGNED, _IS_CONSTANT, _LIVE = 1, 3, 9, 12, 5
 _BUFFER_ID, _DEFINED_AT, _INSTRUCTION = 1, 3, 4
 
-_FOR_PEOPLE = {_METADATA, _ATTRIBUTES, _STATISTICS, _ORIGINAL}
-_OF_OPAQUE = {_NAME, _SHAPE, _ID, _OPERANDS, _PREDECESSORS}
-_OPAQUE = bytes_field(_TARGET, b"aotbuild$compiled")
+_ONLY_FOR_PEOPLE = {_METADATA, _ATTRIBUTES, _STATISTICS, _ORIGINAL}
+_KEPT_OF_OPAQUE = {_NAME, _SHAPE, _ID, _OPERANDS, _PREDECESSORS}
+_OPAQUE_TARGET = bytes_field(_TARGET, b"aotbuild$compiled")
 
 
-def lean(data: bytes, jaxlib: str, whole: Collection[int] = ()) -> bytes | None:
-    """Return the bytes of an executable without what nothing runs; None where nobody knows them.
+def is_known(jaxlib: str) -> bool:
+    """Return whether the format of a jaxlib's executables is known."""
+    return is_between(jaxlib, *KNOWN)
 
-    Fusions whose numbers are in `whole` keep their program, see `fusions`.
+
+def split(data: bytes) -> tuple[bytes, bytes]:
+    """Return the head of a serialized executable and the message behind it."""
+    size, at = varint(data, 0)
+    return data[: at + size], data[at + size :]
+
+
+def module_of(result: bytes) -> bytes:
+    """Return the HLO module in a compilation result."""
+    return bytes_of(bytes_of(result, _MODULE_WITH_CONFIG), _MODULE)
+
+
+def shrink_program(data: bytes, jaxlib: str, keep: Collection[int] = ()) -> bytes | None:
+    """Return an executable without the parts of its program that no thunk needs.
+
+    None where the format is not known, or nothing becomes shorter. Fusions whose numbers are in
+    `keep` keep their bodies, see `fusions`.
     """
     if not is_known(jaxlib):
         return None
     try:
-        size, at = varint(data, 0)
-        head, body = data[: at + size], data[at + size :]
-        smaller = head + replaced(body, [_RESULT], _lean_result(bytes_of(body, _RESULT), whole))
+        head, body = split(data)
+        shrunk = head + replaced(body, [RESULT], _shrink_result(bytes_of(body, RESULT), keep))
     except Malformed:
         return None
-    return smaller if len(smaller) < len(data) else None
-
-
-def is_known(jaxlib: str) -> bool:
-    """Return whether somebody looked at the format of executables of a jaxlib."""
-    return is_between(jaxlib, *_KNOWN)
+    return shrunk if len(shrunk) < len(data) else None
 
 
 def fusions(data: bytes) -> list[int]:
-    """Return the numbers of the fusions that lose their program, those that compute most first."""
-    _, at = varint(data, 0)
-    module = bytes_of(bytes_of(bytes_of(data[at:], _RESULT), _MODULE_WITH_CONFIG), _MODULE)
+    """Return the numbers of the fusions that lose their bodies, those that compute most first."""
+    module = module_of(bytes_of(split(data)[1], RESULT))
     computations = messages_of(module, _COMPUTATIONS)
-    work = {number_of(item, _COMPUTATION_ID): _elements(item) for item in computations}
+    work = {
+        number_of(computation, _COMPUTATION_ID): sum(
+            map(_elements, messages_of(computation, _INSTRUCTIONS))
+        )
+        for computation in computations
+    }
     found = [
         (sum(work[number] for number in numbers_of(item, _CALLED)), number_of(item, _ID))
         for computation in computations
         for item in messages_of(computation, _INSTRUCTIONS)
-        if _loses_program(item)
+        if _loses_body(item)
     ]
     return [number for _, number in sorted(found, reverse=True)]
 
 
-def _elements(computation: bytes) -> int:
-    """Return how many elements all arrays of a computation have."""
-    shapes = [bytes_of(item, _SHAPE) for item in messages_of(computation, _INSTRUCTIONS)]
-    return sum(prod(numbers_of(shape, _DIMENSIONS)) for shape in shapes)
+def cheap_instructions(module: bytes) -> frozenset[bytes]:
+    """Return the names of instructions that take next to no time if their arrays are small.
+
+    A custom call is none of them, and neither is a fusion that lost its body: what they run is not
+    known.
+    """
+    computations = {
+        number_of(computation, _COMPUTATION_ID): messages_of(computation, _INSTRUCTIONS)
+        for computation in messages_of(module, _COMPUTATIONS)
+    }
+    cheap = {number for number, inside in computations.items() if _is_cheap(inside)}
+
+    def takes_no_time(instruction: bytes) -> bool:
+        opcode, called = bytes_of(instruction, _OPCODE), numbers_of(instruction, _CALLED)
+        if opcode == b"fusion":
+            return cheap.issuperset(called)
+        return not called and opcode != b"custom-call"
+
+    return frozenset(
+        bytes_of(instruction, _NAME)
+        for instructions in computations.values()
+        for instruction in instructions
+        if takes_no_time(instruction)
+    )
 
 
-def _lean_result(result: bytes, whole: Collection[int]) -> bytes:
-    module = bytes_of(bytes_of(result, _MODULE_WITH_CONFIG), _MODULE)
+def _is_cheap(instructions: list[bytes]) -> bool:
+    """Return whether a computation has few elements and runs nothing else for each of them."""
+    for instruction in instructions:
+        if numbers_of(instruction, _CALLED) and bytes_of(instruction, _OPCODE) != b"reduce":
+            return False
+    return sum(map(_elements, instructions)) <= _CHEAP_ELEMENTS
+
+
+def _elements(instruction: bytes) -> int:
+    return prod(numbers_of(bytes_of(instruction, _SHAPE), _DIMENSIONS))
+
+
+def _shrink_result(result: bytes, keep: Collection[int]) -> bytes:
+    module, assignment = module_of(result), bytes_of(result, _ASSIGNMENT)
     if not number_of(module, _ENTRY) or not bytes_of(module, _SCHEDULE):
         msg = "a program without an entry or a schedule"
         raise Malformed(msg)
-    assignment = bytes_of(result, _ASSIGNMENT)
-    module = _lean_module(module, whole, _constants(assignment))
-    instructions = (
-        instruction
+    module = _shrink_module(module, keep, _constants(assignment))
+    left = {
+        number_of(instruction, _ID)
         for computation in messages_of(module, _COMPUTATIONS)
         for instruction in messages_of(computation, _INSTRUCTIONS)
-    )
-    kept = {number_of(instruction, _ID) for instruction in instructions}
-    assignment = _lean_assignment(assignment, kept)
+    }
     result = replaced(result, [_MODULE_WITH_CONFIG, _MODULE], module)
-    return replaced(result, [_ASSIGNMENT], assignment)
+    return replaced(result, [_ASSIGNMENT], _shrink_assignment(assignment, left))
 
 
 def _constants(assignment: bytes) -> set[int]:
@@ -129,51 +179,55 @@ def _constants(assignment: bytes) -> set[int]:
     }
 
 
-def _lean_module(module: bytes, whole: Collection[int], constants: set[int]) -> bytes:
+def _shrink_module(module: bytes, keep: Collection[int], constants: set[int]) -> bytes:
     computations: dict[int, bytes] = {}
     # XLA looks for the value of every constant, also of those inside what a fusion calls.
     roots = [number_of(module, _ENTRY)]
     for computation in messages_of(module, _COMPUTATIONS):
         number = number_of(computation, _COMPUTATION_ID)
-        computations[number] = changed(computation, partial(_lean_instruction, whole))
+        computations[number] = changed(computation, partial(_shrink_instruction, keep))
         instructions = messages_of(computation, _INSTRUCTIONS)
         if any(number_of(instruction, _ID) in constants for instruction in instructions):
             roots.append(number)
     live = _reachable(roots, computations)
+
+    def change_schedule(entry: Field) -> bytes | None:
+        # An entry of a map: its key is the computation.
+        return None if number_of(entry.message, 1) in live else b""
 
     def change(field: Field) -> bytes | None:
         if field.number == _COMPUTATIONS:
             number = number_of(field.message, _COMPUTATION_ID)
             return bytes_field(_COMPUTATIONS, computations[number]) if number in live else b""
         if field.number == _SCHEDULE:
-            return bytes_field(_SCHEDULE, _lean_schedule(field.message, live))
+            return bytes_field(_SCHEDULE, changed(field.message, change_schedule))
         return None
 
     return changed(module, change)
 
 
-def _lean_instruction(whole: Collection[int], field: Field) -> bytes | None:
-    """Return a field of a computation, an instruction without what nothing needs of it."""
+def _shrink_instruction(keep: Collection[int], field: Field) -> bytes | None:
+    """Change a field of a computation: an instruction loses what no thunk needs of it."""
     if field.number != _INSTRUCTIONS:
         return None
     instruction = field.message
-    if _loses_program(instruction) and number_of(instruction, _ID) not in whole:
-        return bytes_field(_INSTRUCTIONS, changed(instruction, _opaque) + _OPAQUE)
+    if _loses_body(instruction) and number_of(instruction, _ID) not in keep:
+        return bytes_field(_INSTRUCTIONS, changed(instruction, _make_opaque) + _OPAQUE_TARGET)
     return bytes_field(
         _INSTRUCTIONS,
-        changed(instruction, lambda part: b"" if part.number in _FOR_PEOPLE else None),
+        changed(instruction, lambda part: b"" if part.number in _ONLY_FOR_PEOPLE else None),
     )
 
 
-def _loses_program(instruction: bytes) -> bool:
+def _loses_body(instruction: bytes) -> bool:
     is_fusion = bytes_of(instruction, _OPCODE) == b"fusion"
     return is_fusion and bytes_of(instruction, _FUSION_KIND) != b"kCustom"
 
 
-def _opaque(field: Field) -> bytes | None:
+def _make_opaque(field: Field) -> bytes | None:
     if field.number == _OPCODE:
         return bytes_field(_OPCODE, b"custom-call")
-    return None if field.number in _OF_OPAQUE else b""
+    return None if field.number in _KEPT_OF_OPAQUE else b""
 
 
 def _reachable(roots: Iterable[int], computations: dict[int, bytes]) -> set[int]:
@@ -192,39 +246,27 @@ def _reachable(roots: Iterable[int], computations: dict[int, bytes]) -> set[int]
     return live
 
 
-def _lean_schedule(schedule: bytes, live: set[int]) -> bytes:
-    """Return the order of instructions, of those computations that are left."""
-
-    def change(field: Field) -> bytes | None:
-        # An entry of a map: its key is the computation.
-        return None if number_of(field.message, 1) in live else b""
-
-    return changed(schedule, change)
-
-
-def _lean_assignment(assignment: bytes, kept: set[int]) -> bytes:
-    """Return the buffers of instructions that are left, in the allocations as they were."""
+def _shrink_assignment(assignment: bytes, instructions: set[int]) -> bytes:
+    """Return the buffers of the instructions that are left; allocations stay as they were."""
     buffers = {
         number_of(buffer, _BUFFER_ID)
         for buffer in messages_of(assignment, _BUFFERS)
-        if number_of(bytes_of(buffer, _DEFINED_AT), _INSTRUCTION) in kept
+        if number_of(bytes_of(buffer, _DEFINED_AT), _INSTRUCTION) in instructions
     }
 
-    def is_left(numbers: Iterable[int]) -> bytes | None:
+    def only_left(numbers: Iterable[int]) -> bytes | None:
         return None if buffers.issuperset(numbers) else b""
 
     def change_allocation(field: Field) -> bytes | None:
-        if field.number != _ASSIGNED:
-            return None
-        return is_left([number_of(field.message, 1)])
+        return only_left([number_of(field.message, 1)]) if field.number == _ASSIGNED else None
 
     def change(field: Field) -> bytes | None:
         if field.number == _BUFFERS:
-            return is_left([number_of(field.message, _BUFFER_ID)])
+            return only_left([number_of(field.message, _BUFFER_ID)])
         if field.number == _ALLOCATIONS:
             return bytes_field(_ALLOCATIONS, changed(field.message, change_allocation))
         if field.number == _LIVE:
-            return is_left(numbers_of(field.message, 2))
+            return only_left(numbers_of(field.message, 2))
         return None
 
     return changed(assignment, change)

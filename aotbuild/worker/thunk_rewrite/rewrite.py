@@ -1,56 +1,65 @@
-"""Shrink an executable, and keep it only if XLA still takes it."""
+"""Rewrite an executable, and keep the result only if XLA loads it and starts it as before."""
 
 from __future__ import annotations
-
-import logging
 
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.thunk_rewrite.grouping import with_groups
-from aotbuild.worker.thunk_rewrite.program import fusions, lean
+from aotbuild.worker.thunk_rewrite.grouping import group_thunks
+from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program
+from aotbuild.worker.user_errors import shorten
 
-# Part of the store's key: other bytes come of the same compilation when this changes.
+# Part of the store's key. Increase it when the same executable would become other bytes.
 VERSION = 4
-# XLA runs a program of fewer in the thread that calls it, where others only start one, and counts
-# them each time it loads a program: cheap_computation_ in xla/pjrt/cpu/cpu_client.cc.
+# What a record's provenance says of a rewritten executable: XLA loads it; and it gave the same
+# results as the plain one.
+LOADED = {"check": "loaded"}
+COMPARED = {"check": "compared"}
+# XLA runs a program of fewer operations in the thread that calls it, and starts another one for the
+# rest. It counts them when it loads a program: cheap_computation_ in xla/pjrt/cpu/cpu_client.cc.
 _FEW_OPERATIONS = 1000
-# Of the fusions that compute most, how many keep their program at most for that count.
+# Of the fusions that compute most, how many may keep their bodies for the sake of that count.
 _MOST_KEPT = 64
-_LOG = logging.getLogger("aotbuild")
 
 
-def checked_lean(data: bytes, target: Target) -> bytes:
-    """Return an executable that loads faster and runs the same code, or `data` as it is.
+def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:
+    """Return an executable that loads faster and runs the same code, and LOADED.
 
-    Executables for other platforms, for several devices and of other jaxlibs stay as they are.
+    `data` and an empty dict if it is for another platform, several devices or an unknown jaxlib.
+    `data` and a `note` for the user if XLA does not load the result.
     """
     if target.platform != "cpu" or target.devices != 1:
-        return data
-    grouped = with_groups(data, jaxlib_version)
-    smaller = lean(grouped, jaxlib_version)
-    if smaller is None:
-        return data
+        return data, {}
+    with_groups = group_thunks(data, jaxlib_version)
+    shrunk = shrink_program(with_groups, jaxlib_version)
+    if shrunk is None:
+        return data, {}
     try:
-        return _as_busy(grouped, smaller)
-    except Exception as err:  # noqa: BLE001 (XLA raises many types; the whole one is as good)
-        _LOG.warning("%s: XLA does not load the shortened program, kept whole: %s", target, err)
-        return data
+        rewritten = _in_the_same_thread(with_groups, shrunk)
+    except Exception as err:  # noqa: BLE001 (XLA raises many types)
+        problem = shorten(str(err)).partition("\n")[0]
+        return data, {"note": kept_note(f"XLA does not load the rewritten executable ({problem})")}
+    return rewritten, LOADED if rewritten != data else {}
 
 
-def _as_busy(data: bytes, smaller: bytes) -> bytes:
-    """Return a shorter program that XLA starts as it does the whole one; `data` if there is none.
+def kept_note(problem: str) -> str:
+    """Return what the user reads where a check failed."""
+    return f"shrink: {problem}; the executable is kept as XLA made it. Please report this"
 
-    Where it would not, some fusions keep their program, so that their operations are counted.
+
+def _in_the_same_thread(data: bytes, shrunk: bytes) -> bytes:
+    """Return a shrunk executable that XLA starts in the thread in which it starts `data`.
+
+    If `shrunk` is not one, some fusions keep their bodies, so that XLA counts their operations.
     """
     few = _is_few(data)
-    if _is_few(smaller) == few:
-        return smaller
+    if _is_few(shrunk) == few:
+        return shrunk
     candidates, kept = fusions(data), 1
     while kept < min(2 * len(candidates), _MOST_KEPT):
-        longer = lean(data, jaxlib_version, candidates[:kept])
+        longer = shrink_program(data, jaxlib_version, candidates[:kept])
         if longer is not None and _is_few(longer) == few:
             return longer
         kept *= 2
@@ -58,6 +67,6 @@ def _as_busy(data: bytes, smaller: bytes) -> bytes:
 
 
 def _is_few(data: bytes) -> bool:
-    # Loading runs nothing of it, so the level of its instructions does not matter.
+    # Loading runs none of the code, so this machine need not have its instructions.
     executable = jax_private.load_executable(data, jax.devices("cpu")[0])
     return jax_private.operations(executable) < _FEW_OPERATIONS
