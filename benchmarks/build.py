@@ -24,7 +24,7 @@ from aotbuild.build.pack import build_package
 from aotbuild.build.pool import usable_cpus
 from aotbuild.build.progress import Event, UnitDone, UnitStarted
 from aotbuild.cli.project import Project, open_project, say
-from aotbuild.toolchains.environments import make_ready
+from aotbuild.toolchains.environments import make_environments
 
 _TARGETS = ("cpu", "{cuda: {gpu: h100-sxm}}", '{tpu: {topology: "v5e:1x1"}}')
 _SOURCE = """
@@ -58,7 +58,7 @@ def open_blocks(root: Path, targets: list[str], sizes: int) -> Project:
     text = _MANIFEST.format(targets=", ".join(targets), sizes=batches)
     (root / "aot.yaml").write_text(text)
     project = open_project(root / "aot.yaml", None)
-    make_ready(project.plan.environment.toolchains, say)
+    make_environments(project.plan.environment.toolchains, say)
     return project
 
 

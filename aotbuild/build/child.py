@@ -28,7 +28,7 @@ from aotbuild.build.protocol import (
     to_line,
 )
 from aotbuild.build.settings import Settings
-from aotbuild.toolchains.environment import Toolchain
+from aotbuild.toolchains.toolchain import Toolchain
 
 # For one job, in seconds.
 DEFAULT_TIMEOUT = 3600.0

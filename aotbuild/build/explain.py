@@ -17,7 +17,6 @@ from aotbuild.build.protocol import Failed, Hello, Reply, TraceExplained
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
-from aotbuild.toolchains.environments import make_ready
 
 # As worker.purity.skeleton makes them: depth, primitive, `file:line in function`, and a digest of
 # the rest.
@@ -157,7 +156,6 @@ def explain(
     for settings, job, units in make_jobs(plan.units):
         # All targets of a signature are made from equal traces.
         jobs.setdefault(job.label, (settings, job.only([str(job.targets[0])]), units[0]))
-    make_ready(plan.environment.toolchains)
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
         # It keeps nothing, so it gets no store and no names.
         hello = Hello(blobs=Path(folder).absolute(), explain=True)

@@ -28,7 +28,7 @@ from aotbuild.platforms.building import Hardware, description
 from aotbuild.spec.padding import PaddedDim, one_nan
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import decode, encode
-from aotbuild.toolchains.environment import Toolchain
+from aotbuild.toolchains.toolchain import Toolchain
 
 Named = tuple[tuple[str, ArgSpec], ...]
 

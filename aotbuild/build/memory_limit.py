@@ -1,4 +1,4 @@
-"""The gate: no executable that needs more memory than its device has. Pure."""
+"""The memory limit: no executable that needs more memory than its device has. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADVICE = (
 )
 
 
-def gate(done: UnitDone, mode: str) -> UnitDone:
+def check_memory(done: UnitDone, mode: str) -> UnitDone:
     """Return a result with its device's memory in the record; a failure if it needs more than that.
 
     `mode` is the manifest's `memory`: with `warn`, it is a note and no failure.

@@ -14,7 +14,7 @@ from aotbuild.manifest import FunctionEntry, Manifest, StaticArg
 from aotbuild.platforms.building import Hardware
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import encode
-from aotbuild.toolchains.environment import Environment, Toolchain
+from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 Row = tuple[tuple[str, int | str], ...]
 Statics = tuple[tuple[str | int, Hashable], ...]
@@ -158,7 +158,7 @@ def _target_problems(manifest: Manifest, environment: Environment) -> list[str]:
 
 
 def _toolchain_problems(manifest: Manifest, environment: Environment) -> Iterator[str]:
-    """Yield where an environment is not the one of this manifest: see `toolchains.choose`."""
+    """Yield where an environment is not the one of this manifest: see `find_environment`."""
     wanted = [request.jax for request in manifest.toolchains]
     found = [toolchain.jax for toolchain in environment.toolchains]
     if wanted and list(map(Version, wanted)) != list(map(Version, found)):

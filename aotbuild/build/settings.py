@@ -7,7 +7,7 @@ from typing import Any
 
 from aotbuild.platforms.base import HOST
 from aotbuild.platforms.building import Hardware, Process, description, descriptions
-from aotbuild.toolchains.environment import Toolchain
+from aotbuild.toolchains.toolchain import Toolchain
 
 # Flags and settings of the calling shell would change what is compiled; the manifest decides.
 _DROPPED_PREFIXES = (

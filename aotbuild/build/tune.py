@@ -21,7 +21,7 @@ from aotbuild.platforms.cuda.describe import CudaOptions, GpuFiles
 from aotbuild.platforms.cuda.hardware import TUNING_TO
 from aotbuild.platforms.cuda.presets import GpuPreset
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
-from aotbuild.toolchains.environment import Environment
+from aotbuild.toolchains.toolchain import Environment
 
 # The name of this machine's GPU in a target, which is in no package.
 LOCAL_GPU = "this-machine"

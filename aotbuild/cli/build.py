@@ -106,9 +106,9 @@ def _check_replaceable(folder: Path) -> None:
 def _compile(output: Output, project: Project, folder: Path, jobs: int | None) -> Package:
     from aotbuild.build.pack import build_package
     from aotbuild.cli.progress import tracked
-    from aotbuild.toolchains.environments import make_ready
+    from aotbuild.toolchains.environments import make_environments
 
-    make_ready(project.plan.environment.toolchains, say)
+    make_environments(project.plan.environment.toolchains, say)
     states: list[UnitState] = []
     try:
         with tracked(project.plan.units) as tracker:

@@ -12,7 +12,7 @@ from aotbuild.cli.project import project_options, say
 from aotbuild.report.words import plural
 
 if TYPE_CHECKING:
-    from aotbuild.toolchains.write import WrittenLock
+    from aotbuild.toolchains.resolve import WrittenLock
 
 
 @click.command(short_help="Pin the toolchains of a manifest.")
@@ -29,8 +29,8 @@ def lock(
     """
     from aotbuild.build.sources import find_sources
     from aotbuild.manifest import load_manifest
+    from aotbuild.toolchains.resolve import check_locks, write_locks
     from aotbuild.toolchains.wanted import project_requirements
-    from aotbuild.toolchains.write import check_locks, write_locks
 
     output.as_json = as_json
     if upgrade and check:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aotbuild.build.explain import Explained, Fork, FunctionReport, Program
     from aotbuild.build.plan import BuildUnit
     from aotbuild.spec.record import Record
-    from aotbuild.toolchains.environment import Toolchain
+    from aotbuild.toolchains.toolchain import Toolchain
 
 # How many signatures are named; the JSON document names all.
 _MOST_LABELS = 6
@@ -27,9 +27,9 @@ _MOST_LABELS = 6
 def explain_project(output: Output, project: Project) -> bool:
     """Trace everything and report it; return whether a build would accept every trace."""
     from aotbuild.build.explain import explain
-    from aotbuild.toolchains.environments import make_ready
+    from aotbuild.toolchains.environments import make_environments
 
-    make_ready(project.plan.environment.toolchains, say)
+    make_environments(project.plan.environment.toolchains, say)
     reports = explain(project.plan, project.sources, _say)
     output.document["functions"] = [_document(report) for report in reports]
     failures = [item.failure for report in reports for item in report.signatures if item.failure]

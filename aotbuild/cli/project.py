@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit, Plan
     from aotbuild.build.sources import SourceTree
-    from aotbuild.toolchains.environment import Toolchain
+    from aotbuild.toolchains.toolchain import Toolchain
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -34,7 +34,7 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     from aotbuild.cli.progress import tracked
     from aotbuild.manifest import load_manifest
     from aotbuild.platforms.cuda.driver import open_driver
-    from aotbuild.toolchains.environment import probe
+    from aotbuild.toolchains.toolchain import probe
 
     output.as_json = as_json
     loaded = load_manifest(manifest)

@@ -9,15 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, key_mark
 from aotbuild.manifest.source import Source
-from aotbuild.manifest.types import (
-    ArgSpec,
-    DictSpec,
-    LeafSpec,
-    LikeSpec,
-    ListSpec,
-    Row,
-    TupleSpec,
-)
+from aotbuild.manifest.types import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, Row, TupleSpec
 from aotbuild.platforms.building import Request
 from aotbuild.spec.padding import PaddedDim, one_nan
 from aotbuild.spec.words import did_you_mean, quote

@@ -11,13 +11,7 @@ from aotbuild.manifest.shardings import ShardingReader
 from aotbuild.manifest.source import Source, with_defaults
 from aotbuild.manifest.specs import SpecReader
 from aotbuild.manifest.statics import read_statics
-from aotbuild.manifest.types import (
-    ArgSpec,
-    ExportOptions,
-    FunctionEntry,
-    Sharding,
-    VerifyOptions,
-)
+from aotbuild.manifest.types import ArgSpec, ExportOptions, FunctionEntry, Sharding, VerifyOptions
 from aotbuild.manifest.validate import Checked
 from aotbuild.platforms.base import PORTABLE
 from aotbuild.platforms.building import Request

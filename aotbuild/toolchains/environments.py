@@ -10,7 +10,9 @@ from pathlib import Path
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
 from aotbuild.store.keys import key_of
-from aotbuild.toolchains.environment import (
+from aotbuild.toolchains.lock import Lock
+from aotbuild.toolchains.resolve import Say, committed_lock, folder_of, resolved
+from aotbuild.toolchains.toolchain import (
     Environment,
     Recipe,
     Toolchain,
@@ -18,8 +20,6 @@ from aotbuild.toolchains.environment import (
     running_platforms,
     running_toolchain,
 )
-from aotbuild.toolchains.lock import Lock
-from aotbuild.toolchains.resolve import Say, committed_lock, resolved
 from aotbuild.toolchains.uv import (
     UvFailed,
     cache_folder,
@@ -36,7 +36,7 @@ _LOCK = "pylock.toml"
 _PREVIEW = ("--preview-features", "pylock")
 
 
-def make_ready(
+def make_environments(
     toolchains: Iterable[Toolchain], say: Callable[[str], None] = lambda _: None
 ) -> None:
     """Make every environment that is not there yet; `say` hears of each.
@@ -131,11 +131,6 @@ def may_be_running(wanted: Wanted, manifest: Manifest) -> bool:
     """Return whether an environment with this Python and that jax alone would be the toolchain."""
     is_here = wanted.python in (None, running_python())
     return is_here and not wanted.special and not committed_lock(wanted, folder_of(manifest))
-
-
-def folder_of(manifest: Manifest) -> Path:
-    """Return the folder of a manifest, where its locks are."""
-    return Path(manifest.file).absolute().parent
 
 
 def _by_uv(python: str, lock: Lock, file: Path | None) -> Toolchain:

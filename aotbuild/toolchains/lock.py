@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.environment import PLUGINS
+from aotbuild.toolchains.toolchain import PLUGINS
 
 
 @dataclass(frozen=True)

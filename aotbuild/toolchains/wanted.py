@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
-from aotbuild.toolchains.environment import Toolchain
+from aotbuild.toolchains.toolchain import Toolchain
 
 _OWN = "aotbuild"
 

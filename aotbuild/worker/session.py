@@ -13,14 +13,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import (
-    Compiled,
-    CompileStarted,
-    Failed,
-    Hello,
-    Reply,
-    TraceExplained,
-)
+from aotbuild.build.protocol import Compiled, CompileStarted, Failed, Hello, Reply, TraceExplained
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.building import Hardware, description
 from aotbuild.platforms.cpu.compile import level_notes

@@ -30,7 +30,7 @@ from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path, write_whole
-from aotbuild.toolchains.environments import find_environment, make_ready
+from aotbuild.toolchains.environments import find_environment, make_environments
 from hatch_aotbuild.options import Options, read_options
 
 
@@ -165,7 +165,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         environment = find_environment(self._manifest, self._project, self._say)
         plan = make_plan(self._manifest, environment)
         self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
-        make_ready(environment.toolchains, self._say)
+        make_environments(environment.toolchains, self._say)
         package = build_package(plan, self._sources, self._artifacts, self._report)
         for note in package.notes:
             self.app.display_warning(f"aotbuild: {note}")

@@ -1,4 +1,4 @@
-"""The gate: units that need more memory than their device has, by numbers and in a whole build."""
+"""The memory limit: units that need more than their device has, by numbers and in a build."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from support.projects import MANIFEST, write_project
 from support.reports import make_record
 
-from aotbuild.build.memory_limit import STAGE, gate
+from aotbuild.build.memory_limit import STAGE, check_memory
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import BuildUnit, Plan, make_plan
 from aotbuild.build.progress import UnitDone
@@ -24,7 +24,7 @@ from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import describe as cpu
 from aotbuild.spec.memory import MemoryUse, device_memory, gib_text, memory_use
 from aotbuild.spec.target import Target
-from aotbuild.toolchains.environment import Toolchain, probe
+from aotbuild.toolchains.toolchain import Toolchain, probe
 
 GIB = 1 << 30
 SIZES = {"argument_bytes": 6 * GIB, "output_bytes": 4 * GIB, "temp_bytes": GIB, "alias_bytes": 0}
@@ -74,18 +74,18 @@ def test_sizes_are_those_of_data_sheets(size: float, text: str) -> None:
     assert gib_text(size) == text
 
 
-# --- the gate -------------------------------------------------------------------------------------
+# --- the limit ------------------------------------------------------------------------------------
 
 
 def test_what_fits_passes_and_its_record_knows_the_device() -> None:
-    result = gate(done(), "refuse")
+    result = check_memory(done(), "refuse")
     assert (result.failure, result.notes) == (None, ())
     assert result.record is not None
     assert device_memory(result.record.analysis) == 22 * GIB
 
 
 def test_what_does_not_fit_fails_with_the_numbers() -> None:
-    result = gate(done(temp_bytes=13 * GIB, alias_bytes=GIB // 2), "refuse")
+    result = check_memory(done(temp_bytes=13 * GIB, alias_bytes=GIB // 2), "refuse")
     assert result.record is None
     assert result.failure is not None
     assert (result.failure.unit, result.failure.stage) == ("f() for cuda:l4:1", STAGE)
@@ -99,19 +99,19 @@ def test_what_does_not_fit_fails_with_the_numbers() -> None:
 
 
 def test_embedded_arrays_and_the_program_are_named() -> None:
-    found = gate(done(peak_bytes=30 * GIB, generated_code_bytes=GIB), "refuse").failure
+    found = check_memory(done(peak_bytes=30 * GIB, generated_code_bytes=GIB), "refuse").failure
     assert found is not None
     assert "temporaries 1 GiB, embedded arrays 19 GiB, program 1 GiB)" in found.message
 
 
 def test_the_device_without_a_kind_is_named_by_its_target() -> None:
-    found = gate(done(Hardware(memory=GIB), "tpu:v5e:2x2:4"), "refuse").failure
+    found = check_memory(done(Hardware(memory=GIB), "tpu:v5e:2x2:4"), "refuse").failure
     assert found is not None
     assert "; v5e:2x2 has 1 GiB" in found.message
 
 
 def test_a_warning_is_a_note() -> None:
-    result = gate(done(temp_bytes=13 * GIB), "warn")
+    result = check_memory(done(temp_bytes=13 * GIB), "warn")
     assert result.failure is None
     assert result.record is not None
     (note,) = result.notes
@@ -120,40 +120,40 @@ def test_a_warning_is_a_note() -> None:
 
 
 def test_what_jax_does_not_take_of_a_gpu_is_a_note() -> None:
-    (note,) = gate(done(temp_bytes=7 * GIB), "refuse").notes
+    (note,) = check_memory(done(temp_bytes=7 * GIB), "refuse").notes
     assert note.endswith(
         "NVIDIA L4 has 22 GiB, of which jax takes 75%; where it runs, set "
         "XLA_PYTHON_CLIENT_MEM_FRACTION to more"
     )
     tpu = done(Hardware("TPU v5 lite", 22 * GIB), "tpu:v5e:2x2:4", temp_bytes=7 * GIB)
-    assert gate(tpu, "refuse").notes == ()
+    assert check_memory(tpu, "refuse").notes == ()
 
 
 @pytest.mark.parametrize("mode", ["refuse", "warn"])
 def test_nothing_is_known_of_a_cpu_or_of_a_portable_form(mode: str) -> None:
     for target in ("cpu:x86-64-v3:1", "portable:cpu:1"):
         huge = done(Hardware(), target, temp_bytes=1000 * GIB)
-        assert gate(huge, mode) is huge
+        assert check_memory(huge, mode) is huge
 
 
-def test_no_analysis_no_gate() -> None:
-    result = gate(done(argument_bytes=None), "refuse")
+def test_no_analysis_no_limit() -> None:
+    result = check_memory(done(argument_bytes=None), "refuse")
     assert (result.failure, result.notes) == (None, ())
 
 
 @pytest.mark.parametrize("mode", ["refuse", "warn"])
-def test_libtpu_s_own_refusal_is_the_gate_s_too(mode: str) -> None:
+def test_libtpu_s_own_refusal_is_the_same_failure(mode: str) -> None:
     text = (
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (17.91G) exceeds available HBM (15.75G)."
     )
     unit = done().unit
-    found = gate(UnitDone(unit, failure=UnitFailure("f", "compile", text)), mode).failure
+    found = check_memory(UnitDone(unit, failure=UnitFailure("f", "compile", text)), mode).failure
     assert found is not None
     assert (found.stage, found.message.startswith(text)) == (STAGE, True)
     assert "The compiler refuses it, whatever `memory:` says." in found.message
     other = UnitDone(unit, failure=UnitFailure("f", "compile", "RESOURCE_EXHAUSTED: no threads"))
-    assert gate(other, mode) == other
+    assert check_memory(other, mode) == other
 
 
 # --- a whole build --------------------------------------------------------------------------------

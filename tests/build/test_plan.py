@@ -19,7 +19,7 @@ from aotbuild.build.requirements import (
 )
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.environment import Environment, Toolchain, platforms_of
+from aotbuild.toolchains.toolchain import Environment, Toolchain, platforms_of
 
 ENVIRONMENT = Environment(
     toolchains=(Toolchain("0.10.2", "0.10.2", "3.11.7"),),

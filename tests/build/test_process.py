@@ -22,7 +22,7 @@ from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
-from aotbuild.toolchains.environment import Toolchain, probe
+from aotbuild.toolchains.toolchain import Toolchain, probe
 
 CRASHES = """
 import os, signal, sys, time

@@ -17,7 +17,7 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, read_request, to_line
 from aotbuild.spec.record import Blob, Golden
-from aotbuild.toolchains.environment import probe
+from aotbuild.toolchains.toolchain import probe
 
 ENTRY = (
     "call: m:f, args: [x: ['f32[n]', {like: 'm:t', dims: [n]}]], kwargs: {y: null}, "

@@ -11,7 +11,7 @@ from support.fake_index import make_index
 from support.projects import write_project
 
 from aotbuild.cli.app import app
-from aotbuild.toolchains.environment import probe
+from aotbuild.toolchains.toolchain import probe
 
 MANIFEST = """\
 version: 1

@@ -16,7 +16,7 @@ from aotbuild.manifest import parse_manifest
 from aotbuild.spec.record import Blob, Calling, Record, Requirements
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target
-from aotbuild.toolchains.environment import Toolchain
+from aotbuild.toolchains.toolchain import Toolchain
 
 TEXT = """\
 version: 1

@@ -20,7 +20,7 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.errors import ManifestError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.toolchains.environment import Environment, Toolchain
+from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 pytestmark = pytest.mark.fuzz
 

@@ -12,7 +12,7 @@ from aotbuild.build.plan import make_plan
 from aotbuild.manifest import FunctionEntry
 from aotbuild.manifest.dims import value_problem
 from aotbuild.spec.padding import PaddedDim
-from aotbuild.toolchains.environment import probe
+from aotbuild.toolchains.toolchain import probe
 
 ENTRY = (
     "call: m:f, args: [x: 'f32[batch,4]', {y: {n: 'i32[seq,batch]'}}], "

@@ -7,11 +7,7 @@ from support.manifests import function, manifest, refused, whole
 from support.projects import PACKAGES
 
 from aotbuild.errors import ManifestError
-from aotbuild.manifest import (
-    ToolchainRequest,
-    load_manifest,
-    parse_manifest,
-)
+from aotbuild.manifest import ToolchainRequest, load_manifest, parse_manifest
 from aotbuild.platforms.building import Request
 from aotbuild.platforms.cpu.describe import CpuOptions
 from aotbuild.platforms.cuda.describe import CudaOptions, GpuFiles

@@ -11,7 +11,7 @@ import pytest
 from aotbuild.build.plan import make_plan
 from aotbuild.errors import BuildError
 from aotbuild.manifest import parse_manifest
-from aotbuild.toolchains.environment import Environment, Toolchain, probe
+from aotbuild.toolchains.toolchain import Environment, Toolchain, probe
 from aotbuild.toolchains.uv import running_python
 from support.error_cases import Place, collector, command, raised
 from support.fake_index import make_index

@@ -14,7 +14,7 @@ from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.environment import probe
+from aotbuild.toolchains.toolchain import probe
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "tests" / "packages"

@@ -24,8 +24,8 @@ from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest, parse_manifest
-from aotbuild.toolchains.environment import Environment
-from aotbuild.toolchains.environments import find_environment, make_ready
+from aotbuild.toolchains.environments import find_environment, make_environments
+from aotbuild.toolchains.toolchain import Environment
 from support.projects import write_project
 
 _TARGETS = {"cuda": "cuda: {gpu: h100-sxm}", "tpu": 'tpu: {topology: "v5e:2x2"}'}
@@ -44,7 +44,7 @@ def cross_environment(*platforms: str, packages: tuple[str, ...] = ()) -> Enviro
         f"toolchains: [{{jax: '{metadata.version('jax')}', packages: {list(packages)}}}]\n"
     )
     environment = find_environment(parse_manifest(text))
-    make_ready(environment.toolchains)
+    make_environments(environment.toolchains)
     return environment
 
 

@@ -19,8 +19,8 @@ from aotbuild.build.requirements import build_requirements
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.toolchains import uv
-from aotbuild.toolchains.environment import Environment, Toolchain, probe
-from aotbuild.toolchains.environments import find_environment, make_ready
+from aotbuild.toolchains.environments import find_environment, make_environments
+from aotbuild.toolchains.toolchain import Environment, Toolchain, probe
 from aotbuild.toolchains.uv import find_python, running_python
 from aotbuild.toolchains.wanted import worker_requirements
 
@@ -54,7 +54,7 @@ def toolchain(folder: Path, extra: str = "", project: tuple[str, ...] = ()) -> T
 
 def made(folder: Path, extra: str = "", project: tuple[str, ...] = ()) -> Toolchain:
     found = toolchain(folder, extra, project)
-    make_ready([found])
+    make_environments([found])
     return found
 
 
@@ -156,10 +156,10 @@ class TestMadeByUv:
         manifest = read(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         said: list[str] = []
         first = find_environment(manifest, (), said.append).toolchains
-        make_ready(first, said.append)
+        make_environments(first, said.append)
         assert [line.rpartition(": ")[2].partition(" ")[0] for line in said] == ["no", "making"]
         again = find_environment(manifest, (), said.append).toolchains
-        make_ready(again, said.append)
+        make_environments(again, said.append)
         assert (len(said), again) == (2, first)
 
     def test_a_half_made_one_is_made_again(self, index: Path, folder: Path) -> None:
@@ -168,7 +168,7 @@ class TestMadeByUv:
         place = found.interpreter.parent.parent
         (place / "complete").unlink()
         (place / "left over").touch()
-        make_ready([found])
+        make_environments([found])
         assert not (place / "left over").exists()
         assert installed(found)["jax"] == OTHER
 
@@ -177,14 +177,14 @@ class TestMadeByUv:
         assert found.interpreter is not None
         found.interpreter.unlink()
         found.interpreter.symlink_to("/nonexistent/python")
-        make_ready([found])
+        make_environments([found])
         assert installed(found)["jax"] == OTHER
 
     def test_builds_side_by_side_make_it_once(self, index: Path, folder: Path) -> None:
         found = toolchain(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         said: list[str] = []
         with ThreadPoolExecutor(4) as threads:
-            list(threads.map(lambda _: make_ready([found], said.append), range(4)))
+            list(threads.map(lambda _: make_environments([found], said.append), range(4)))
         assert len(said) == 1
         assert installed(found)["jax"] == OTHER
 

@@ -28,7 +28,7 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import seeded
 from aotbuild.spec.record import Golden, Record
 from aotbuild.store.local import Entry, Store
-from aotbuild.toolchains.environment import probe
+from aotbuild.toolchains.toolchain import probe
 
 SOURCE = """
 import ctypes, os, pathlib, time, jax, jax.numpy as jnp, numpy as np

@@ -17,7 +17,7 @@ from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import UnitDone, ignore
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.environment import probe
+from aotbuild.toolchains.toolchain import probe
 
 TWO = "is not pure: traced twice, it gave two programs"
 ADVICE = "Pass what changes as an argument"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aotbuild.build.child import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerExited
 from aotbuild.build.jobs import Job, make_jobs
-from aotbuild.build.memory_limit import gate
+from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
@@ -23,7 +23,6 @@ from aotbuild.build.protocol import GoldenStarted, Hello
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.store.local import default_root
-from aotbuild.toolchains.environments import make_ready
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +97,6 @@ def run_units(
     `golden_timeout` for calling its function where `golden` is `auto`. At most `jobs` compilers are
     at work, by default as `pool.most_jobs` says.
     """
-    make_ready(plan.environment.toolchains)
     hello = _hello(plan, sources, blobs)
     tasks = [Task(*job) for job in make_jobs(plan.units)]
     with open_pool(hello, sources.import_root, len(tasks), executor, jobs) as (pool, threads):
@@ -143,7 +141,7 @@ class _Runner:
     def _run(self, task: Task) -> list[UnitDone]:
         """Run one task. When a worker dies, what it was at is lost and the rest go on."""
         waiting = {str(unit.target): unit for unit in task.units}
-        check = partial(gate, mode=self.memory)
+        check = partial(check_memory, mode=self.memory)
         progress = Progress(waiting, self.listener, check, task.job.verify.golden)
         while progress.is_unfinished:
             progress.restart()

@@ -13,13 +13,7 @@ import jax
 import numpy as np
 
 from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
-from aotbuild.build.protocol import (
-    GoldenFailed,
-    GoldenMade,
-    GoldenSkipped,
-    GoldenStarted,
-    Reply,
-)
+from aotbuild.build.protocol import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.spec.golden import stored_bytes

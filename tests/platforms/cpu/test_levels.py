@@ -21,7 +21,7 @@ from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.host import Cpuid
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features
 from aotbuild.spec.target import Target
-from aotbuild.toolchains.environment import Environment, Toolchain
+from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 V4 = level_of("x86-64-v4")
 X86 = [level for level in LEVELS.values() if level.architecture == "x86_64"]

@@ -12,7 +12,7 @@ from aotbuild.errors import BuildError
 from aotbuild.platforms.cuda.bytes import readable
 from aotbuild.platforms.cuda.presets import preset_files
 from aotbuild.spec.record import CustomCall, Record
-from aotbuild.toolchains.environment import Environment
+from aotbuild.toolchains.toolchain import Environment
 
 pytestmark = pytest.mark.wheel
 

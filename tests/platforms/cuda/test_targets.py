@@ -13,7 +13,7 @@ from aotbuild.errors import PlanError
 from aotbuild.platforms.building import Hardware, description
 from aotbuild.platforms.cuda.hardware import hardware_of, target_config_text
 from aotbuild.platforms.cuda.presets import shipped_preset
-from aotbuild.toolchains.environment import Environment, probe
+from aotbuild.toolchains.toolchain import Environment, probe
 
 VERSIONS = {"cuda": "13.0.0", "cudnn": "9.12.0"}
 MESH = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 8}"

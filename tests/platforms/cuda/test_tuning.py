@@ -18,7 +18,7 @@ from aotbuild.platforms.cuda.describe import GpuFiles
 from aotbuild.platforms.cuda.hardware import tuning_to
 from aotbuild.platforms.cuda.presets import shipped_preset
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
-from aotbuild.toolchains.environment import Environment, probe
+from aotbuild.toolchains.toolchain import Environment, probe
 
 ENTRY = 'results { device: "CUDA: 9.0, DNN version: 9.13.0" hlo: "{a \\"b\\"\\n" result { n: 1 } }'
 TEXT = f"version: 3\n{ENTRY}\n"

@@ -13,7 +13,7 @@ from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 from aotbuild.platforms.tpu.slices import GENERATIONS
 from aotbuild.spec.record import CustomCall
-from aotbuild.toolchains.environment import Environment
+from aotbuild.toolchains.toolchain import Environment
 
 pytestmark = pytest.mark.wheel
 

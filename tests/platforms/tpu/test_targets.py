@@ -11,7 +11,7 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.errors import PlanError
 from aotbuild.platforms.building import Hardware, description
-from aotbuild.toolchains.environment import Environment, probe
+from aotbuild.toolchains.toolchain import Environment, probe
 
 MESH = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 8}"
 

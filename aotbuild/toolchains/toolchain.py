@@ -34,7 +34,7 @@ class Toolchain:
 
     `plugins` are the distributions beside jaxlib that compile for other platforms, with their
     versions. `interpreter` runs them; None is the one that runs this. `recipe` says how uv makes
-    the environment of the interpreter, which is not there before `toolchains.make.make_ready`.
+    the environment of the interpreter, which is not there before `make_environments`.
     """
 
     jax: str
