@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.installs import pip
-from support.projects import ROOT
+from support.installs import build_wheel, make_venv, pip, tree_of
+from support.projects import ROOT, copy_project
+from support.shared import made_once, run_folder
 
 # The same examples every time, however slow the machine is; fuzz.py has others.
 settings.register_profile(
@@ -33,16 +34,47 @@ def _no_demand() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _toolchains(tmp_path_factory: pytest.TempPathFactory) -> None:
-    base = tmp_path_factory.getbasetemp()
-    # Each xdist worker has a folder of its own in the one of the run.
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    os.environ["AOTBUILD_TOOLCHAINS"] = str(shared / "toolchains")
+def _one_compiler() -> None:
+    """A second compiler of a small build costs more than it saves; pytest-xdist fills the CPUs."""
+    os.environ["AOTBUILD_JOBS"] = "1"
 
 
 @pytest.fixture(scope="session")
-def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the whole run, which all xdist workers share."""
+    return run_folder(tmp_path_factory)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _toolchains(run: Path) -> None:
+    os.environ["AOTBUILD_TOOLCHAINS"] = str(run / "toolchains")
+
+
+@pytest.fixture(scope="session")
+def links(run: Path) -> Path:
     """A folder with aotbuild's own wheel."""
-    folder = tmp_path_factory.mktemp("links")
-    pip(sys.executable, "wheel", "--no-deps", "-w", folder, ROOT, links=folder)
-    return folder
+    return made_once(run / "links", lambda folder: build_wheel(ROOT, folder))
+
+
+@pytest.fixture(scope="session")
+def example_wheel(run: Path, links: Path) -> Path:
+    """The wheel of the example project, built as a user does: by pip, in isolation."""
+
+    def make(folder: Path) -> None:
+        project = copy_project("../../example_project", folder)
+        before = tree_of(project)
+        pip(sys.executable, "wheel", "--no-deps", "-w", folder, project, links=links)
+        assert tree_of(project) == before, "the build changed the project"
+
+    (wheel,) = made_once(run / "example", make).glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def example_python(run: Path, links: Path, example_wheel: Path) -> Path:
+    """The Python of an environment that pip installed the example's wheel into, and no more."""
+
+    def make(folder: Path) -> None:
+        pip(make_venv(folder), "install", "--quiet", example_wheel, links=links)
+
+    return made_once(run / "example-env", make) / "bin" / "python"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from support.installs import make_venv, pip
+from support.installs import build_wheel, make_layer, pip
 from support.projects import ROOT
 
 pytestmark = pytest.mark.wheel
@@ -29,9 +28,7 @@ def blocks() -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def wheel(
-    blocks: dict[str, list[str]], links: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def wheel(blocks: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("readme")
     (root / "mypkg").mkdir()
     (root / "mypkg" / "__init__.py").touch()
@@ -39,17 +36,22 @@ def wheel(
     (root / "pyproject.toml").write_text(blocks["toml"][0])
     (root / "aot.yaml").write_text(blocks["yaml"][0])
     assert "$ pip wheel . --no-deps -w dist\n" in blocks["console"][0]
-    pip(sys.executable, "wheel", root, "--no-deps", "-w", root / "dist", links=links)
-    (found,) = (root / "dist").iterdir()
-    return found
+    # The wheel of the example project is built in isolation, from these requirements.
+    assert 'requires = ["hatchling", "aotbuild[build]"]\n' in blocks["toml"][0]
+    return build_wheel(root, root / "dist")
 
 
 def test_the_call_works_where_only_the_wheel_is_installed(
-    wheel: Path, blocks: dict[str, list[str]], links: Path, tmp_path: Path
+    wheel: Path,
+    blocks: dict[str, list[str]],
+    example_python: Path,
+    links: Path,
+    tmp_path: Path,
 ) -> None:
     assert wheel.name.startswith("mypkg-0.1.0-py3-none-")
-    python = make_venv(tmp_path / "env")
-    pip(python, "install", "--quiet", wheel, links=links)
+    # Below is what pip installed for another wheel: this one needs the same, and no more.
+    python = make_layer(tmp_path / "env", example_python)
+    pip(python, "install", "--no-index", "--quiet", wheel, links=links)
     *before, call = blocks["python"][1].rstrip().splitlines()
     shown = "\n".join([*before, f"print({call}.shape, lib.stats()['fallbacks'])"])
     done = subprocess.run([python, "-P", "-c", shown], capture_output=True, text=True, cwd=tmp_path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from jaxlib.version import __version__ as jaxlib_version
-from support.installs import make_venv, pip
+from support.installs import build_wheel, pip
 from support.projects import build, copy_project, write_project
 
 from aotbuild.platforms.cpu import host as cpuinfo
@@ -83,31 +83,40 @@ def haswell(code: str, *path: Path) -> Any:
     return run(code, *path, emulator=(QEMU, "-cpu", "Haswell"))
 
 
-def digits_wheel(levels: str, folder: Path, links: Path) -> Path:
-    """Build the wheel of the example project for some levels, with pip."""
+def digits_wheel(levels: str, folder: Path) -> Path:
+    """Build the wheel of the example project for some levels."""
     project = copy_project("../../example_project", folder / "project")
     manifest = project / "aot.yaml"
     text = manifest.read_text(encoding="utf-8")
     assert text.count("- cpu: {}") == 1
     text = text.replace("- cpu: {}", f"- cpu: {{isa: [{levels}]}}")
     manifest.write_text(text, encoding="utf-8")
-    pip(sys.executable, "wheel", "--no-deps", "-w", folder, project, links=links)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    return build_wheel(project, folder)
+
+
+def unpacked(wheel: Path, folder: Path) -> Path:
+    """Install a wheel, and nothing that it requires, into a folder."""
+    options = ("install", "--quiet", "--no-deps", "--target", folder)
+    pip(sys.executable, *options, wheel, links=wheel.parent)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def installed(links: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site-packages of an environment with the example project, built for two levels."""
-    wheel = digits_wheel("x86-64-v3, x86-64-v4", tmp_path_factory.mktemp("wheel"), links)
-    folder = tmp_path_factory.mktemp("env")
-    pip(make_venv(folder), "install", "--quiet", wheel, links=links)
-    (site,) = folder.glob("lib/python*/site-packages")
+def needed(example_python: Path) -> Path:
+    """The site-packages of an environment with all that the example's wheel requires."""
+    (site,) = example_python.parents[1].glob("lib/python*/site-packages")
     return site
 
 
-def test_a_haswell_takes_v3_and_gives_the_right_numbers(installed: Path) -> None:
-    emulated, here = haswell(DIGITS, installed), run(DIGITS, installed)
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the example project, built for two levels."""
+    wheel = digits_wheel("x86-64-v3, x86-64-v4", tmp_path_factory.mktemp("wheel"))
+    return unpacked(wheel, tmp_path_factory.mktemp("site"))
+
+
+def test_a_haswell_takes_v3_and_gives_the_right_numbers(installed: Path, needed: Path) -> None:
+    emulated, here = haswell(DIGITS, installed, needed), run(DIGITS, installed, needed)
     assert emulated["compiled"] == []
     assert emulated["verdicts"][0] == "predict(batch=8) cpu:x86-64-v3:1: OPTIMAL"
     assert emulated["verdicts"][1] == (
@@ -129,20 +138,19 @@ def shift_project(root: Path, level: str) -> Path:
 
 
 def test_what_is_for_newer_cpus_only_is_refused_and_the_process_lives(
-    installed: Path, links: Path, tmp_path: Path
+    needed: Path, tmp_path: Path
 ) -> None:
-    wheel = digits_wheel("x86-64-v4", tmp_path, links)
-    site = tmp_path / "site"  # before that of `installed`, which has what digits requires
-    pip(sys.executable, "install", "--quiet", "--no-deps", "--target", site, wheel, links=links)
-    found = haswell(DIGITS, site, installed)
+    # Before what is needed, where there is another build of it.
+    site = unpacked(digits_wheel("x86-64-v4", tmp_path), tmp_path / "site")
+    found = haswell(DIGITS, site, needed)
     refusal = "predict(batch=8) cpu:x86-64-v4:1: REFUSED: isa: x86-64-v4 needs avx512bw"
     assert refusal in found["scores"]
     assert found["verdicts"][0].startswith(refusal)
     assert "OPTIMAL" not in str(found["verdicts"])
 
 
-def test_an_instruction_beyond_the_level_kills_nobody(installed: Path, tmp_path: Path) -> None:
-    result = haswell(CALL_SHIFT, shift_project(tmp_path / "p", "x86-64-v3"), installed)
+def test_an_instruction_beyond_the_level_kills_nobody(needed: Path, tmp_path: Path) -> None:
+    result = haswell(CALL_SHIFT, shift_project(tmp_path / "p", "x86-64-v3"), needed)
     if cross_compiles(jaxlib_version) or "gfni" not in cpuinfo.features():
         assert result == [8 * number % 256 for number in range(64)]
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 from packaging.requirements import Requirement
 from support.cli import run
-from support.installs import pip
+from support.installs import build_wheel, install_by_uv
 from support.projects import copy_project
 
 from aotbuild.toolchains.uv import find_python, run_uv
@@ -53,26 +52,19 @@ def newer() -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(links: Path, newer: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(newer: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_project("../../example_project", tmp_path_factory.mktemp("project"))
     text = (root / MANIFEST).read_text()
     assert 'python: "3.12"' in text
     (root / MANIFEST).write_text(text.replace('python: "3.12"', f'python: "{newer}"'))
-    out = tmp_path_factory.mktemp("wheels")
-    options = ("wheel", "--no-deps", "-w", out, root)
-    pip(sys.executable, *options, links=links, AOTBUILD_MANIFEST=MANIFEST)
-    (found,) = out.iterdir()
-    return found
+    return build_wheel(root, tmp_path_factory.mktemp("wheels"), AOTBUILD_MANIFEST=MANIFEST)
 
 
-def environment(folder: Path, python: str, links: Path, *requirements: str | Path) -> Path:
-    """Make an environment with uv, which keeps to what wheels require, and return its Python."""
-    found = find_python(python)
+def environment(folder: Path, version: str, links: Path, *requirements: str | Path) -> Path:
+    """Make an environment for a version of Python and return its Python."""
+    found = find_python(version)
     assert found is not None
-    run_uv(("venv", "--quiet", "--python", found.path, folder), folder.parent)
-    place = ("--python", folder / "bin" / "python", "--find-links", links)
-    run_uv(("pip", "install", "--quiet", *place, *map(str, requirements)), folder.parent)
-    return folder / "bin" / "python"
+    return install_by_uv(folder, *requirements, links=links, python=found.path)
 
 
 def call(python: Path, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -79,22 +79,18 @@ def set_config():
     return {}
 """
 X = "args: [x: 'f32[2,3]']"
-DOT = f"{X}\n    static: {{n: 5}}"
+DOT = f"call: proj.mod:dot, {X}, static: {{n: 5}}"
 
 
-def project(
-    root: Path,
-    name: str,
-    options: str = X,
-    verify: str = "{}",
-    targets: str = "[cpu]",
-    after: str = "{}",
-) -> Path:
-    manifest = (
-        f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n"
-        f"  {name}:\n    call: proj.mod:{name}\n    {options}\n    verify: {verify}\n"
-        f"  after:\n    call: proj.mod:small\n    {X}\n    verify: {after}\n"
+AFTER = f"call: proj.mod:small, {X}"
+
+
+def project(root: Path, targets: str = "[cpu]", **functions: str) -> Path:
+    """Write a project; each function is a YAML map without its braces, `after` is the last."""
+    listing = "".join(
+        f"  {name}: {{{text}}}\n" for name, text in ({"after": AFTER} | functions).items()
     )
+    manifest = f"version: 1\npackage: proj\ntargets: {targets}\nfunctions:\n{listing}"
     return write_project(root, manifest, mod=SOURCE)
 
 
@@ -113,13 +109,6 @@ def tensors(package: Package, blob: Any) -> dict[str, Any]:
     return found
 
 
-def failure(root: Path) -> str:
-    with pytest.raises(BuildError) as caught:
-        build(root)
-    assert {f.stage for f in caught.value.failures} == {"golden"}
-    return str(caught.value)
-
-
 def run(root: Path, timeout: float = 600, golden_timeout: float = 60) -> list[UnitDone]:
     """Run every unit, one job at a time: what one of them learns, the next one knows."""
     manifest = load_manifest(root / MANIFEST)
@@ -130,13 +119,50 @@ def run(root: Path, timeout: float = 600, golden_timeout: float = 60) -> list[Un
     return run_units(plan, sources, blobs, lambda _: None, None, timeout, golden_timeout, jobs=1)
 
 
-# --- what is computed -----------------------------------------------------------------------------
+# --- what is computed, and what is left out -------------------------------------------------------
+
+# Name: its function in `proj.mod`, its options, and its `verify:`.
+COMPUTED = {
+    "scale": (
+        "scale",
+        "args: [x: 'f32[2,3]', w: 'f32[3,3]'], kwargs: {k: '~f32[]'}",
+        "{rtol: 0.5, atol: 2}",
+    ),
+    "large": ("large", "args: [x: 'f32[200,200]']", "{}"),
+    "symbolic": ("large", "args: [x: 'f32[n,3]'], dims: {n: [2, 5]}, export: {dims: {n: n}}", "{}"),
+    "given": (
+        "scale",
+        "args: [x: 'f32[batch,3]', w: 'f32[3,3]'], kwargs: {k: 'f32[]'}, dims: {batch: [2, 3]}",
+        "{inputs: proj.mod:arguments}",
+    ),
+    "offered": (
+        "dot",
+        "args: [x: 'f32[batch,3]'], dims: {batch: [2]}, static: {n: 5}",
+        "{inputs: proj.mod:everything}",
+    ),
+    "wide": ("dot", f"{X}, static: {{n: 5}}", "{inputs: proj.mod:wide}"),
+    "always": ("large", "args: [x: 'f32[6000,6000]']", "{golden: always}"),
+    "log": ("log", X, "{}"),
+}
+# The same, and why it has no golden outputs.
+LEFT_OUT = {
+    "never": ("large", X, "{golden: never}", "the manifest says verify: {golden: never}"),
+    "too_large": ("large", "args: [x: 'f32[6000,6000]']", "{}", "have 288,000,000 bytes, more"),
+    "heavy": ("heavy", "args: [x: 'f32[1500,1500]']", "{}", "a call takes about 2.0e+11 FLOPs"),
+    "pairs": ("pairs", "args: [x: 'f32[9000]']", "{}", "bytes for temporary values, more than"),
+}
 
 
-def test_seeded_arguments_and_the_function_s_own_results(tmp_path: Path) -> None:
-    options = "args: [x: 'f32[2,3]', w: 'f32[3,3]']\n    kwargs: {k: '~f32[]'}"
-    verify = "{rtol: 0.5, atol: 2}"
-    package = build(project(tmp_path, "scale", options, verify, "[cpu, portable]"))
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    functions = {
+        name: f"call: proj.mod:{function}, {options}, verify: {verify}"
+        for name, (function, options, verify, *_) in (COMPUTED | LEFT_OUT).items()
+    }
+    return build(project(tmp_path_factory.mktemp("golden"), "[cpu, portable]", **functions))
+
+
+def test_seeded_arguments_and_the_function_s_own_results(package: Package) -> None:
     native, portable = (r for r in package.records if r.function == "scale")
     assert native.golden == portable.golden
     golden = golden_of(package, "scale")
@@ -147,37 +173,23 @@ def test_seeded_arguments_and_the_function_s_own_results(tmp_path: Path) -> None
     np.testing.assert_allclose(found["1"], (x @ w * k).reshape(-1), rtol=1e-5)
     assert native.provenance["floats"] == ["float32"]
     assert "golden" not in native.provenance
-    assert package.notes == ()
 
 
-def test_two_builds_give_the_same_golden_blobs(tmp_path: Path) -> None:
-    options = "args: [x: 'f32[2,3]', w: 'f32[3,3]']"
-    one = build(project(tmp_path / "a", "scale", options, "{inputs: proj.mod:one}"))
-    two = build(project(tmp_path / "b", "scale", options, "{inputs: proj.mod:one}"))
-    assert golden_of(one, "scale") == golden_of(two, "scale")
-
-
-def test_large_results_are_sampled(tmp_path: Path) -> None:
-    package = build(project(tmp_path, "large", "args: [x: 'f32[200,200]']"))
+def test_large_results_are_sampled(package: Package) -> None:
     outputs = golden_of(package, "large").outputs
     assert tensors(package, outputs)["0"].shape == (4096,)
     assert outputs.size < 20_000
 
 
-def test_symbolic_dims_have_the_sizes_of_the_first_row(tmp_path: Path) -> None:
-    options = "args: [x: 'f32[n,3]']\n    dims: {n: [2, 5]}\n    export: {dims: {n: n}}"
-    package = build(project(tmp_path, "large", options, targets="[portable]"))
-    outputs = golden_of(package, "large").outputs
-    assert tensors(package, outputs)["0"].shape == (6,)
+def test_symbolic_dims_have_the_sizes_of_the_first_row(package: Package) -> None:
+    (record,) = (r for r in package.records if r.function == "symbolic" and r.target.is_portable)
+    assert record.golden is not None
+    assert tensors(package, record.golden.outputs)["0"].shape == (6,)
 
 
-def test_given_arguments_are_kept_and_equal_ones_once(tmp_path: Path) -> None:
-    options = (
-        "args: [x: 'f32[batch,3]', w: 'f32[3,3]']\n    kwargs: {k: 'f32[]'}\n"
-        "    dims: {batch: [2, 3]}"
-    )
-    package = build(project(tmp_path, "scale", options, "{inputs: proj.mod:arguments}"))
-    two, three = (r.golden for r in package.records if r.function == "scale")
+def test_given_arguments_are_kept_and_equal_ones_once(package: Package) -> None:
+    natives = [r for r in package.records if r.function == "given" and not r.target.is_portable]
+    two, three = (record.golden for record in natives)
     assert two is not None
     assert three is not None
     assert [leaf for leaf, _ in two.inputs] == [leaf for leaf, _ in three.inputs] == [0, 1]
@@ -187,102 +199,106 @@ def test_given_arguments_are_kept_and_equal_ones_once(tmp_path: Path) -> None:
     assert tensors(package, x)["constant"].tolist() == [[0.5] * 3] * 2
 
 
-def test_the_function_of_inputs_is_offered_dims_and_static_values(tmp_path: Path) -> None:
-    options = "args: [x: 'f32[batch,3]']\n    dims: {batch: [2]}\n    static: {n: 5}"
-    package = build(project(tmp_path, "dot", options, "{inputs: proj.mod:everything}"))
-    found = tensors(package, golden_of(package, "dot").outputs)
+def test_the_function_of_inputs_is_offered_dims_and_static_values(package: Package) -> None:
+    found = tensors(package, golden_of(package, "offered").outputs)
     assert found["0"].tolist() == [0, 5, 10, 15, 20, 25]
 
 
-def test_64_bit_arrays_are_taken_as_jit_takes_them(tmp_path: Path) -> None:
-    package = build(project(tmp_path, "dot", DOT, "{inputs: proj.mod:wide}"))
-    assert tensors(package, golden_of(package, "dot").outputs)["0"].tolist() == [0.0] * 6
+def test_64_bit_arrays_are_taken_as_jit_takes_them(package: Package) -> None:
+    assert tensors(package, golden_of(package, "wide").outputs)["0"].tolist() == [0.0] * 6
+
+
+def test_always_knows_no_limit(package: Package) -> None:
+    assert golden_of(package, "always")
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_is_not_cheap_is_left_out_with_the_reason(package: Package, name: str) -> None:
+    record = record_of(package, name)
+    assert record.golden is None
+    assert LEFT_OUT[name][-1] in record.provenance["golden"]
+    assert golden_of(package, "after")
+
+
+def test_results_without_a_finite_number_are_noted(package: Package) -> None:
+    """And nothing else is: neither what was computed nor what was left out."""
+    assert golden_of(package, "log")
+    (note,) = package.notes
+    assert note.startswith("log(): every golden output is NaN or infinite")
+
+
+def test_two_builds_give_the_same_golden_blobs(package: Package, tmp_path: Path) -> None:
+    _, options, verify = COMPUTED["given"]
+    again = build(project(tmp_path, given=f"call: proj.mod:scale, {options}, verify: {verify}"))
+    assert golden_of(again, "given") == golden_of(package, "given")
 
 
 # --- what is refused ------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("inputs", "expected"),
-    [
-        ("unknown", "gave 'y', which is no argument in args or kwargs"),
-        ("misshapen", "misshapen: x\n      expected f32[2,3]\n      found    float32[3, 2]"),
-        ("mistyped", "mistyped: x\n      expected f32[2,3]\n      found    int32[2, 3]"),
-        ("no_array", "no_array: x\n      expected f32[2,3]\n      found    builtins.str"),
-        ("other_tree", "other_tree: x is another tree"),
-        ("no_dict", "returned a builtins.list; expected a dict of arguments by name"),
-        ("raising", "RuntimeError: no data here"),
-        ("needs", "missing 1 required positional argument: 'path'"),
-        ("lost", "proj.mod has no 'lost'"),
-        ("set_config", "config: {jax_enable_x64: true}"),
-    ],
-)
-def test_wrong_inputs_fail_the_build(tmp_path: Path, inputs: str, expected: str) -> None:
-    text = failure(project(tmp_path, "dot", DOT, f"{{inputs: 'proj.mod:{inputs}'}}"))
-    assert "functions.dot.verify" in text
-    assert expected in text
+WRONG = {
+    "unknown": "gave 'y', which is no argument in args or kwargs",
+    "misshapen": "misshapen: x\n      expected f32[2,3]\n      found    float32[3, 2]",
+    "mistyped": "mistyped: x\n      expected f32[2,3]\n      found    int32[2, 3]",
+    "no_array": "no_array: x\n      expected f32[2,3]\n      found    builtins.str",
+    "other_tree": "other_tree: x is another tree",
+    "no_dict": "returned a builtins.list; expected a dict of arguments by name",
+    "raising": "RuntimeError: no data here",
+    "needs": "missing 1 required positional argument: 'path'",
+    "lost": "proj.mod has no 'lost'",
+    "set_config": "config: {jax_enable_x64: true}",
+    "enormous": "gave 68,157,440 bytes",
+}
 
 
-def test_given_arguments_have_a_limit(tmp_path: Path) -> None:
-    options = f"args: [x: 'f32[65,{1 << 18}]']"
-    text = failure(project(tmp_path, "large", options, "{inputs: proj.mod:enormous}"))
-    assert "gave 68,157,440 bytes" in text
-    assert "expected at most 67,108,864 bytes" in text
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The error of each function of inputs that is wrong."""
+    functions = {
+        name: f"{DOT}, verify: {{inputs: 'proj.mod:{name}'}}"
+        for name in WRONG.keys() - {"enormous"}
+    }
+    options = f"args: [x: 'f32[65,{1 << 18}]'], verify: {{inputs: proj.mod:enormous}}"
+    functions["enormous"] = f"call: proj.mod:large, {options}"
+    with pytest.raises(BuildError) as caught:
+        build(project(tmp_path_factory.mktemp("wrong"), **functions))
+    assert {failure.stage for failure in caught.value.failures} == {"golden"}
+    return {failure.unit.partition("(")[0]: str(failure) for failure in caught.value.failures}
 
 
-# --- what is left out -----------------------------------------------------------------------------
+@pytest.mark.parametrize("inputs", WRONG)
+def test_wrong_inputs_fail_the_build(failures: dict[str, str], inputs: str) -> None:
+    assert f"functions.{inputs}.verify" in failures[inputs]
+    assert WRONG[inputs] in failures[inputs]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "verify", "reason"),
-    [
-        ("large", X, "{golden: never}", "the manifest says verify: {golden: never}"),
-        ("large", "args: [x: 'f32[6000,6000]']", "{}", "have 288,000,000 bytes, more than"),
-        ("heavy", "args: [x: 'f32[1500,1500]']", "{}", "a call takes about 2.0e+11 FLOPs"),
-        ("pairs", "args: [x: 'f32[9000]']", "{}", "bytes for temporary values, more than"),
-    ],
-)
-def test_what_is_not_cheap_is_left_out_with_the_reason(
-    tmp_path: Path, name: str, options: str, verify: str, reason: str
-) -> None:
-    record = record_of(package := build(project(tmp_path, name, options, verify)), name)
-    assert record.golden is None
-    assert reason in record.provenance["golden"]
-    assert golden_of(package, "after")
-    assert package.notes == ()
-
-
-def test_always_knows_no_limit(tmp_path: Path) -> None:
-    options = "args: [x: 'f32[6000,6000]']"
-    assert golden_of(build(project(tmp_path, "large", options, "{golden: always}")), "large")
-
-
-def test_results_without_a_finite_number_are_noted(tmp_path: Path) -> None:
-    package = build(project(tmp_path, "log", targets="[cpu, portable]"))
-    assert golden_of(package, "log")
-    (note,) = package.notes
-    assert note.startswith("log(): every golden output is NaN or infinite")
+def test_what_is_wrong_with_one_costs_no_other(failures: dict[str, str]) -> None:
+    assert failures.keys() == WRONG.keys()
+    assert "expected at most 67,108,864 bytes" in failures["enormous"]
 
 
 # --- functions that crash or hang -----------------------------------------------------------------
 
 
 def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
-    options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4]}"
-    # Without that limit of time for `after`, which is no hang however slow the machine is.
-    targets, after = "[cpu, portable]", "{golden: always}"
-    place = project(tmp_path, "forever", options, targets=targets, after=after)
-    done = run(place, golden_timeout=1)
-    records = [result.record for result in done]
-    assert all(record is not None for record in records)
-    reasons = [r.provenance.get("golden") for r in records if r and r.function == "forever"]
+    place = project(
+        tmp_path,
+        "[cpu, portable]",
+        forever="call: proj.mod:forever, args: [x: 'f32[n]'], dims: {n: [2, 3, 4]}",
+        # Without that limit of time, which is no hang however slow the machine is.
+        after=f"{AFTER}, verify: {{golden: always}}",
+    )
+    done = [result for result in run(place, golden_timeout=1) if result.record]
+    assert len(done) == 8
+    hung = [r for r in done if r.record and r.record.function == "forever"]
+    reasons = [r.record.provenance.get("golden") for r in hung if r.record]
     assert set(reasons) == {
         "it took longer than 1 s",
         "another signature of this function killed the process that computed them",
     }
-    assert [r.golden is not None for r in records if r and r.function == "after"] == [True] * 2
-    note = done[0].notes + done[2].notes + done[4].notes
-    assert note[0].startswith("no golden outputs: calling the function: it took longer than 1 s")
+    others = [r.record for r in done if r not in hung]
+    assert [record.golden is not None for record in others if record] == [True] * 2
+    (first, *_) = [note for result in hung for note in result.notes]
+    assert first.startswith("no golden outputs: calling the function: it took longer than 1 s")
 
 
 def test_many_signatures_share_the_time_of_one(
@@ -290,8 +306,8 @@ def test_many_signatures_share_the_time_of_one(
 ) -> None:
     # 40 s go by between any two looks at the clock.
     monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
-    options = "args: [x: 'f32[n]']\n    dims: {n: [2, 3, 4, 5, 6]}"
-    records = [r.record for r in run(project(tmp_path, "large", options)) if r.record]
+    large = "call: proj.mod:large, args: [x: 'f32[n]'], dims: {n: [2, 3, 4, 5, 6]}"
+    records = [r.record for r in run(project(tmp_path, large=large)) if r.record]
     made = [r.golden is not None for r in records if r.function == "large"]
     assert sorted(made) == [False, False, False, True, True]
     reasons = {r.provenance.get("golden", "") for r in records}
@@ -301,7 +317,8 @@ def test_many_signatures_share_the_time_of_one(
 def test_a_hang_fails_what_must_have_golden_outputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = project(tmp_path, "dot", DOT, "{golden: always, inputs: 'proj.mod:hang'}")
+    verify = "{golden: always, inputs: 'proj.mod:hang'}"
+    root = project(tmp_path, dot=f"{DOT}, verify: {verify}")
     hangs = root / "proj" / "hangs"
 
     class Timer(threading.Timer):
@@ -315,7 +332,7 @@ def test_a_hang_fails_what_must_have_golden_outputs(
                     return
 
     monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=Timer))
-    hung, after = run(root, timeout=12)
+    after, hung = run(root, timeout=12)
     assert after.record is not None
     assert hung.failure is not None
     assert hung.failure.stage == "golden"
@@ -323,26 +340,30 @@ def test_a_hang_fails_what_must_have_golden_outputs(
     assert "verify: {inputs: module:function}" in hung.failure.message
 
 
-@pytest.mark.parametrize(
-    ("inputs", "reason"),
-    [("crash", "the compiler process died of SIGSEGV"), ("leave", "ended with exit code 3")],
-)
-def test_a_crash_costs_the_golden_outputs_only(tmp_path: Path, inputs: str, reason: str) -> None:
-    verify = f"{{inputs: 'proj.mod:{inputs}'}}"
-    package = build(project(tmp_path, "dot", DOT, verify, "[cpu, portable]"))
-    found = [r.provenance["golden"] for r in package.records if r.function == "dot"]
-    assert all(reason in text for text in found)
-    assert len(found) == 2
-    assert str(tmp_path) not in json.dumps(found)
-    assert reason in package.notes[0]
-    assert golden_of(package, "after")
+CRASHING = {
+    "crash": "the compiler process died of SIGSEGV",
+    "leave": "ended with exit code 3",
+}
 
 
-def test_a_crash_fails_what_must_have_golden_outputs(tmp_path: Path) -> None:
-    verify = "{golden: always, inputs: 'proj.mod:crash'}"
-    text = failure(project(tmp_path, "dot", DOT, verify))
-    assert "calling the function with golden inputs: the compiler process died of SIGSEGV" in text
-    assert "in crash" in text
+def test_a_crash_costs_the_golden_outputs_only(tmp_path: Path) -> None:
+    """Unless the manifest says that the function must have them."""
+    functions = {name: f"{DOT}, verify: {{inputs: 'proj.mod:{name}'}}" for name in CRASHING}
+    must = f"{DOT}, verify: {{golden: always, inputs: 'proj.mod:crash'}}"
+    done = run(project(tmp_path, "[cpu, portable]", **functions, must=must))
+    for name, reason in CRASHING.items():
+        found = [r for r in done if r.record and r.record.function == name]
+        assert len(found) == 2
+        told = [r.record.provenance["golden"] for r in found if r.record]
+        assert all(reason in text for text in told)
+        assert str(tmp_path) not in json.dumps(told)
+        assert reason in found[0].notes[0]
+    assert all(r.record.golden for r in done if r.record and r.record.function == "after")
+    failures = [r.failure.message for r in done if r.failure]
+    assert len(failures) == 2
+    words = "calling the function with golden inputs: the compiler process died of SIGSEGV"
+    assert words in failures[0]
+    assert "in crash" in failures[0]
 
 
 # --- the store ------------------------------------------------------------------------------------
@@ -350,15 +371,15 @@ def test_a_crash_fails_what_must_have_golden_outputs(tmp_path: Path) -> None:
 
 def test_the_store_has_golden_outputs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
-    first = build(project(tmp_path / "a", "dot", DOT))
+    first = build(project(tmp_path / "a", dot=DOT))
     store = Store(tmp_path / "store")
     for path in (tmp_path / "store").rglob("*"):
         entry = store.get(path.name) if path.is_file() else None
         if entry and "finite" in entry.facts:
             store.put(path.name, Entry(entry.facts, entry.data + b" "))
-    second = build(project(tmp_path / "b", "dot", DOT))
+    given = f"{DOT}, verify: {{inputs: proj.mod:one}}"
+    second = build(project(tmp_path / "b", dot=DOT, given=given))
     data = (first.folder / golden_of(first, "dot").outputs.path).read_bytes()
     assert golden_of(second, "dot").outputs.sha256 == sha256_hex(data + b" ")
-    given = build(project(tmp_path / "c", "dot", DOT, "{inputs: proj.mod:one}"))
-    assert golden_of(given, "dot").outputs != golden_of(first, "dot").outputs
+    assert golden_of(second, "given").outputs != golden_of(first, "dot").outputs
     assert jax.__version__ == first.records[0].provenance["jax"]

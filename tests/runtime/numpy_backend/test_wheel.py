@@ -1,14 +1,13 @@
-"""A wheel with `runtime: jaxlib`: installed by pip where there is no jax, and called with numpy."""
+"""A wheel with `runtime: jaxlib`: installed where there is no jax, and called with numpy."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.installs import make_venv, pip
+from support.installs import build_wheel, install_by_uv
 
 pytestmark = pytest.mark.wheel
 
@@ -70,15 +69,13 @@ print(json.dumps([find_spec("jax") is None, sums, kind, values.tolist(), missing
 
 
 def test_called_where_jax_is_not_installed(links: Path, tmp_path: Path) -> None:
-    project, wheels = tmp_path / "project", tmp_path / "wheels"
+    project = tmp_path / "project"
     for name, text in FILES.items():
         file = project / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    pip(sys.executable, "wheel", "--no-deps", "-w", wheels, project, links=links)
-    (wheel,) = wheels.iterdir()
-    python = make_venv(tmp_path / "env")
-    pip(python, "install", "--quiet", wheel, links=links)
+    wheel = build_wheel(project, tmp_path / "wheels")
+    python = install_by_uv(tmp_path / "env", wheel, links=links)
     command = [str(python), "-c", CALL]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
