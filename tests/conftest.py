@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from support.installs import build_wheel, make_venv, pip, tree_of
-from support.projects import ROOT, copy_project
+from support.processes import ROOT
+from support.projects import copy_project
 from support.shared import made_once, run_folder
 
 # The same examples every time, however slow the machine is; fuzz.py has others.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.projects import build, fresh_json, write_project
+from support.forks import forked
+from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.spec.record import Record
@@ -226,7 +227,7 @@ def records(package: Package) -> dict[str, Record]:
 
 def test_every_kind_gives_the_right_numbers(package: Package) -> None:
     root = package.folder.parent.parent
-    found: dict[str, Any] = fresh_json(PRELUDE + CALLS, root, devices=2)
+    found: dict[str, Any] = forked(PRELUDE + CALLS, path=root, devices=2)
     assert set(found.values()) == {0}
 
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.projects import MANIFEST, build, fresh_json, write_project
+from support.forks import forked
+from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.child import NotStarted, Worker
 from aotbuild.build.executors.local import run_units
@@ -276,7 +277,7 @@ def test_noisy_code_disturbs_neither_protocol_nor_result(tmp_path: Path) -> None
         "lib = aotbuild.load('proj')\n"
         "print(json.dumps([*lib.noisy(x).tolist(), *lib.other(x).tolist()]))"
     )
-    assert fresh_json(code, root) == [1, 1, 1, 0, 0, 0]
+    assert forked(code, path=root) == [1, 1, 1, 0, 0, 0]
 
 
 def test_relative_folder_is_meant_as_the_parent_sees_it(

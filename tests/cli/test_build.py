@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from support.projects import ROOT, write_project
+from support.processes import ROOT
+from support.projects import write_project
 
 from aotbuild.cli.app import app
 from aotbuild.spec.index import Index

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.doc_pages import DOCS, FENCE, MANIFESTS, PAGES, name_of, text_of
-from support.projects import ROOT
+from support.processes import ROOT
 
 import aotbuild
 from aotbuild import errors

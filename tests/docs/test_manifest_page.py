@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from support.projects import ROOT
+from support.processes import ROOT
 
 SCHEMA: dict[str, Any] = json.loads((ROOT / "configs" / "aotbuild.schema.json").read_text())
 PAGE = (ROOT / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")

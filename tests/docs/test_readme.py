@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 from support.installs import build_wheel, make_layer, pip
-from support.projects import ROOT
+from support.processes import ROOT
 
 pytestmark = pytest.mark.wheel
 

@@ -20,7 +20,8 @@ import pytest
 from attacks.wheels import hash_of
 from damage.forks import Forks
 from damage.kinds import BYTES, FOLDER, FRESH, Files, swapped
-from support.projects import ROOT, copy_project
+from support.processes import ROOT
+from support.projects import copy_project
 
 from aotbuild.spec.signing import SEALS_NAME
 

@@ -18,7 +18,7 @@ from support.error_cases_build import BROKEN, build_failures
 from support.error_cases_build import CASES as BUILD_CASES
 from support.error_cases_refused import CASES as REFUSED_CASES
 from support.error_cases_run import CASES as RUN_CASES
-from support.projects import ROOT
+from support.processes import ROOT
 
 TEXTS = Path(__file__).parents[1] / "error_texts"
 PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.projects import build, copy_project, fresh_json
+from support.forks import forked
+from support.projects import build, copy_project
 
 # Counts trace, lowering and compile events from the start of the process. Arguments are made with
 # numpy where they can be, because jax.numpy compiles; what setting up compiles is not counted.
@@ -111,7 +112,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_call_equals_jit_and_compiles_nothing(zoo: Path, name: str) -> None:
-    assert fresh_json(f"{PRELUDE}\n{CALLS[name]}\nprint(json.dumps(out))", zoo) == []
+    assert forked(f"{PRELUDE}\n{CALLS[name]}\nprint(json.dumps(out))", path=zoo) == []
 
 
 def test_donated_cache_is_deleted_on_every_path(zoo: Path) -> None:
@@ -124,7 +125,7 @@ for step in range(4):
     assert old["k"].is_deleted(), step
 assert int(cache["length"]) == 4 and np.asarray(cache["k"]).sum() == 32.0
 print(json.dumps(events))"""
-    assert fresh_json(PRELUDE + code, zoo) == []
+    assert forked(PRELUDE + code, path=zoo) == []
 
 
 def test_x64_function(zoo: Path) -> None:
@@ -132,7 +133,7 @@ def test_x64_function(zoo: Path) -> None:
 from zoo import numerics as z
 jax.config.update("jax_enable_x64", True)
 print(json.dumps(check("wide", z.wide, np.arange(3.0))))"""
-    assert fresh_json(PRELUDE + code, zoo) == []
+    assert forked(PRELUDE + code, path=zoo) == []
 
 
 def test_sharded_over_four_devices(zoo: Path) -> None:
@@ -154,7 +155,7 @@ jax.block_until_ready(again)
 np.testing.assert_allclose(np.asarray(again["y"]), x @ w, rtol=1e-5, atol=1e-5)
 assert [d.id for d in again["y"].sharding.mesh.devices.flat] == [3, 2, 1, 0]
 print(json.dumps(seen + events))"""
-    assert fresh_json(PRELUDE + code, zoo, devices=4) == []
+    assert forked(PRELUDE + code, path=zoo, devices=4) == []
 
 
 def test_hoisted_constants_are_stored_once(zoo: Path) -> None:
@@ -169,7 +170,7 @@ from zoo import numerics as z
 x = np.ones((17, 64), np.float32)
 same(lib.symbolic(x), jax.jit(z.with_table)(x))
 print(json.dumps(lib.stats()["fallbacks"]))"""
-    found = fresh_json(PRELUDE + code, zoo, AOTBUILD_FALLBACK="portable")
+    found = forked(PRELUDE + code, path=zoo, AOTBUILD_FALLBACK="portable")
     assert found["portable"] == 1
 
 

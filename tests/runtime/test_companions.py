@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from attacks import wheels
 from support.cli import invoke
-from support.packages import Built, build, fresh, portable
+from support.packages import Built, build, portable
+from support.processes import fresh
 from support.signing import keys, public_file, sign_folder
 from support.wheel_files import everywhere, for_target, put_wheel, unpack
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from support.packages import fresh
+from support.processes import fresh
 
 from aotbuild.runtime.concurrency import side_by_side
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.packages import fresh
+from support.processes import fresh
 
 from aotbuild.runtime.backends.jax import private as jax_private
 from aotbuild.runtime.cuda_versions import CudaVersions

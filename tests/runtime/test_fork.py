@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
-from support.packages import build, fresh, write
+from support.forks import forked
+from support.packages import build, write
+from support.processes import fresh
 
 if not hasattr(os, "fork"):
     pytest.skip("no os.fork here", allow_module_level=True)
@@ -35,6 +38,12 @@ os._exit(os.wait()[1])
 DOORS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
 
 
+def run(code: str, package: str, arrays: str, before: str, after: str) -> Any:
+    """Run it where jax is imported already, or where nothing is: a fork says nothing either way."""
+    begin = forked if arrays == "jax" else fresh
+    return begin(code, package, arrays, before, after)
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> str:
     x = np.ones(4, np.float32)
@@ -47,7 +56,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("before", ["", "lib.f", "lib.functions"])
 def test_opened_before_and_called_after(package: str, arrays: str, before: str) -> None:
     after = "np.asarray(lib.f(x) + lib.g(x)).tolist()"
-    assert fresh(CODE, package, arrays, before, after) == [5.0] * 4
+    assert run(CODE, package, arrays, before, after) == [5.0] * 4
 
 
 @DOORS
@@ -56,14 +65,14 @@ def test_opened_before_and_called_after(package: str, arrays: str, before: str) 
 def test_called_before_and_refused_after(
     package: str, arrays: str, before: str, after: str
 ) -> None:
-    text = fresh(CODE, package, arrays, before, after)
+    text = run(CODE, package, arrays, before, after)
     assert "cannot run in a process that was forked after XLA's threads were started" in text
     assert text.endswith("start it with spawn or forkserver.")
 
 
 def test_devices_of_jax_count_too(package: str) -> None:
     before = "import jax; lib.f; jax.devices()"
-    assert "which had devices already" in fresh(CODE, package, "jax", before, "lib.f(x)")
+    assert "which had devices already" in run(CODE, package, "jax", before, "lib.f(x)")
 
 
 def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
@@ -71,12 +80,12 @@ def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
     code = CODE.replace("if os.fork() == 0:", "if os.fork() == 0:\n    if os.fork(): os._exit(0)")
     code = code.replace("= str(err)", "= str(os.getpid()) in str(err) and SAID in str(err)")
     said = "SAID = f'forked from {os.getpid()}, which'; lib.f(x)"
-    assert fresh(code, package, "numpy", said, "lib.f(x)") is True
+    assert run(code, package, "numpy", said, "lib.f(x)") is True
 
 
 @DOORS
 def test_it_is_explained(package: str, arrays: str) -> None:
-    text = fresh(CODE, package, arrays, "lib.f(x)", "str(lib.explain('f', x))")
+    text = run(CODE, package, arrays, "lib.f(x)", "str(lib.explain('f', x))")
     assert "cannot run in a process that was forked" in text
     assert "runs" not in text
 
@@ -84,4 +93,4 @@ def test_it_is_explained(package: str, arrays: str) -> None:
 @DOORS
 def test_the_parent_goes_on(package: str, arrays: str) -> None:
     code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")
-    assert fresh(code, package, arrays, "lib.f(x)", "None") == [2.0] * 4
+    assert run(code, package, arrays, "lib.f(x)", "None") == [2.0] * 4

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.packages import build, fresh, write
+from support.packages import build, write
+from support.processes import fresh
 
 COUNT = """
 import json, sys

@@ -11,7 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from support.packages import build, fresh, write
+from support.packages import build, write
+from support.processes import fresh
 
 import aotbuild
 from aotbuild.runtime.concurrency import Once, Worker

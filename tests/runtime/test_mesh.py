@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.packages import fresh
+from support.forks import forked
 
 BUILD = """
 import dataclasses, json, sys
@@ -69,12 +69,12 @@ def show(value):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     root: Path = tmp_path_factory.mktemp("mesh")
-    fresh(BUILD, str(root), devices=4)
+    forked(BUILD, str(root), devices=4)
     return str(root / "_aot")
 
 
 def run(folder: str, code: str) -> Any:
-    return fresh(USE + code, folder, devices=4)
+    return forked(USE + code, folder, devices=4)
 
 
 def test_any_device_of_the_kind(folder: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.packages import fresh
+from support.forks import forked
 
 BUILD = """
 import sys
@@ -53,12 +53,12 @@ def show(value):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     root: Path = tmp_path_factory.mktemp("devices")
-    fresh(BUILD, str(root), devices=2)
+    forked(BUILD, str(root), devices=2)
     return str(root / "_aot")
 
 
 def run(folder: str, code: str) -> Any:
-    return fresh(USE + code, folder, devices=8)
+    return forked(USE + code, folder, devices=8)
 
 
 def test_a_view_runs_where_it_says(folder: str) -> None:

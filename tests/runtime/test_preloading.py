@@ -10,7 +10,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from support.packages import build, fresh, write
+from support.packages import build, write
+from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import DamagedBlob, UnknownFunction

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from support.packages import Built, build, fresh, write
+from support.packages import Built, build, write
+from support.processes import fresh
 from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 
 import aotbuild

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.packages import Built, build, fresh, write
+from support.forks import forked
+from support.packages import Built, build, write
 
 import aotbuild
 from aotbuild.runtime.library import Library
@@ -184,7 +185,7 @@ print("null")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("devices")
-    fresh(FRESH + BUILD, str(root), devices=4)
+    forked(FRESH + BUILD, str(root), devices=4)
     return str(root / "_aot")
 
 
@@ -197,7 +198,7 @@ found = [e for e in events if e.startswith("/jax/core/compile")]
 sums = [float(library.one(x)[1]), *[float(getattr(library, n)(x)[1]) for n in "abc"]]
 print(json.dumps([found, sums, library.stats()["primed"], library.stats()["misses"]]))
 """
-        assert fresh(FRESH + code, folder, devices=4) == [[], [28.0] * 4, 5, 0]
+        assert forked(FRESH + code, folder, devices=4) == [[], [28.0] * 4, 5, 0]
 
     def test_a_view(self, folder: str) -> None:
         code = """
@@ -206,4 +207,4 @@ library.preload("one", prime=True)
 y, _ = library.one(x)
 print(json.dumps([y.device.id, library.stats()["misses"]]))
 """
-        assert fresh(FRESH + code, folder, devices=4) == [2, 0]
+        assert forked(FRESH + code, folder, devices=4) == [2, 0]

@@ -15,7 +15,8 @@ import aotbuild
 from aotbuild.spec.index import write_index
 from aotbuild.wheels.split import split
 from support.error_cases import Place, X, collector, command, library, raised, scored
-from support.packages import build, fresh, write
+from support.packages import build, write
+from support.processes import fresh
 from support.projects import write_project
 from support.reports import HEADER, make_function, make_record, write_package
 from support.signing import keys, public_file, sign_folder

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -245,24 +241,3 @@ def _struct(aval: Aval) -> Any:
 def _custom_calls(hlo: str) -> tuple[CustomCall, ...]:
     targets = sorted(set(re.findall(r'custom_call_target="(lapack_[a-z0-9_]+)"', hlo)))
     return tuple(CustomCall(target, "lapack") for target in targets)
-
-
-def fresh(code: str, *arguments: str, devices: int = 1, path: Path | None = None) -> Any:
-    """Run code in a fresh process with `sys.argv[1:]`; return the JSON of its last line."""
-    tests = Path(__file__).parents[1]
-    places = [str(path)] if path else []
-    environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "AOTBUILD_"))},
-        "PYTHONPATH": os.pathsep.join([*places, str(tests), str(tests.parent)]),
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "JAX_PLATFORMS": "cpu",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
-    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return json.loads(done.stdout.splitlines()[-1])

@@ -1,23 +1,18 @@
-"""Builds projects the way the hook does, and runs code in fresh processes."""
+"""Builds projects the way the hook does."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe
+from support.processes import TESTS
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ROOT / "tests" / "packages"
+PACKAGES = TESTS / "packages"
 MANIFEST = "aot.yaml"
 
 
@@ -44,32 +39,3 @@ def build(root: Path, folder: Path | None = None) -> Package:
     sources = find_sources(root, manifest.package)
     place = folder or sources.import_root / manifest.package / "_aot"
     return build_package(make_plan(manifest, probe()), sources, place)
-
-
-def run_fresh(
-    code: str, path: Path, *, devices: int = 1, check: bool = True, **env: str
-) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh process that imports from `path`; show its stderr on failure."""
-    environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_", "AOTBUILD_"))},
-        "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)]),
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "JAX_PLATFORMS": "cpu",
-        **env,
-    }
-    done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", code],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=path,
-        timeout=300,
-    )
-    if check:
-        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
-
-
-def fresh_json(code: str, path: Path, **options: Any) -> Any:
-    """Run code whose last line of output is JSON, and return that."""
-    return json.loads(run_fresh(code, path, **options).stdout.splitlines()[-1])

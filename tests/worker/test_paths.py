@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.projects import ROOT, build, run_fresh, write_project
+from support.forks import forked
+from support.processes import ROOT
+from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
@@ -79,12 +81,13 @@ def test_configured_precision_is_compiled_in(package: Package) -> None:
         if record.target.is_portable
     }
     code = (
-        "from jax import export\n"
+        "from jax import export; found = []\n"
         "for path in {paths}:\n"
         "    text = export.deserialize(bytearray(open(path, 'rb').read())).mlir_module()\n"
-        "    print(text.count('HIGHEST'))"
+        "    found.append(text.count('HIGHEST'))\n"
+        "print(found)"
     ).format(paths=[os.fspath(files[name]) for name in ("precise", "usual")])
-    assert run_fresh(code, package.folder).stdout.split() == ["2", "0"]
+    assert forked(code) == [2, 0]
 
 
 @pytest.mark.parametrize(

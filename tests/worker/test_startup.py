@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.projects import build, fresh_json, write_project
+from support.forks import forked
+from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.build.startup import CANDIDATES, FAST, Figures, choice
@@ -119,7 +120,7 @@ def test_a_second_build_takes_all_of_it_from_the_store(
 
 
 def test_results_are_equal_across_settings(built: Package, project: Path) -> None:
-    differences = fresh_json(RUN, project)
+    differences = forked(RUN, path=project)
     assert built.records
     assert max(differences) < 1e-5
 

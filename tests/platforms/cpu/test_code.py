@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 from iced_x86 import Decoder, Register
 from jaxlib.version import __version__ as jaxlib_version
-from support.projects import build, fresh_json, write_project
+from support.forks import forked
+from support.processes import fresh
+from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import TraceRefused
@@ -217,7 +219,7 @@ class TestBuilt:
             assert record.analysis["peak_bytes"] > record.analysis["argument_bytes"]
 
     def test_the_best_level_runs_and_gives_the_numbers_of_jit(self, package: Package) -> None:
-        verdicts = fresh_json(CALL, package.folder.parent.parent, devices=2)
+        verdicts = forked(CALL, path=package.folder.parent.parent, devices=2)
         best = max((x for x in BUILT if x.features <= HOST), key=lambda x: len(x.features))
         assert verdicts[0].split(" ", 1)[1].startswith(f"cpu:{best.name}:1: O")
 
@@ -225,9 +227,9 @@ class TestBuilt:
         if cpuinfo.read_cpuid() is None or len(BUILT) < 2 or not BUILT[1].features <= HOST:
             pytest.skip("needs a CPU with AVX-512, and glibc 2.33 to hide it")
         hidden = ",".join(f"-AVX512{part}" for part in ("F", "BW", "CD", "DQ", "VL"))
-        verdicts = fresh_json(
+        verdicts = fresh(
             CALL,
-            package.folder.parent.parent,
+            path=package.folder.parent.parent,
             devices=2,
             GLIBC_TUNABLES=f"glibc.cpu.hwcaps={hidden}",
         )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jaxlib.version import __version__ as jaxlib_version
 from support.manifests import manifest
-from support.projects import fresh_json
+from support.processes import fresh
 
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
@@ -123,7 +123,7 @@ class TestCpuid:
             "import json; from aotbuild.platforms.cpu import host as cpuinfo\n"
             "print(json.dumps([*cpuinfo.features()]))"
         )
-        found = fresh_json(code, tmp_path, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2")
+        found = fresh(code, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2")
         assert HOST - set(found) == {"avx2"}
 
 

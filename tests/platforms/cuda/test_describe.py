@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support.cli import run
-from support.projects import ROOT
+from support.processes import ROOT
 
 from aotbuild.errors import NoGpu
 from aotbuild.manifest.targets import read_model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.manifests import refused, whole
-from support.projects import ROOT
+from support.processes import ROOT
 
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import load_manifest

@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax.experimental.layout import Format, Layout
-from support.packages import build, fresh, write
+from support.packages import build, write
+from support.processes import fresh
 
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob
