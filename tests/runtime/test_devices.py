@@ -251,10 +251,11 @@ class TestProbe:
     def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
         code = """
 import sys
-from aotbuild.runtime import host, jax_private
+from aotbuild.runtime import host
+from aotbuild.runtime.backends.jax import private
 def asked():
     raise AssertionError
-jax_private.cuda_versions = asked
+private.cuda_versions = asked
 found = host.probe()
 print(f'["{found.platform}", {len(found.plugins)}]')
 """
