@@ -18,12 +18,11 @@ from aotbuild.cli.project import (
     unit_document,
 )
 from aotbuild.errors import BuildError
-from aotbuild.report.words import bytes_text, count_text, number, plural
+from aotbuild.report.words import bytes_text, count_text, flops, plural
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
     from aotbuild.cli.progress import UnitState
-    from aotbuild.spec.record import Record
 
 _HEADERS = ("function", "signature", "target", "size", "flops")
 
@@ -156,7 +155,7 @@ def _print(output: Output, package: Package) -> None:
             unit.values_label or "-",
             f"{unit.target}{unit.suffix}",
             bytes_text(record.blob.size),
-            _flops(record),
+            count_text(flops(record)),
         )
         for unit, record in pairs
     ]
@@ -168,10 +167,6 @@ def _print(output: Output, package: Package) -> None:
         output.text(f"kept stages are in {package.stages}")
     for note in _notes(package):
         output.text(f"note: {note}")
-
-
-def _flops(record: Record) -> str:
-    return count_text(number(record.analysis.get("flops")))
 
 
 def _notes(package: Package) -> list[str]:

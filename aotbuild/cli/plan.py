@@ -15,7 +15,7 @@ from aotbuild.cli.project import Project, open_project, plan_document, project_o
 from aotbuild.report.words import bytes_text, plural
 
 if TYPE_CHECKING:
-    from aotbuild.build.explain import Explained, Fork, FunctionReport, Program
+    from aotbuild.build.explain import Explained, Fork, FunctionReport
     from aotbuild.build.plan import BuildUnit
     from aotbuild.spec.record import Record
     from aotbuild.toolchains.toolchain import Toolchain
@@ -72,7 +72,7 @@ def _lines(report: FunctionReport) -> list[str]:
     lines = [_headline(report)]
     if len(report.programs) > 1:
         for number, program in enumerate(report.programs, 1):
-            lines += [f"  program {number}: {_labels(program)}", *_fork(program.fork)]
+            lines += [f"  program {number}: {_listing(program.labels)}", *_fork(program.fork)]
     lines += [f"  note: {note}" for note in _notes(report)]
     failed: dict[str, list[str]] = {}
     for item in report.signatures:
@@ -113,10 +113,6 @@ def _fork(fork: Fork | None) -> list[str]:
     lines = [f"    differs from program 1 first: {fork.first}, here {fork.other}"]
     lines += [f"    {line}" for line in place_text(fork.line).splitlines()]
     return [*lines, *([f"    {fork.remark}"] if fork.remark else [])]
-
-
-def _labels(program: Program) -> str:
-    return _listing(program.labels)
 
 
 def _listing(labels: Sequence[str]) -> str:

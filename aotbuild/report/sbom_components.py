@@ -84,7 +84,11 @@ def _executable(facts: PackageFacts, ref: str, record: Record) -> Component:
         **_blob_properties(facts, record.blob),
     }
     kept = {f"stage:{name}": blob.sha256 for name, blob in record.stages}
-    built = {f"build:{name}": _without_paths(value) for name, value in provenance_items(record)}
+    built = {
+        # A path identifies a machine.
+        f"build:{name}": _PATH.sub("<path>", shown(value, _MAX_VALUE))
+        for name, value in provenance_items(record)
+    }
     return Component(
         type=ComponentType.FILE,
         name=f"{label_of(record)} {shown(str(record.target))}",
@@ -201,8 +205,3 @@ def _purl(name: str, version: str) -> PackageURL | None:
     if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
         return None
     return PackageURL("pypi", name=re.sub(r"[-_.]+", "-", name).lower(), version=version)
-
-
-def _without_paths(value: Any) -> str:
-    """Return a setting as text, with `<path>` for every absolute path: paths identify a machine."""
-    return _PATH.sub("<path>", shown(value, _MAX_VALUE))

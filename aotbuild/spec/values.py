@@ -86,10 +86,6 @@ def qualified_name(obj: Any) -> str:
     return f"{module}:{qualname}"
 
 
-def _encode_dict(value: dict[Any, Any]) -> Any:
-    return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
-
-
 def _encode_set(value: set[Any] | frozenset[Any]) -> Any:
     return {"set": sorted((encode(item) for item in value), key=repr)}
 
@@ -141,7 +137,10 @@ def _is_dtype(value: Any) -> bool:
 _ENCODERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (tuple, lambda value: {"tuple": [encode(item) for item in value]}),
     (list, lambda value: [encode(item) for item in value]),
-    (dict, _encode_dict),
+    (
+        dict,
+        lambda value: {"dict": [[encode(key), encode(item)] for key, item in value.items()]},
+    ),
     (set, _encode_set),
     (frozenset, _encode_set),
     (bytes, lambda value: {"bytes": value.hex()}),

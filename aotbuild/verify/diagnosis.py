@@ -70,11 +70,9 @@ def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:
         for record in index.records(name):
             groups.setdefault(record.signature.key(), []).append(record)
         found = [
-            SignatureDiagnosis(name, _label(records[0]), select(records, host))
+            SignatureDiagnosis(
+                name, str(records[0]).removesuffix(f" {records[0].target}"), select(records, host)
+            )
             for records in groups.values()
         ]
         yield from sorted(found, key=lambda item: item.signature)
-
-
-def _label(record: Record) -> str:
-    return str(record).removesuffix(f" {record.target}")

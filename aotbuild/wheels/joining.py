@@ -156,10 +156,8 @@ def joined_requirements(
         if len(lines) > 1 and name in _PINNED and name not in versions:
             problems.append(f"{', '.join(sorted(lines))}: the indexes do not say their {name}")
         elif len(lines) > 1 and name in _PINNED:
-            by_name[name] = [f"{name}{_any_of(versions[name].split(', '), native)}"]
+            # What a build with all these toolchains writes.
+            known = versions[name].split(", ")
+            allowed = exactly(known) if native else f">={min(known, key=Version)}"
+            by_name[name] = [f"{name}{allowed}"]
     return [*own, *(line for lines in by_name.values() for line in lines)], problems
-
-
-def _any_of(versions: Sequence[str], native: bool) -> str:
-    """Return the specifier that a build with all these toolchains writes."""
-    return exactly(versions) if native else f">={min(versions, key=Version)}"
