@@ -71,7 +71,7 @@ def test_typed_keys_weak_types_and_unused_inputs(tmp_path: Path) -> None:
 
 def test_a_mesh_gets_its_devices(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib, numpy as np, runtime_support as r\n"
+        "import sys, pathlib, numpy as np; from support import packages as r\n"
         "b = r.build('f', lambda x: x * 2, {'x': np.zeros((4, 6), np.float32)},"
         " mesh={'a': 2, 'b': 2}, in_specs={'x': ('a', 'b')}, out_spec=('a', None))\n"
         "r.write(pathlib.Path(sys.argv[1]), [b])\n"
