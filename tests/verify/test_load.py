@@ -13,6 +13,7 @@ import pytest
 from attacks import wheels
 from attacks.wheels import Built, check, failures, loads
 from support import packages
+from support.forks import forked
 from support.hang import LIMIT, TOO_LONG, hanging
 
 from aotbuild.spec.aval import Aval
@@ -77,7 +78,7 @@ def test_a_mesh_gets_its_devices(tmp_path: Path) -> None:
         "r.write(pathlib.Path(sys.argv[1]), [b])\n"
         "print('null')"
     )
-    packages.fresh(code, str(tmp_path), devices=4)
+    forked(code, str(tmp_path), devices=4)
     report = check(tmp_path / "_aot", load=True)
     (outcome,) = loads(report).values()
     assert (outcome.status, outcome.reasons) == (Status.PASS, ())
