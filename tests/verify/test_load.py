@@ -15,6 +15,7 @@ from attacks.wheels import Built, check, failures, loads
 from support import packages
 from support.forks import forked
 from support.hang import LIMIT, TOO_LONG, hanging
+from support.processes import fresh
 
 from aotbuild.spec.aval import Aval
 from aotbuild.verify import process
@@ -219,7 +220,7 @@ def test_verify_itself_imports_no_jax(built: list[Built], tmp_path: Path) -> Non
         f"r = verify({str(place)!r}, Options()); assert r.passed, r; "
         "assert not {'jax', 'jaxlib'} & set(sys.modules); print('true')"
     )
-    assert packages.fresh(code) is True
+    assert fresh(code) is True
 
 
 def test_the_child_s_variables() -> None:
