@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from aotbuild.build.startup import FAST
+from aotbuild.platforms.cpu.describe import FAST
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks
 from aotbuild.worker.thunk_rewrite.program import shrink_program

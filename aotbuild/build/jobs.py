@@ -23,10 +23,9 @@ from aotbuild.manifest import (
     spec_from_json,
     spec_to_json,
 )
-from aotbuild.platforms.base import HOST
 from aotbuild.platforms.building import Hardware, description
 from aotbuild.spec.padding import PaddedDim, one_nan
-from aotbuild.spec.target import Target
+from aotbuild.spec.target import HOST, Target
 from aotbuild.spec.values import decode, encode
 from aotbuild.toolchains.toolchain import Toolchain
 

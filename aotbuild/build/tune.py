@@ -1,77 +1,73 @@
-"""Tune a manifest's functions on this machine's GPU, for builds on machines that have none."""
+"""Tune a manifest's functions on this machine's devices, for builds on machines without them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.version import Version
 
 from aotbuild.build.executors.local import run_units
-from aotbuild.build.plan import BuildUnit, Plan, make_plan, mesh_size
+from aotbuild.build.plan import Plan, make_plan, mesh_size
 from aotbuild.build.progress import Listener
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError
 from aotbuild.manifest import FunctionEntry, Manifest
 from aotbuild.manifest.types import KeepOptions
-from aotbuild.platforms.building import Request
-from aotbuild.platforms.cuda.describe import CudaOptions, GpuFiles
-from aotbuild.platforms.cuda.hardware import TUNING_TO
-from aotbuild.platforms.cuda.presets import GpuPreset
-from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
+from aotbuild.platforms.building import LocalDevices, Tuner
 from aotbuild.toolchains.toolchain import Environment
-
-# The name of this machine's GPU in a target, which is in no package.
-LOCAL_GPU = "this-machine"
-# What a worker here must see, and one that compiles for absent GPUs must not.
-_KEPT_VARIABLES = ("CUDA_VISIBLE_DEVICES",)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to compile on this machine's GPUs, and the folder for what each unit finds.
+    """What to compile on this machine's devices, and the folder for what each unit finds.
 
-    `notes` tell which functions do not fit on them.
+    `notes` say which functions need more devices.
     """
 
+    tuner: Tuner
     plan: Plan
     folder: Path
     notes: tuple[str, ...]
 
 
 def plan_tuning(
-    manifest: Manifest, environment: Environment, gpu: GpuPreset, devices: int, folder: Path
+    manifest: Manifest, environment: Environment, tuner: Tuner, local: LocalDevices, folder: Path
 ) -> Tuning:
-    """Plan to compile a manifest's functions on this machine's GPUs, as many as `devices`.
+    """Plan to compile a manifest's functions on devices of this machine.
 
     PlanError where the jax that is installed is none that the manifest builds with: results are for
     one version of jax.
     """
-    _check_jax(manifest, environment)
-    fitting = tuple(f for f in manifest.functions if mesh_size(f) <= devices)
+    _check_jax(manifest, environment, tuner)
+    fitting = tuple(f for f in manifest.functions if mesh_size(f) <= local.count)
     notes = tuple(
-        f"functions.{f.name}: not tuned: its mesh has {mesh_size(f)} devices, here are {devices}"
+        f"functions.{f.name}: not tuned: its mesh has {mesh_size(f)} devices, "
+        f"here are {local.count}"
         for f in manifest.functions
         if f not in fitting
     )
     if not fitting:
         raise PlanError("\n".join([f"{manifest.file}: nothing of it can be tuned here", *notes]))
-    local = replace(
+    variables = tuple(tuner.variables(os.environ).items())
+    here = replace(
         manifest,
-        targets=(Request("cuda", CudaOptions.model_construct(gpu=[gpu.name]), GpuFiles((gpu,))),),
+        targets=(local.request,),
         toolchains=(),
-        functions=tuple(_on_gpu(f, os.environ) for f in fitting),
+        functions=tuple(_on_devices(f, variables) for f in fitting),
         keep=KeepOptions(),
     )
-    plan = make_plan(local, environment)
-    units = tuple(_into(unit, folder / f"{n}.txt") for n, unit in enumerate(plan.units))
-    return Tuning(replace(plan, units=units), folder, notes)
+    plan = make_plan(here, environment)
+    units = tuple(
+        replace(unit, hardware=tuner.into(unit.hardware, folder / f"{number}.txt"))
+        for number, unit in enumerate(plan.units)
+    )
+    return Tuning(tuner, replace(plan, units=units), folder, notes)
 
 
-def tune(tuning: Tuning, sources: SourceTree, listener: Listener) -> TuningResults:
-    """Compile what was planned, with XLA trying its choices on the GPU, and return what it chose.
+def tune(tuning: Tuning, sources: SourceTree, listener: Listener) -> tuple[str, int]:
+    """Compile what was planned, with XLA trying its choices, and return them as text and counted.
 
     Raises:
         BuildError: if a unit failed.
@@ -83,46 +79,29 @@ def tune(tuning: Tuning, sources: SourceTree, listener: Listener) -> TuningResul
     failures = [result.failure for result in done if result.failure]
     if failures:
         raise BuildError(failures, len(done))
-    results = _read(tuning.folder, plan.units[0].hardware.kind)
-    if not results.entries:
+    files = sorted(tuning.folder.glob("*.txt"))
+    text, count = tuning.tuner.read(files, plan.units[0].hardware.kind)
+    if not count:
         msg = (
             f"{plan.manifest.file}: XLA found nothing to choose in these functions, so there is "
             "nothing to write; leave autotune: out of the target"
         )
         raise PlanError(msg)
-    return results
+    return text, count
 
 
-def _check_jax(manifest: Manifest, environment: Environment) -> None:
+def _check_jax(manifest: Manifest, environment: Environment, tuner: Tuner) -> None:
     (toolchain,) = environment.toolchains
     wanted = [request.jax for request in manifest.toolchains]
     if wanted and Version(toolchain.jax) not in map(Version, wanted):
         msg = (
             f"{manifest.file}: toolchains: expected jax {', '.join(wanted)}, found "
-            f"{toolchain.jax}; results are for one jax: install jax[cuda13]=={wanted[0]} here"
+            f"{toolchain.jax}; results are for one jax: install {tuner.install(wanted[0])} here"
         )
         raise PlanError(msg)
 
 
-def _on_gpu(function: FunctionEntry, inherited: Mapping[str, str]) -> FunctionEntry:
-    """Return the function for workers that see the GPU, and that make no golden outputs."""
-    kept = tuple((name, inherited[name]) for name in _KEPT_VARIABLES if name in inherited)
-    env = (*function.env, ("JAX_PLATFORMS", "cuda,cpu"), *kept)
-    return replace(function, env=env, verify=replace(function.verify, golden="never"))
-
-
-def _into(unit: BuildUnit, file: Path) -> BuildUnit:
-    hardware = replace(unit.hardware, description=((TUNING_TO, str(file)),))
-    return replace(unit, hardware=hardware)
-
-
-def _read(folder: Path, device_kind: str) -> TuningResults:
-    """Join what the workers wrote; who had nothing to choose wrote nothing."""
-    return merge(_results(folder.glob("*.txt")), device_kind)
-
-
-def _results(files: Iterable[Path]) -> Iterable[TuningResults]:
-    for file in sorted(files):
-        text = file.read_text(encoding="utf-8")
-        if "results" in text:
-            yield TuningResults.parse(text)
+def _on_devices(function: FunctionEntry, variables: tuple[tuple[str, str], ...]) -> FunctionEntry:
+    """Return the function for workers that see the devices, and that make no golden outputs."""
+    verify = replace(function.verify, golden="never")
+    return replace(function, env=(*function.env, *variables), verify=verify)

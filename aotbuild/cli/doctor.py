@@ -27,7 +27,7 @@ _REMEDY = (
 @click.argument("place", required=False)
 @click.option(
     "--describe-gpu",
-    "gpu",
+    "number",
     type=click.IntRange(min=0),
     is_flag=False,
     flag_value=0,
@@ -36,7 +36,7 @@ _REMEDY = (
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def doctor(output: Output, place: str | None, gpu: int | None, as_json: bool) -> None:
+def doctor(output: Output, place: str | None, number: int | None, as_json: bool) -> None:
     """Print the facts of this host that decide what runs; with PLACE, a verdict on each record.
 
     PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
@@ -46,8 +46,8 @@ def doctor(output: Output, place: str | None, gpu: int | None, as_json: bool) ->
     from aotbuild.verify.facts import gather
 
     output.as_json = as_json
-    if gpu is not None:
-        _describe_gpu(output, gpu)
+    if number is not None:
+        _describe(output, number)
         return
     facts = gather()
     output.document.update(host=_host_document(facts), place=place)
@@ -62,16 +62,13 @@ def doctor(output: Output, place: str | None, gpu: int | None, as_json: bool) ->
         raise click.exceptions.Exit(UNUSABLE)
 
 
-def _describe_gpu(output: Output, number: int) -> None:
-    from aotbuild.platforms.cuda.driver import open_driver
-    from aotbuild.platforms.cuda.presets import preset_text
+def _describe(output: Output, number: int) -> None:
+    from aotbuild.platforms.building import tuner
 
-    gpu = open_driver().describe(number, f"gpu-{number}")
-    facts = {"device_kind": gpu.device_kind, "capability": gpu.capability, **dict(gpu.facts)}
+    facts, preset = tuner().describe(number)
     output.document.update(gpu=facts)
     if not output.as_json:
-        source = "What the driver of the GPU says (aotbuild doctor --describe-gpu)."
-        click.echo(preset_text(gpu, source), nl=False)
+        click.echo(preset, nl=False)
 
 
 def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:

@@ -245,10 +245,14 @@ def pad_lines(project: Project) -> list[str]:
 
 def startup_notes(project: Project) -> list[str]:
     """Return a note for each case in which `startup:` has no effect."""
-    from aotbuild.build.startup import untouched
+    from aotbuild.platforms.building import description
 
-    found = (untouched(u.function.startup, u.target.platform) for u in project.plan.units)
-    return list(dict.fromkeys(note for note in found if note))
+    modes = ((unit.function.startup, unit.target.platform) for unit in project.plan.units)
+    return [
+        f"startup: {mode} changes executables for CPUs only; those for {platform} stay the same"
+        for mode, platform in dict.fromkeys(modes)
+        if mode != "steady" and description(platform).startup is None
+    ]
 
 
 def _toolchains(project: Project) -> str:

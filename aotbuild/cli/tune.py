@@ -29,25 +29,25 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     and for GPUs with exactly these facts: aotbuild doctor --describe-gpu writes them down.
     """
     from aotbuild.build.sources import find_sources
-    from aotbuild.build.tune import LOCAL_GPU, plan_tuning
+    from aotbuild.build.tune import plan_tuning
     from aotbuild.build.tune import tune as run_tuning
     from aotbuild.cli.progress import tracked
     from aotbuild.manifest import load_manifest
-    from aotbuild.platforms.cuda.driver import open_driver
+    from aotbuild.platforms.building import tuner
     from aotbuild.toolchains.toolchain import probe
 
     output.as_json = as_json
     loaded = load_manifest(manifest)
-    driver = open_driver()
-    gpu = driver.describe(0, LOCAL_GPU)
+    by = tuner()
+    local = by.devices()
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
     with TemporaryDirectory(prefix="aotbuild-tune-") as folder:
-        tuning = plan_tuning(loaded, probe(), gpu, driver.device_count, Path(folder))
+        tuning = plan_tuning(loaded, probe(), by, local, Path(folder))
         with tracked(tuning.plan.units) as tracker:
-            results = run_tuning(tuning, sources, tracker)
-    write_whole(out, str(results).encode())
-    entries, notes = len(results.entries), list(tuning.notes)
-    output.document.update(file=str(out), device_kind=gpu.device_kind, results=entries, notes=notes)
-    output.text(printable(f"{plural(entries, 'result')} of {gpu.device_kind} written to {out}"))
+            text, entries = run_tuning(tuning, sources, tracker)
+    write_whole(out, text.encode())
+    notes = list(tuning.notes)
+    output.document.update(file=str(out), device_kind=local.kind, results=entries, notes=notes)
+    output.text(printable(f"{plural(entries, 'result')} of {local.kind} written to {out}"))
     for note in notes:
         output.text(f"note: {note}")

@@ -10,8 +10,8 @@ from aotbuild.manifest.dims import MAX_SIGNATURES, dim_names, row_count
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
 from aotbuild.manifest.source import Source, positional
-from aotbuild.platforms.base import PORTABLE
 from aotbuild.platforms.building import Description, Request
+from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.words import did_you_mean, quote
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")

@@ -13,8 +13,8 @@ from aotbuild.manifest.specs import SpecReader
 from aotbuild.manifest.statics import read_statics
 from aotbuild.manifest.types import ArgSpec, ExportOptions, FunctionEntry, Sharding, VerifyOptions
 from aotbuild.manifest.validate import Checked
-from aotbuild.platforms.base import PORTABLE
 from aotbuild.platforms.building import Request
+from aotbuild.spec.target import PORTABLE
 
 Named = tuple[tuple[str, ArgSpec], ...]
 

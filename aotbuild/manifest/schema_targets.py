@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_validator
 
-from aotbuild.platforms.base import HOST, names
+from aotbuild.platforms.base import names
 from aotbuild.platforms.building import Request, description
 from aotbuild.platforms.options import Model, refuse
+from aotbuild.spec.target import HOST
 from aotbuild.spec.words import did_you_mean, one_of, quote
 
 TARGET_KINDS = names()

@@ -26,14 +26,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild import platforms
 from aotbuild.frozen import dataclass
-from aotbuild.spec.target import Target, check_targets_with
+from aotbuild.spec.target import HOST, PORTABLE, Target, check_targets_with
 
 if TYPE_CHECKING:
     from aotbuild.spec.record import Record
-
-# The platform that every process of jax has: Python runs on it, and functions are traced on it.
-HOST = "cpu"
-PORTABLE = "portable"
 
 Facts: TypeAlias = tuple[tuple[str, str | None], ...]
 
@@ -132,12 +128,15 @@ class HostPart:
     """What is true of a host's devices of one platform.
 
     `plugins` are the distributions that the platform's PJRT plugin may come from, `variables` the
-    environment variables that decide which devices it sees: `aotbuild doctor` shows them.
-    `order_remedy` is what users do about devices that are not in the order of `in_order`.
+    environment variables that decide which devices it sees. `aotbuild doctor` shows the variables
+    and the versions of `packages` and of distributions with `package_prefixes`. `order_remedy` is
+    what users do about devices that are not in the order of `in_order`.
     """
 
     plugins: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    package_prefixes: tuple[str, ...] = ()
     order_remedy = ""
 
     def name_of(self, device: Any) -> str | None:
@@ -173,6 +172,30 @@ class Client:
     def copy(self, pointer: int, size: int, ordinal: int) -> Any:
         """Return bytes in the memory of a device as a numpy array of bytes."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is true of every host, whatever its devices are: its CPU runs Python.
+
+    `features` are those that a program can use, by their /proc/cpuinfo names; `isa` is the highest
+    ISA level that they make up, and `next_isa` the one above, with what is missing for it.
+    """
+
+    architecture: str
+    features: frozenset[str]
+    isa: str | None
+    next_isa: tuple[str, tuple[str, ...]] | None = None
+
+    def to_json(self) -> list[Any]:
+        """Return what decides the numbers that a function returns here, as JSON."""
+        return [self.architecture, sorted(self.features)]
+
+
+def machine() -> Machine:
+    """Return what this machine is."""
+    found: Machine = find_part(HOST, "host").machine()
+    return found
 
 
 def checks(name: str) -> Checks:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import find_part, names
+from aotbuild.platforms.startup import StartupSets
 from aotbuild.spec.target import Target
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Versions(Protocol):
     def plugins(self) -> tuple[tuple[str, str], ...]: ...
 
 
-class Machine(Protocol):
+class BuildMachine(Protocol):
     """The machine that builds: its architecture, and the best ISA level of its CPU."""
 
     @property
@@ -132,7 +133,9 @@ class Description:
     `worker_variables` are set in every worker, whatever it compiles for. No worker inherits
     variables with `device_prefixes` and `option_prefixes`: they choose devices, or the compiler's
     options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
-    the part of a device's memory that jax takes when it starts, if it takes it at once.
+    the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
+    are the sets of options for `startup:` of a manifest, None if it changes nothing. `xla_name` is
+    XLA's name of the platform where Python registers native functions, None if it cannot.
     """
 
     options: type[Model]
@@ -145,6 +148,8 @@ class Description:
     option_prefixes: tuple[str, ...] = ()
     hints: Mapping[str, str] = MappingProxyType({})
     preallocated: float | None = None
+    startup: StartupSets | None = None
+    xla_name: str | None = None
 
     def read(self, options: Any, place: Place) -> Any:
         """Return what the files that the options name say; report what is wrong at `place`."""
@@ -169,12 +174,14 @@ class Description:
         """Return what compiles for the platform beside that jax, as requirements."""
         return ()
 
-    def problems(self, request: Request, versions: Versions, machine: Machine) -> Iterator[str]:
+    def problems(
+        self, request: Request, versions: Versions, machine: BuildMachine
+    ) -> Iterator[str]:
         """Yield why a toolchain on this machine cannot build what is asked for."""
         return iter(())
 
     def expand(
-        self, request: Request, devices: int, machine: Machine
+        self, request: Request, devices: int, machine: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:
         """Yield the targets of a request for a function whose mesh has so many devices."""
         raise NotImplementedError
@@ -194,9 +201,6 @@ class Description:
 
 class Compiler:
     """How a worker compiles for a platform."""
-
-    # XLA's name of the platform where Python registers native functions, if it can.
-    xla_name: str | None = None
 
     def start(self) -> None:
         """Import what is needed later, before the user's code can change what is found."""
@@ -230,6 +234,10 @@ class Compiler:
         """Return what of this machine decides the bytes of an executable, as JSON."""
         return []
 
+    def obstacle(self, target: Target) -> str | None:
+        """Return why this machine cannot run an executable to measure it; None if it can."""
+        return f"{target} is for other devices"
+
     def is_stored(self, hardware: Hardware) -> bool:
         """Return whether the store may keep what is compiled for this hardware."""
         return True
@@ -247,6 +255,43 @@ class Compiler:
         return []
 
 
+@dataclass(frozen=True)
+class LocalDevices:
+    """Devices of this machine: a request for them, how many there are, and their kind."""
+
+    request: Request
+    count: int
+    kind: str
+
+
+class Tuner:
+    """How a compiler tries its choices on this machine's devices, for builds elsewhere."""
+
+    def devices(self) -> LocalDevices:
+        """Return this machine's devices; NoGpu says why there are none."""
+        raise NotImplementedError
+
+    def install(self, jax: str) -> str:
+        """Return the requirement to install for a version of jax."""
+        raise NotImplementedError
+
+    def variables(self, inherited: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables of workers that see the devices."""
+        raise NotImplementedError
+
+    def into(self, hardware: Hardware, file: Path) -> Hardware:
+        """Return hardware whose compiler writes what it chose into a file."""
+        raise NotImplementedError
+
+    def read(self, files: list[Path], kind: str) -> tuple[str, int]:
+        """Return what those files say together, as text, and how many results that is."""
+        raise NotImplementedError
+
+    def describe(self, number: int) -> tuple[dict[str, Any], str]:
+        """Return the facts of a device by its number, and the text of a preset with them."""
+        raise NotImplementedError
+
+
 def description(name: str) -> Description:
     """Return what is known of a platform; KeyError if there is none of that name."""
     found = find_part(name, "describe")
@@ -262,4 +307,9 @@ def descriptions() -> tuple[Description, ...]:
 
 def compiler(name: str) -> Compiler:
     """Return how to compile for a platform. Imports jax."""
-    return find_part(name, "compile")  # type: ignore[no-any-return]
+    return find_part(name, "compile") or Compiler()
+
+
+def tuner() -> Tuner:
+    """Return the tuner of the first platform that has one."""
+    return find_part(names("tune")[0], "tune")  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import Any
 
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.target import HOST
 
 # Sampled elements of one output, at most.
 SAMPLES = 4096
@@ -145,7 +146,7 @@ def default_tolerance(dtype: str, platform: str) -> float:
     for prefix, value in _NARROW.items():
         if name.startswith(prefix):
             return value
-    return (_CPU if platform == "cpu" else _ACCELERATOR).get(name, 0.0)
+    return (_CPU if platform == HOST else _ACCELERATOR).get(name, 0.0)
 
 
 @dataclass(frozen=True)

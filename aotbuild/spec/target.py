@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from aotbuild.frozen import dataclass
 
-_PORTABLE = "portable"
+# The platform that every process of jax has: Python runs on it, and functions are traced on it.
+HOST = "cpu"
+PORTABLE = "portable"
 _checks: list[Callable[[Target], None]] = []
 
 
@@ -60,7 +62,7 @@ class Target:
     @property
     def is_portable(self) -> bool:
         """Whether this is StableHLO, compiled where it runs, rather than an executable."""
-        return self.platform == _PORTABLE
+        return self.platform == PORTABLE
 
     @property
     def platforms(self) -> tuple[str, ...]:

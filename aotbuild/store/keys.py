@@ -63,7 +63,7 @@ def golden_key(
     module: str,
     leaves: list[str],
     given: Iterable[tuple[int, str]],
-    cpu: list[Any],
+    machine: list[Any],
     provenance: Mapping[str, Any],
 ) -> str:
     """Return the key of golden outputs.
@@ -76,7 +76,7 @@ def golden_key(
         "reference": module,
         "leaves": leaves,
         "given": [list(pair) for pair in given],
-        "cpu": cpu,
+        "machine": machine,
         **{name: provenance[name] for name in _VERSIONS},
     }
     return key_of(inputs)
@@ -89,7 +89,7 @@ def padding_key(
     leaves: list[str],
     given: Iterable[tuple[int, str]],
     tolerances: list[float | None],
-    cpu: list[Any],
+    machine: list[Any],
     provenance: Mapping[str, Any],
 ) -> str:
     """Return the key of a comparison that found that padding changes nothing.
@@ -105,7 +105,7 @@ def padding_key(
         "leaves": leaves,
         "given": [list(pair) for pair in given],
         "tolerances": tolerances,
-        "cpu": cpu,
+        "machine": machine,
         **{name: provenance[name] for name in _VERSIONS},
     }
     return key_of(inputs)

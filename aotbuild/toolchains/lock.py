@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.toolchain import PLUGINS
+from aotbuild.toolchains.toolchain import plugins
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Lock:
 
     @property
     def plugins(self) -> tuple[tuple[str, str], ...]:
-        """The plugins among its distributions, in the order of `environment.PLUGINS`."""
+        """The plugins among its distributions, in the order of `environment.plugins`."""
         versions = dict(self.versions)
-        return tuple((name, versions[name]) for name in PLUGINS if name in versions)
+        return tuple((name, versions[name]) for name in plugins() if name in versions)
 
 
 def read_lock(text: str, place: str, python: str) -> Lock:

@@ -9,11 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 from aotbuild.errors import PlanError
-from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import best_level
-
-# The distributions beside jaxlib that compile for other platforms, or that those call.
-PLUGINS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "libtpu")
+from aotbuild.platforms.base import machine
+from aotbuild.platforms.building import descriptions
 
 
 @dataclass(frozen=True)
@@ -75,8 +72,13 @@ def running_toolchain(*, needed: bool) -> Toolchain | None:
     jax, jaxlib = (_version(n) if needed else _installed(n) for n in ("jax", "jaxlib"))
     if jax is None or jaxlib is None:
         return None
-    plugins = tuple((name, found) for name in PLUGINS if (found := _installed(name)))
-    return Toolchain(jax, jaxlib, platform.python_version(), plugins)
+    found = tuple((name, version) for name in plugins() if (version := _installed(name)))
+    return Toolchain(jax, jaxlib, platform.python_version(), found)
+
+
+def plugins() -> tuple[str, ...]:
+    """Return the distributions beside jaxlib that compile for platforms, or that those call."""
+    return tuple(name for known in descriptions() for name in known.plugins)
 
 
 def running_platforms() -> tuple[str, ...]:
@@ -90,11 +92,11 @@ def environment_of(toolchains: tuple[Toolchain, ...], platforms: Iterable[str]) 
     A wheel fits wherever one of its jaxlibs does, so it has the tags of all, joined by dots as in
     the file names of wheels (PEP 425).
     """
-    architecture = cpuinfo.architecture()
+    here = machine()
     return Environment(
         toolchains=toolchains,
-        architecture=architecture,
-        isa=best_level(architecture, cpuinfo.features()),
+        architecture=here.architecture,
+        isa=here.isa,
         wheel_platform=".".join(sorted(set(platforms))),
         aotbuild=_version("aotbuild"),
     )

@@ -22,6 +22,7 @@ from aotbuild.spec.parts import COMPANIONS, companions_of
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.spec.target import HOST
 from aotbuild.verify.archive.zip_layout import Limits, layout_problems, member_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
@@ -75,7 +76,7 @@ def _check_target(record: Record) -> str | None:
         ("platforms", target.platforms, requires.platforms),
         ("devices", target.devices, requires.devices),
         ("processes", target.processes, requires.processes),
-        ("isa", target.detail if target.platform == "cpu" else None, requires.isa),
+        ("isa", target.detail if target.platform == HOST else None, requires.isa),
     ]
     wrong = [f"{what} {found}" for what, expected, found in pairs if found != expected]
     return f"is for {target}, but requires {', '.join(wrong)}" if wrong else None

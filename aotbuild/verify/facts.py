@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
-from aotbuild.platforms.base import known_names
-from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
+from aotbuild.platforms.base import HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.host import Host, probe
+from aotbuild.spec.target import HOST
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "LIBTPU_INIT_ARGS", "TPU_VISIBLE_CHIPS")
-_PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers", "libtpu")
-_PLUGINS = ("jax-cuda", "jax-rocm")
+_PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")
 
 
 @dataclass(frozen=True)
@@ -46,30 +43,20 @@ class Facts:
 
 def gather() -> Facts:
     """Read everything. Imports jax where it is installed, and never fails for its sake."""
-    architecture, features = cpuinfo.architecture(), cpuinfo.features()
+    here = machine()
     hosts, problem = _probe()
     return Facts(
         python=platform.python_version(),
         system=f"{platform.system()} {platform.release()}",
-        architecture=architecture,
-        isa=best_level(architecture, features),
-        next_isa=next_level(architecture, features),
-        features_known=bool(features),
+        architecture=here.architecture,
+        isa=here.isa,
+        next_isa=here.next_isa,
+        features_known=bool(here.features),
         versions=_versions(),
         variables=_variables(os.environ),
         hosts=hosts,
         problem=problem,
     )
-
-
-def next_level(architecture: str, features: frozenset[str]) -> tuple[str, tuple[str, ...]] | None:
-    """Return the lowest level that a CPU does not reach and the features it lacks for it."""
-    for name, level in LEVELS.items():
-        if level.architecture == architecture:
-            missing = missing_features(name, architecture, features)
-            if missing:
-                return name, missing
-    return None
 
 
 def _probe() -> tuple[tuple[Host, ...], str | None]:
@@ -85,12 +72,12 @@ def _probe() -> tuple[tuple[Host, ...], str | None]:
 
 def _assumed(facts: Facts) -> Host:
     return Host(
-        platform="cpu",
+        platform=HOST,
         device_count=1,
-        device_kinds=("cpu",),
+        device_kinds=(HOST,),
         process_count=1,
         architecture=facts.architecture,
-        features=cpuinfo.features(),
+        features=machine().features,
         jaxlib=facts.versions["jaxlib"] or "none",
         x64=False,
         lapack=facts.versions["jaxlib"] is not None,
@@ -98,10 +85,13 @@ def _assumed(facts: Facts) -> Host:
 
 
 def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {name: _version(name) for name in _PACKAGES}
+    parts = _host_parts()
+    packages = (*_PACKAGES, *(name for part in parts for name in part.packages))
+    prefixes = tuple(prefix for part in parts for prefix in part.package_prefixes)
+    found: dict[str, str | None] = {name: _version(name) for name in packages}
     for distribution in metadata.distributions():
         name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if name.startswith(_PLUGINS):
+        if name.startswith(prefixes):
             found[name] = distribution.version
     return found
 
@@ -114,5 +104,10 @@ def _version(name: str) -> str | None:
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str]:
-    names = [n for n in environment if n.startswith(_PREFIXES) or n in _VARIABLES]
-    return {name: environment[name] for name in sorted(names)}
+    own = {name for part in _host_parts() for name in part.variables}
+    found = [name for name in environment if name.startswith(_PREFIXES) or name in own]
+    return {name: environment[name] for name in sorted(found)}
+
+
+def _host_parts() -> list[HostPart]:
+    return list(map(host_part, names("host")))

@@ -11,6 +11,7 @@ from typing import Any
 
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_digest
+from aotbuild.spec.target import HOST
 from aotbuild.verify.other_hosts import needed
 from aotbuild.verify.outcome import GOLDEN, LOAD, NOT_LOADED, Outcome, Status
 
@@ -140,7 +141,7 @@ class Job:
         variables["JAX_ENABLE_X64"] = "1" if self.record.requires.x64 else "0"
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         if not self.needs_accelerator:
-            variables["JAX_PLATFORMS"] = "cpu"
+            variables["JAX_PLATFORMS"] = HOST
             count = f"--xla_force_host_platform_device_count={self.record.requires.devices}"
             variables["XLA_FLAGS"] = f"{outer.get('XLA_FLAGS', '')} {count}".strip()
         return variables
@@ -148,7 +149,7 @@ class Job:
     @property
     def needs_accelerator(self) -> bool:
         """Whether only one process at a time may use its platform."""
-        return not self.record.target.is_portable and self.record.target.platform != "cpu"
+        return not self.record.target.is_portable and self.record.target.platform != HOST
 
 
 def batches(jobs: Sequence[Job], workers: int) -> list[list[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
-from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.base import machine
 from aotbuild.runtime import checks
 from aotbuild.runtime.host import Host
 from aotbuild.spec.record import Record
@@ -35,8 +35,8 @@ class Here:
             device_count=0,
             device_kinds=(),
             process_count=1,
-            architecture=cpuinfo.architecture(),
-            features=cpuinfo.features(),
+            architecture=machine().architecture,
+            features=machine().features,
             jaxlib=self.jaxlib or "",
             x64=False,
         )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
-from aotbuild.platforms.base import PORTABLE, known_names
+from aotbuild.platforms.base import known_names
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.parts import (
     COMPANIONS,
@@ -19,6 +19,7 @@ from aotbuild.spec.parts import (
 )
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
+from aotbuild.spec.target import PORTABLE
 from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
 from aotbuild.wheels.metadata import companion_metadata, with_companions

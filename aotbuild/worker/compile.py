@@ -9,11 +9,9 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.build.startup import Choice, FlagSet
-from aotbuild.platforms.building import Hardware
-from aotbuild.platforms.cpu.compile import deciding_facts
-from aotbuild.platforms.cuda.hardware import tuning_to
-from aotbuild.platforms.registry import platform
+from aotbuild.platforms.base import names
+from aotbuild.platforms.building import Hardware, compiler, description
+from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.spec.record import Calling, CustomCall, Record, Requirements
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
 from aotbuild.spec.target import Target
@@ -45,8 +43,6 @@ from aotbuild.worker.tuning.choose import (
 from aotbuild.worker.tuning.measure import Measurer, measure
 
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
-# XLA's names of platforms where Python registers native functions, by ours.
-_XLA_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 # jax registers these itself, but only once Pallas is imported.
 _PALLAS = ("mosaic_gpu",)
 
@@ -55,8 +51,7 @@ class CustomCalls:
     """Tells jax's own targets from the user's, which are registered after this is made."""
 
     def __init__(self) -> None:
-        names = _XLA_PLATFORMS.items()
-        self._before_user = {n: jax_private.registered_custom_calls(xla) for n, xla in names}
+        self._before_user = {name: _registered(name) for name in names()}
 
     def of(self, hlo: str, platform: str) -> tuple[CustomCall, ...]:
         """Return the targets in the text of an optimized HLO module, sorted."""
@@ -66,12 +61,15 @@ class CustomCalls:
     def _provider(self, target: str, platform: str) -> str:
         if target.startswith("lapack_"):
             return "lapack"
-        if target in self._before_user.get(platform, ()) or target.startswith(_PALLAS):
+        if target in self._before_user[platform] or target.startswith(_PALLAS):
             return "jax"
-        xla_name = _XLA_PLATFORMS.get(platform)
-        if xla_name and target in jax_private.registered_custom_calls(xla_name):
-            return "user"
-        return "xla"
+        return "user" if target in _registered(platform) else "xla"
+
+
+def _registered(platform: str) -> frozenset[str]:
+    """Return the targets that Python registered for a platform so far."""
+    xla_name = description(platform).xla_name
+    return jax_private.registered_custom_calls(xla_name) if xla_name else frozenset()
 
 
 @dataclass(frozen=True)
@@ -89,22 +87,24 @@ class NativeCompiler:
     ) -> Record:
         """Return the record of an executable; its bytes and constants are written to `blobs`."""
         lowered = lower(traced, target, hardware)
-        own = platform(target.platform).provenance(hardware)
-        provenance = {**provenance, "stablehlo": lowered.digest, **own}
+        there = compiler(target.platform)
+        provenance = {
+            **provenance,
+            "stablehlo": lowered.digest,
+            **there.provenance(hardware),
+        }
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(lowered.traced, lowered.stage))
         startup = startup_of(traced.job.startup, target)
         keys = executable_keys(
             target=str(target),
             hardware=hardware.to_json(),
-            # Compilers for other platforms do not depend on the machine that they run on.
-            machine=deciding_facts() if target.platform == "cpu" else [],
+            machine=there.deciding_facts(),
             startup=startup.identity(),
             thunk_rewrite=VERSION,
             provenance=provenance,
         )
-        # Tuning is done for what it finds, which no store keeps.
-        store = Store(None) if tuning_to(hardware) else self.store
+        store = self.store if there.is_stored(hardware) else Store(None)
         entry, texts = self._stored_or_compiled(store, keys, lowered, startup)
         return self._record(lowered, entry, provenance, (*kept, *self.stages.keep(texts)))
 
@@ -149,7 +149,7 @@ class NativeCompiler:
 
     def _compile_with(self, lowered: Lowered, flags: FlagSet) -> tuple[Entry, Any]:
         target, hardware = lowered.target, lowered.hardware
-        there = platform(target.platform)
+        there = compiler(target.platform)
         options = {
             **there.compiler_options(target, hardware),
             **dict(flags.options),

@@ -10,8 +10,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import SingleDeviceSharding
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.building import Hardware
-from aotbuild.platforms.registry import platform
+from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
@@ -72,7 +71,7 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
 
     TraceRefused says what cannot be lowered, or what is missing to compile for these devices.
     """
-    devices = platform(target.platform).devices(target, hardware)
+    devices = compiler(target.platform).devices(target, hardware, jax_private)
     # The first trace has shown that the function has no side effects.
     job = replace(traced.job, purity="skip")
     if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):

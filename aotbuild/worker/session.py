@@ -15,13 +15,10 @@ from jaxlib.version import __version__ as jaxlib_version
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import Compiled, CompileStarted, Failed, Hello, Reply, TraceExplained
 from aotbuild.errors import AotbuildError, TraceRefused
-from aotbuild.platforms.building import Hardware, description
-from aotbuild.platforms.cpu.compile import level_notes
-from aotbuild.platforms.cpu.instructions import prepare
-from aotbuild.platforms.registry import searchable
+from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
+from aotbuild.spec.target import HOST, Target
 from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.compile import CustomCalls, NativeCompiler
@@ -56,7 +53,7 @@ class Session:
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
-        prepare()
+        compiler(HOST).start()
         self._refused: Exception | None = None
         try:
             _start_jax(hello.config)
@@ -87,14 +84,18 @@ class Session:
 
     def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> Compiled | Failed:
         try:
-            record = self._compile(traced, target, hardware)
+            record, there = self._compile(traced, target, hardware), compiler(target.platform)
             message = Compiled(
                 target=str(target),
                 function=traced.function,
                 record=record,
-                notes=(*traced.notes, *level_notes(record), *startup_notes(record)),
+                notes=(
+                    *traced.notes,
+                    *compiler(target.platform).notes(record),
+                    *startup_notes(record),
+                ),
             )
-            data = searchable(target.platform, self._blobs.read(record.blob))
+            data = there.searchable(self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)
             self._check_paths("the index", canonical_json(message.model_dump(mode="json")))
             for name, blob in record.stages:

@@ -14,9 +14,10 @@ from jax.sharding import AxisType, Mesh
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.registry import platform
+from aotbuild.platforms.building import compiler
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree
+from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
     Dims,
     describe_arguments,
@@ -250,15 +251,15 @@ def trace_job(job: Job, symbolic: Dims | None) -> Traced:
     except TraceRefused as err:
         if not asks_for_device(job, err):
             raise
-    # The units of a job for GPUs or TPUs are all for the same one.
+    # Where kernels ask for their device, the units of a job are all for the same one.
     target, hardware = job.targets[0], job.hardware[0]
-    return trace_on(job, platform(target.platform).devices(target, hardware))
+    return trace_on(job, compiler(target.platform).devices(target, hardware, jax_private))
 
 
 def asks_for_device(job: Job, error: TraceRefused) -> bool:
     """Return whether a job for a GPU or TPU failed for want of it."""
     target = job.targets[0]
-    return not target.is_portable and platform(target.platform).asks_for_device(error)
+    return not target.is_portable and compiler(target.platform).asks_for_device(error)
 
 
 def trace_on(job: Job, devices: Sequence[Any]) -> Traced:

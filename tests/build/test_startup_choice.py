@@ -5,17 +5,15 @@ from __future__ import annotations
 import pytest
 from support.manifests import function, refused_option
 
-from aotbuild.build.startup import (
-    CANDIDATES,
-    FAST,
+from aotbuild.platforms.building import description
+from aotbuild.platforms.cpu.describe import FAST, PRODUCTS, STARTUP
+from aotbuild.platforms.startup import (
     MODES,
-    PRODUCTS,
     STEADY,
     Choice,
     Figures,
     best,
     choice,
-    untouched,
 )
 
 JAXLIB = "0.10.2"
@@ -43,17 +41,17 @@ class TestManifest:
 
 class TestChoice:
     def test_steady_is_what_xla_does(self) -> None:
-        assert choice("steady", "cpu", JAXLIB) == Choice("steady", (STEADY,))
+        assert choice("steady", STARTUP, JAXLIB) == Choice("steady", (STEADY,))
         assert STEADY.options == ()
 
     def test_fast_is_one_set(self) -> None:
-        assert choice("fast", "cpu", JAXLIB, "cannot be measured") == Choice("fast", (FAST,))
+        assert choice("fast", STARTUP, JAXLIB, "cannot be measured") == Choice("fast", (FAST,))
 
     def test_tuned_tries_all_of_them_and_steady_first(self) -> None:
-        assert choice("tuned", "cpu", JAXLIB).sets == CANDIDATES == (STEADY, PRODUCTS, FAST)
+        assert choice("tuned", STARTUP, JAXLIB).sets == (STEADY, PRODUCTS, FAST)
 
     def test_what_cannot_be_measured_is_steady_and_says_so(self) -> None:
-        found = choice("tuned", "cpu", JAXLIB, "this machine has no amx_tile")
+        found = choice("tuned", STARTUP, JAXLIB, "this machine has no amx_tile")
         assert found.sets == (STEADY,)
         assert found.note == (
             "startup: tuned: this machine has no amx_tile, so nothing was measured: "
@@ -62,7 +60,7 @@ class TestChoice:
 
     @pytest.mark.parametrize("jaxlib", ["0.10.1", "0.13.0", "0.13", "1.0", "unknown"])
     def test_options_are_for_versions_that_have_them(self, jaxlib: str) -> None:
-        found = choice("fast", "cpu", jaxlib)
+        found = choice("fast", STARTUP, jaxlib)
         assert found.sets == (STEADY,)
         assert found.note == (
             f"startup: fast is not known for jaxlib {jaxlib}: compiled as startup: steady"
@@ -71,19 +69,12 @@ class TestChoice:
     @pytest.mark.parametrize("mode", MODES)
     @pytest.mark.parametrize("platform", ["cuda", "tpu"])
     def test_other_platforms_stay_as_they_are(self, platform: str, mode: str) -> None:
-        assert choice(mode, platform, JAXLIB) == Choice("steady", (STEADY,))
-
-    def test_the_plan_says_what_stays(self) -> None:
-        assert untouched("steady", "tpu") is None
-        assert untouched("tuned", "cpu") is None
-        assert untouched("fast", "portable") == (
-            "startup: fast changes executables for CPUs only; those for portable stay the same"
-        )
+        assert choice(mode, description(platform).startup, JAXLIB) == Choice("steady", (STEADY,))
 
     def test_what_decides_the_bytes_is_in_the_key(self) -> None:
-        identities = [choice(mode, "cpu", JAXLIB).identity() for mode in MODES]
+        identities = [choice(mode, STARTUP, JAXLIB).identity() for mode in MODES]
         assert identities[0] != identities[1] != identities[2] != identities[0]
-        assert identities[2] != choice("tuned", "cpu", JAXLIB, "why").identity()
+        assert identities[2] != choice("tuned", STARTUP, JAXLIB, "why").identity()
 
 
 class TestBest:

@@ -20,6 +20,7 @@ from aotbuild import load
 from aotbuild.cli import doctor
 from aotbuild.cli.app import app
 from aotbuild.errors import NoExecutable
+from aotbuild.platforms.cpu.host import next_level
 from aotbuild.runtime import kernel
 from aotbuild.verify import diagnosis, facts
 
@@ -131,8 +132,8 @@ def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_lacks_to_the_next_level() -> None:
     features = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2", "avx"})
     v3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave")
-    assert facts.next_level("x86_64", features) == ("x86-64-v3", v3)
-    assert facts.next_level("aarch64", frozenset()) is None
+    assert next_level("x86_64", features) == ("x86-64-v3", v3)
+    assert next_level("aarch64", frozenset()) is None
 
 
 def test_a_usable_package(place: Path) -> None:

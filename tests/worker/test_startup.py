@@ -11,7 +11,8 @@ from support.forks import forked
 from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.build.startup import CANDIDATES, FAST, Figures, choice
+from aotbuild.platforms.cpu.describe import FAST, STARTUP
+from aotbuild.platforms.startup import Figures, choice
 from aotbuild.spec.record import Record
 from aotbuild.store.local import Entry
 from aotbuild.worker.tuning.choose import choose, reason_not_to_measure
@@ -103,7 +104,7 @@ def test_records_say_what_was_chosen(built: Package) -> None:
 
 def test_tuned_keeps_its_figures(built: Package) -> None:
     found = told(built, "tuned")
-    sets = {flags.name: dict(flags.options) for flags in CANDIDATES}
+    sets = {flags.name: dict(flags.options) for flags in STARTUP.candidates}
     assert found["options"] == sets[found["set"]]
     assert [row["set"] for row in found["measured"]] == list(sets)
     for row in found["measured"]:
@@ -134,7 +135,7 @@ class FakeCompiled:
 
 def chosen(*rows: tuple[float, float, float] | None) -> tuple[str, dict[str, Any]]:
     """Return the set that is kept and what the record says, after these figures."""
-    tuned = choice("tuned", "cpu", "0.10.2")
+    tuned = choice("tuned", STARTUP, "0.10.2")
     index, facts = choose(tuned, [None if row is None else Figures(*row) for row in rows], None)
     assert facts["set"] == tuned.sets[index].name
     return facts["set"], facts

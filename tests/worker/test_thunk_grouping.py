@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aotbuild.build.startup import FAST
+from aotbuild.platforms.cpu.describe import FAST
 from aotbuild.spec.protobuf import (
     Malformed,
     bytes_field,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aotbuild.build.startup import FAST
+from aotbuild.platforms.cpu.describe import FAST
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.program import shrink_program

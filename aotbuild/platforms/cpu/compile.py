@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,15 +17,14 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.describe import cross_compiles
-from aotbuild.platforms.cpu.instructions import features_beyond
-from aotbuild.platforms.cpu.isa import IsaLevel, level_of
+from aotbuild.platforms.cpu.instructions import features_beyond, prepare
+from aotbuild.platforms.cpu.isa import IsaLevel, level_of, missing_features
 from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
-from aotbuild.worker import private as jax_private
 
 _DESCRIBED, _MESSAGE = 9, 2
 _DEVICE, _MACHINE, _LOCAL = 1, 5, 3
@@ -62,18 +61,17 @@ def _cpu_topology(here: bytes, level: IsaLevel, devices: int) -> bytes:
     return b"".join([*parts, bytes_field(_MACHINE, machine)])
 
 
-class CpuPlatform:
-    """See `Platform`."""
+class CpuCompiler(Compiler):
+    """See `Compiler`."""
 
-    def devices(self, target: Target, _: Hardware) -> Sequence[Any]:
+    def start(self) -> None:
+        prepare()
+
+    def devices(self, target: Target, _: Hardware, private: Any) -> Sequence[Any]:
         """Return devices of the target's level, or where jaxlib has none, this process's own."""
         if cross_compiles(jaxlib_version):
-            return _absent_devices(target.detail, target.devices)
+            return _absent_devices(target.detail, target.devices, private)
         return list(jax.devices("cpu")[: target.devices])
-
-    def compiler_options(self, _: Target, __: Hardware) -> Mapping[str, Any]:
-        """Return none: XLA:CPU ignores them where they cap the instruction set."""
-        return {}
 
     def requirements(self, target: Target, _: Hardware, data: bytes, __: str) -> dict[str, Any]:
         """Return the level, and the features beyond it that the code uses."""
@@ -84,9 +82,19 @@ class CpuPlatform:
         """Return the number of CPUs that loops were split for."""
         return {"cpus": cpu_count()}
 
-    def asks_for_device(self, _: Exception) -> bool:
-        """Return False: these devices are those that tracing has."""
-        return False
+    def deciding_facts(self) -> list[Any]:
+        if cross_compiles(jaxlib_version):
+            return [cpu_count()]
+        return [cpu_count(), cpuinfo.architecture(), sorted(cpuinfo.features())]
+
+    def obstacle(self, target: Target) -> str | None:
+        if target.devices != 1:
+            return f"{target} is for {target.devices} devices"
+        lacking = missing_features(target.detail, cpuinfo.architecture(), cpuinfo.features())
+        return f"this machine has no {', '.join(lacking)} for {target}" if lacking else None
+
+    def notes(self, record: Record) -> list[str]:
+        return level_notes(record)
 
 
 def level_notes(record: Record) -> list[str]:
@@ -103,13 +111,6 @@ def level_notes(record: Record) -> list[str]:
     return [f"{record.target} uses {more} beyond its level, and CPUs without are refused: {why}"]
 
 
-def deciding_facts() -> list[Any]:
-    """Return what of this machine decides the bytes of an executable for CPUs, as JSON."""
-    if cross_compiles(jaxlib_version):
-        return [cpu_count()]
-    return [cpu_count(), cpuinfo.architecture(), sorted(cpuinfo.features())]
-
-
 def cpu_count() -> int:
     """Return how many CPUs this process may use: into so many parts XLA:CPU splits big loops."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
@@ -124,5 +125,9 @@ def _features(level: IsaLevel, data: bytes) -> tuple[str, ...]:
 
 
 @cache
-def _absent_devices(level: str, count: int) -> list[Any]:
-    return jax_private.absent_cpu_devices(lambda here: retarget(here, level_of(level), count))
+def _absent_devices(level: str, count: int, private: Any) -> list[Any]:
+    devices = private.absent_cpu_devices(lambda here: retarget(here, level_of(level), count))
+    return list(devices)
+
+
+PLATFORM = CpuCompiler()

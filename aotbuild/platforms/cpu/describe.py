@@ -8,11 +8,11 @@ from typing import Annotated, TypeAlias
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from aotbuild.platforms.base import HOST
-from aotbuild.platforms.building import Description, Hardware, Machine, Request, Versions
+from aotbuild.platforms.building import BuildMachine, Description, Hardware, Request, Versions
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Count, Model, listed, refuse
-from aotbuild.spec.target import Target
+from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
+from aotbuild.spec.target import HOST, Target
 from aotbuild.spec.words import did_you_mean, one_of, quote
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
@@ -25,6 +25,17 @@ HINTS = {
         "functions a manifest of their own, or call pallas_call with interpret=True there."
     ),
 }
+
+
+# XLA lets YNN, a library, compute matrix products: it builds a pipeline for each at its first call.
+# XLA refuses to compile with an option that it does not know: all sets were tried on 0.10.2 and
+# 0.12.0.1, the empty one on 0.11.2 and 0.12.0 too.
+_LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
+# Without YNN there is nothing to build.
+FAST = FlagSet("fast", ((_LIBRARY, ""),))
+# YNN for products alone: no elementwise work is fused into its pipelines.
+PRODUCTS = FlagSet("products", ((_LIBRARY, "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"),))
+STARTUP = StartupSets(FAST, (STEADY, PRODUCTS, FAST), first="0.10.2", end="0.13")
 
 
 def cross_compiles(jaxlib: str) -> bool:
@@ -67,13 +78,17 @@ class Cpu(Description):
     options = CpuOptions
     summary = "CPUs at ISA levels"
     hints = HINTS
+    startup = STARTUP
+    xla_name = "cpu"
 
     def parts(self, request: Request) -> Sequence[str]:
         count = request.options.devices
         devices = f", devices {str(count)[:20]}" if count is not None else ""
         return [f"{isa}{devices}" for isa in request.options.isa]
 
-    def problems(self, request: Request, versions: Versions, machine: Machine) -> Iterator[str]:
+    def problems(
+        self, request: Request, versions: Versions, machine: BuildMachine
+    ) -> Iterator[str]:
         if machine.isa is None:
             yield "cpu: this machine's CPU is below every level that jaxlib supports"
             return
@@ -86,7 +101,7 @@ class Cpu(Description):
                 yield f"cpu: {reason}"
 
     def expand(
-        self, request: Request, devices: int, machine: Machine
+        self, request: Request, devices: int, machine: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:
         if request.options.devices in (None, devices):
             for level in request.options.isa:

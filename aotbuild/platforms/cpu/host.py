@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.base import HostPart
-from aotbuild.platforms.cpu.isa import best_level
+from aotbuild.platforms.base import HostPart, Machine
+from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 
 
 def architecture() -> str:
@@ -193,23 +193,23 @@ def _names(value: int, bits: dict[int, str]) -> Iterator[str]:
     return (name for bit, name in bits.items() if value >> bit & 1)
 
 
+def next_level(architecture: str, features: frozenset[str]) -> tuple[str, tuple[str, ...]] | None:
+    """Return the lowest level that a CPU does not reach and the features it lacks for it."""
+    for name, level in LEVELS.items():
+        if level.architecture == architecture:
+            missing = missing_features(name, architecture, features)
+            if missing:
+                return name, missing
+    return None
+
+
 class Cpu(HostPart):
-    """See `HostPart`; and what is true of every host, because its CPU runs Python."""
+    """See `HostPart`."""
 
-    @property
-    def architecture(self) -> str:
-        """`x86_64`, `aarch64`, or what the machine calls itself."""
-        return architecture()
-
-    @property
-    def features(self) -> frozenset[str]:
-        """The features that a program can use."""
-        return features()
-
-    @property
-    def isa(self) -> str | None:
-        """The highest ISA level that the CPU satisfies."""
-        return best_level(architecture(), features())
+    def machine(self) -> Machine:
+        """Return what is true of this machine, whatever its other devices are."""
+        here, known = architecture(), features()
+        return Machine(here, known, best_level(here, known), next_level(here, known))
 
 
 PLATFORM = Cpu()

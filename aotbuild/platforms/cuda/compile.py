@@ -15,8 +15,8 @@ import jax
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.building import Hardware
-from aotbuild.platforms.cuda.bytes import NotReadable, records
+from aotbuild.platforms.building import Compiler, Hardware
+from aotbuild.platforms.cuda.bytes import NotReadable, readable, records
 from aotbuild.platforms.cuda.hardware import TARGET_CONFIG, target_config_text, tuning_to
 from aotbuild.platforms.cuda.tools import PLUGIN, compiler_versions, link_tools, runtime_versions
 from aotbuild.spec.canonical import sha256_hex
@@ -32,10 +32,10 @@ _CUDNN = ("__cudnn$", "cudnn_rnn")
 _NEEDS_GPU = ("specify an abstract GPU device", "Unsupported GPU device kind")
 
 
-class CudaPlatform:
-    """See `Platform`."""
+class CudaCompiler(Compiler):
+    """See `Compiler`."""
 
-    def devices(self, target: Target, hardware: Hardware) -> Sequence[Any]:
+    def devices(self, target: Target, hardware: Hardware, _: Any) -> Sequence[Any]:
         """Return the devices of a topology made from the description of the GPU."""
         link_tools()
         _import_pallas_rules()
@@ -77,9 +77,15 @@ class CudaPlatform:
         tuned = "none" if text is None else sha256_hex(text.encode())
         return {"compilers": compiler_versions(), "autotune": tuned}
 
+    def is_stored(self, hardware: Hardware) -> bool:
+        # Tuning is done for what it finds, which no store keeps.
+        return tuning_to(hardware) is None
+
     def asks_for_device(self, error: Exception) -> bool:
-        """Return whether tracing or lowering failed for want of knowing the GPU."""
         return any(sign in str(error) for sign in _NEEDS_GPU)
+
+    def searchable(self, data: bytes) -> bytes:
+        return readable(data)
 
 
 def _libraries(hardware: Hardware, hlo: str) -> dict[str, str]:
@@ -163,3 +169,6 @@ def _check_architecture(target: Target, hardware: Hardware, data: bytes) -> None
             f"{hardware.capability}; use a newer jax, or correct the preset"
         )
         raise TraceRefused(msg)
+
+
+PLATFORM = CudaCompiler()

@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from aotbuild.errors import ManifestError
 from aotbuild.platforms.building import (
+    BuildMachine,
     Description,
     Hardware,
-    Machine,
     Place,
     Process,
     Request,
@@ -134,6 +134,7 @@ class Cuda(Description):
     device_prefixes = ("CUDA_",)
     hints = _HINTS
     preallocated = 0.75
+    xla_name = "CUDA"
     process = Process(
         own_folder=True,
         # XLA reads results of tuning once in a process, and Pallas keeps to the first GPU that it
@@ -166,7 +167,7 @@ class Cuda(Description):
         plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _COMPILERS)
         return [*plugins, *_HELPERS]
 
-    def problems(self, _: Request, versions: Versions, __: Machine) -> Iterator[str]:
+    def problems(self, _: Request, versions: Versions, __: BuildMachine) -> Iterator[str]:
         installed = dict(versions.plugins)
         missing = [name for name in _COMPILERS if name not in installed]
         if missing:
@@ -182,7 +183,7 @@ class Cuda(Description):
                 yield f"cuda: {found}; install {versions.jax}"
 
     def expand(
-        self, request: Request, devices: int, _: Machine
+        self, request: Request, devices: int, _: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:
         options, files = request.options, request.files
         if options.devices not in (None, devices) or devices % options.processes:

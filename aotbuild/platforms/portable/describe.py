@@ -7,11 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from aotbuild.platforms.base import PORTABLE
-from aotbuild.platforms.building import Description, Hardware, Machine, Request
+from aotbuild.platforms.building import BuildMachine, Description, Hardware, Request
 from aotbuild.platforms.cpu.describe import HINTS
 from aotbuild.platforms.options import Model
-from aotbuild.spec.target import Target
+from aotbuild.spec.target import PORTABLE, Target
 
 
 class PortableOptions(Model):
@@ -33,7 +32,7 @@ class Portable(Description):
         return list(request.options.platforms)
 
     def expand(
-        self, request: Request, devices: int, _: Machine
+        self, request: Request, devices: int, _: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:
         detail = ",".join(sorted(request.options.platforms))
         yield Target(PORTABLE, detail, devices), Hardware()

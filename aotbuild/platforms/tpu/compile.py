@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.tpu.describe import LIBTPU
 from aotbuild.spec.target import Target
 
@@ -18,19 +18,15 @@ from aotbuild.spec.target import Target
 _NEEDS_TPU = "Unsupported TPU device kind: cpu"
 
 
-class TpuPlatform:
-    """See `Platform`."""
+class TpuCompiler(Compiler):
+    """See `Compiler`."""
 
-    def devices(self, target: Target, hardware: Hardware) -> Sequence[Any]:
+    def devices(self, target: Target, hardware: Hardware, _: Any) -> Sequence[Any]:
         """Return the devices of a slice in the order of `jax.devices()` on a real one.
 
         They are grouped by process. The first one stands for all where a function takes only one.
         """
         return _slice(target.detail, hardware)[: target.devices]
-
-    def compiler_options(self, _: Target, __: Hardware) -> Mapping[str, Any]:
-        """Return none."""
-        return {}
 
     def requirements(self, target: Target, hardware: Hardware, _: bytes, __: str) -> dict[str, Any]:
         """Return the device kind, libtpu's version and, if it is spanned, the size of the slice."""
@@ -42,23 +38,21 @@ class TpuPlatform:
         }
 
     def provenance(self, _: Hardware) -> dict[str, Any]:
-        """Return libtpu's version."""
         return {"compilers": {LIBTPU: metadata.version(LIBTPU)}}
 
     def asks_for_device(self, error: Exception) -> bool:
-        """Return whether a trace failed for want of knowing the TPU."""
         return _NEEDS_TPU in str(error)
 
 
 @cache
 def _slice(name: str, hardware: Hardware) -> Sequence[Any]:
     """Return the same devices for the same slice: those of two topologies are never equal."""
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in hardware.description
     }
     try:
-        devices: list[Any] = list(topologies.get_topology_desc(platform="tpu", **told).devices)
+        devices: list[Any] = list(topologies.get_topology_desc(platform="tpu", **described).devices)
     except Exception as err:  # libtpu raises several types
         reason = str(err).partition("\n")[0]
         msg = f"tpu:{name}: {LIBTPU} {metadata.version(LIBTPU)} has no such slice: {reason}"
@@ -72,3 +66,6 @@ def _slice(name: str, hardware: Hardware) -> Sequence[Any]:
         )
         raise TraceRefused(msg)
     return devices
+
+
+PLATFORM = TpuCompiler()

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from aotbuild.platforms.building import (
+    BuildMachine,
     Description,
     Hardware,
-    Machine,
     Place,
     Process,
     Request,
@@ -121,7 +121,7 @@ class Tpu(Description):
     def packages(self, jax: str) -> Sequence[str]:
         return [f"jax[tpu]=={jax}", LIBTPU]
 
-    def problems(self, _: Request, versions: Versions, __: Machine) -> Iterator[str]:
+    def problems(self, _: Request, versions: Versions, __: BuildMachine) -> Iterator[str]:
         if LIBTPU not in dict(versions.plugins):
             yield (
                 f"tpu: {LIBTPU} is not installed beside jax {versions.jax}; name the toolchain "
@@ -129,7 +129,7 @@ class Tpu(Description):
             )
 
     def expand(
-        self, request: Request, devices: int, _: Machine
+        self, request: Request, devices: int, _: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:
         """Yield the targets of a request.
 

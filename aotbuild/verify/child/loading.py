@@ -12,6 +12,7 @@ from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source, read_blob
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
+from aotbuild.spec.target import HOST
 from aotbuild.verify.outcome import Result, Status
 
 _START = "entry_computation_layout={"
@@ -100,7 +101,7 @@ class Loaded:
     reasons: list[str]
     run: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     shardings: Sequence[Any] = ()
-    platform: str = "cpu"
+    platform: str = HOST
     no_call: str | None = None
     refused: bool = False
 
@@ -123,7 +124,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
         reason = "it loads, but does not state the shapes of its inputs"
         return Loaded(Status.NOT_CHECKED, [reason])
     inputs, outputs = _expected_shapes(record, executable, devices)
-    is_cpu = record.target.platform == "cpu"
+    is_cpu = record.target.platform == HOST
     lines = differences("input", inputs, stated[0], row_major=is_cpu)
     lines += differences("output", outputs, stated[1], row_major=is_cpu)
     platform = record.target.platform

@@ -15,7 +15,7 @@ import numpy as np
 from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
 from aotbuild.build.protocol import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.base import machine
 from aotbuild.spec.golden import stored_bytes
 from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.keys import golden_key
@@ -99,7 +99,7 @@ class GoldenMaker:
             module=reference.identity,
             leaves=list(map(str, reference.traced.signature.leaves)),
             given=((leaf, blob.sha256) for leaf, blob in blobs.items()),
-            cpu=[cpuinfo.architecture(), sorted(cpuinfo.features())],
+            machine=machine().to_json(),
             provenance=self.provenance,
         )
         entry = self.store.get(key)

@@ -17,10 +17,11 @@ import numpy as np
 from aotbuild.build.jobs import Job, JobPadding
 from aotbuild.build.protocol import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.platforms.base import machine
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.padding import Padding, resized
+from aotbuild.spec.target import HOST
 from aotbuild.store.keys import padding_key
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker.avals import to_aval
@@ -169,7 +170,7 @@ class PaddingCheck:
             leaves=[str(to_aval(leaf)) for leaf in jax.tree.leaves(exact.jitted.canonical)],
             given=digests,
             tolerances=[traced.job.verify.rtol, traced.job.verify.atol],
-            cpu=[cpuinfo.architecture(), sorted(cpuinfo.features())],
+            machine=machine().to_json(),
             provenance=self.provenance,
         )
         if self.store.get(key) is not None:
@@ -215,7 +216,7 @@ def _compare(
     sizes = tuple(dict(padded.jitted.job.dims)[dim.name] for dim in padding.dims)
     verify = traced.job.verify
     floats = tuple(float_dtypes(traced.closed_jaxpr))
-    tolerance = Tolerance("cpu", floats, verify.rtol, verify.atol)
+    tolerance = Tolerance(HOST, floats, verify.rtol, verify.atol)
     paths = jax.tree_util.tree_flatten_with_path(exact.stage.out_info)[0]
     small_run, large_run = exact.compile(), padded.compile()
     for made in KINDS:

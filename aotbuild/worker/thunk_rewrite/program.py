@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from math import prod
 
-from aotbuild.build.startup import is_between
+from aotbuild.platforms.startup import is_between
 from aotbuild.spec.protobuf import (
     Field,
     Malformed,

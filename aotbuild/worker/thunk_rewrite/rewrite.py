@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.spec.target import Target
+from aotbuild.spec.target import HOST, Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks
 from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program
@@ -30,7 +30,7 @@ def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:
     `data` and an empty dict if it is for another platform, several devices or an unknown jaxlib.
     `data` and a `note` for the user if XLA does not load the result.
     """
-    if target.platform != "cpu" or target.devices != 1:
+    if target.platform != HOST or target.devices != 1:
         return data, {}
     with_groups = group_thunks(data, jaxlib_version)
     shrunk = shrink_program(with_groups, jaxlib_version)
@@ -68,5 +68,5 @@ def _in_the_same_thread(data: bytes, shrunk: bytes) -> bytes:
 
 def _is_few(data: bytes) -> bool:
     # Loading runs none of the code, so this machine need not have its instructions.
-    executable = jax_private.load_executable(data, jax.devices("cpu")[0])
+    executable = jax_private.load_executable(data, jax.devices(HOST)[0])
     return jax_private.operations(executable) < _FEW_OPERATIONS

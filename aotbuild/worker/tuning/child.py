@@ -27,11 +27,12 @@ def main() -> None:
     # Not at the top: they are found only now.
     import jax
 
+    from aotbuild.spec.target import HOST
     from aotbuild.worker import private as jax_private
     from aotbuild.worker.tuning.measure import read_array, write_array
 
     jax.config.update("jax_enable_x64", given["x64"])
-    device = jax.devices("cpu")[0]
+    device = jax.devices(HOST)[0]
     arrays = [read_array(Path(file)) for file in given["inputs"]]
     data = Path(given["executable"]).read_bytes()
     jax_private.prepare_custom_calls(data)

@@ -7,9 +7,8 @@ from typing import Any
 
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.build.startup import Choice, Figures, best, choice
-from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import missing_features
+from aotbuild.platforms.building import compiler, description
+from aotbuild.platforms.startup import Choice, Figures, best, choice
 from aotbuild.spec.golden import seeded
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
@@ -67,14 +66,9 @@ def startup_notes(record: Record) -> list[str]:
 
 def startup_of(mode: str, target: Target) -> Choice:
     """Return what to compile a target with."""
-    obstacle = None
-    if target.platform == "cpu" and target.devices != 1:
-        obstacle = f"{target} is for {target.devices} devices"
-    elif target.platform == "cpu":
-        missing = missing_features(target.detail, cpuinfo.architecture(), cpuinfo.features())
-        if missing:
-            obstacle = f"this machine has no {', '.join(missing)} for {target}"
-    return choice(mode, target.platform, jaxlib_version, obstacle)
+    sets = description(target.platform).startup
+    obstacle = compiler(target.platform).obstacle(target) if sets else None
+    return choice(mode, sets, jaxlib_version, obstacle)
 
 
 def executable_inputs(lowered: Lowered) -> list[Any]:

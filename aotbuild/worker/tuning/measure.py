@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from aotbuild.build.startup import Figures
+from aotbuild.platforms.startup import Figures
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
+from aotbuild.spec.target import HOST
 
 _CHILD = Path(__file__).with_name("child.py")
 REPETITIONS = 3
@@ -121,13 +122,13 @@ def is_near(expected: Any, found: Any) -> bool:
     """Return whether an output is another one, within what its dtype allows; NaN equals NaN."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return False
-    relative = default_tolerance(str(expected.dtype), "cpu")
+    relative = default_tolerance(str(expected.dtype), HOST)
     if not relative:
         return bool(expected.tobytes() == found.tobytes())
     here, there = widened(expected), widened(found)
     finite = np.abs(here[np.isfinite(here)])
     # Nobody knows here with which floats it was computed: the largest number stands for them.
-    tolerance = Tolerance("cpu", atol=relative * float(finite.max(initial=0.0)))
+    tolerance = Tolerance(HOST, atol=relative * float(finite.max(initial=0.0)))
     return bool(near(here, there, tolerance.bound(here, str(expected.dtype))).all())
 
 

@@ -16,7 +16,7 @@ from aotbuild.build.plan import Plan, make_plan
 from aotbuild.errors import PlanError
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.compile import CpuPlatform, cpu_count, deciding_facts
+from aotbuild.platforms.cpu.compile import PLATFORM, cpu_count
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.host import Cpuid
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features
@@ -190,9 +190,9 @@ class TestPlan:
 class TestPlatform:
     def test_below_a_cap_an_arm_executable_requires_all_of_the_machine(self) -> None:
         target = Target("cpu", "aarch64")
-        found = CpuPlatform().requirements(target, Hardware(), b"kLoop", "")
+        found = PLATFORM.requirements(target, Hardware(), b"kLoop", "")
         assert found == {"isa": "aarch64", "features": [] if CROSS else sorted(HOST)}
 
     def test_what_of_the_machine_is_in_the_bytes(self) -> None:
         below_a_cap = [] if CROSS else [cpuinfo.architecture(), sorted(HOST)]
-        assert deciding_facts() == [cpu_count(), *below_a_cap]
+        assert PLATFORM.deciding_facts() == [cpu_count(), *below_a_cap]

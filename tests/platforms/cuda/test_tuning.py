@@ -13,10 +13,11 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.tune import plan_tuning
 from aotbuild.errors import ManifestError, PlanError
 from aotbuild.manifest import load_manifest, parse_manifest
-from aotbuild.platforms.building import description
+from aotbuild.platforms.building import LocalDevices, description
 from aotbuild.platforms.cuda.describe import GpuFiles
 from aotbuild.platforms.cuda.hardware import tuning_to
 from aotbuild.platforms.cuda.presets import shipped_preset
+from aotbuild.platforms.cuda.tune import PLATFORM, request_for
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 from aotbuild.toolchains.toolchain import Environment, probe
 
@@ -87,7 +88,8 @@ class TestManifest:
 
 
 class TestPlan:
-    GPU = shipped_preset("l4")
+    def local(self, count: int) -> LocalDevices:
+        return LocalDevices(request_for(shipped_preset("l4")), count, "NVIDIA L4")
 
     def environment(self) -> Environment:
         found = probe()
@@ -101,7 +103,7 @@ class TestPlan:
     def test_compiles_for_this_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
         found = manifest("targets: [cpu, portable]\n")
-        tuning = plan_tuning(found, self.environment(), self.GPU, 1, Path("found"))
+        tuning = plan_tuning(found, self.environment(), PLATFORM, self.local(1), Path("found"))
         assert [str(unit) for unit in tuning.plan.units] == ["f() for cuda:l4:1"]
         assert tuning.notes == ()
         ((settings, job, _),) = make_jobs(tuning.plan.units)
@@ -115,12 +117,12 @@ class TestPlan:
     def test_mesh_of_more(self) -> None:
         mesh = manifest(entry="call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 4}")
         with pytest.raises(PlanError, match="its mesh has 4 devices, here are 2"):
-            plan_tuning(mesh, self.environment(), self.GPU, 2, Path("found"))
+            plan_tuning(mesh, self.environment(), PLATFORM, self.local(2), Path("found"))
 
     def test_other_jax(self) -> None:
         other = manifest("toolchains: [{jax: 0.1.2}]\n")
         with pytest.raises(PlanError, match=r"expected jax 0.1.2, found .* results are for one"):
-            plan_tuning(other, self.environment(), self.GPU, 1, Path("found"))
+            plan_tuning(other, self.environment(), PLATFORM, self.local(1), Path("found"))
 
 
 def test_without_a_gpu(tmp_path: Path) -> None:

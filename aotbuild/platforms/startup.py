@@ -1,9 +1,8 @@
-"""What `startup:` of a manifest means for the compiler: sets of XLA's options, and which is best.
+"""What `startup:` of a manifest means for a compiler: sets of its options, and which is best. Pure.
 
-Only options that change how matrix products are computed, not how exactly: nothing here reorders
-sums beyond what another library does, and none is a "fast math". All are options of one compilation
-on jaxlib 0.10.2 and 0.12.0.1, so that no process of its own is needed. What else was tried, and why
-it is not here: docs/decisions/0020-startup.md.
+A platform says which sets it has. Options may change how a result is computed, not how exactly:
+none reorders sums beyond what another library does, and none is a "fast math". All are options of
+one compilation, so that no process of its own is needed (docs/decisions/0020-startup.md).
 """
 
 from __future__ import annotations
@@ -27,10 +26,6 @@ def is_between(jaxlib: str, first: str, end: str) -> bool:
 MODES = ("steady", "fast", "tuned")
 # Of the best steady state, what a set may cost to be taken for its start.
 SLOWER_AT_MOST = 1.10
-# All sets were tried on 0.10.2 and 0.12.0.1, the empty one on 0.11.2 and 0.12.0 too. XLA refuses
-# to compile with an option that it does not know.
-_KNOWN = "0.10.2", "0.13"
-_LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
 
 
 @dataclass(frozen=True)
@@ -41,13 +36,22 @@ class FlagSet:
     options: tuple[tuple[str, str], ...] = ()
 
 
-# As XLA has it: YNN computes matrix products, and builds a pipeline for each at the first call.
+# The compiler's own choice.
 STEADY = FlagSet("steady")
-# Without YNN there is nothing to build.
-FAST = FlagSet("fast", ((_LIBRARY, ""),))
-# YNN for products alone: no elementwise work is fused into its pipelines.
-PRODUCTS = FlagSet("products", ((_LIBRARY, "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"),))
-CANDIDATES = (STEADY, PRODUCTS, FAST)
+
+
+@dataclass(frozen=True)
+class StartupSets:
+    """The sets of a platform: the one for the fastest start, and all that `tuned` measures.
+
+    `first` and `end` are versions of jaxlib: the sets are known from the first on, up to but not
+    including the other.
+    """
+
+    fast: FlagSet
+    candidates: tuple[FlagSet, ...]
+    first: str
+    end: str
 
 
 @dataclass(frozen=True)
@@ -77,22 +81,22 @@ class Choice:
         return {"mode": self.mode, "sets": sets, "slower_at_most": SLOWER_AT_MOST}
 
 
-def choice(mode: str, platform: str, jaxlib: str, obstacle: str | None = None) -> Choice:
-    """Return what `mode` is for a platform and a jaxlib.
+def choice(mode: str, sets: StartupSets | None, jaxlib: str, obstacle: str | None = None) -> Choice:
+    """Return what `mode` is for a platform with these sets, or without any, and a jaxlib.
 
     `obstacle` is why executables of this unit cannot be measured, if they cannot.
     """
-    if platform != "cpu" or mode == "steady":
+    if sets is None or mode == "steady":
         return Choice("steady", (STEADY,))
-    if not _is_known(jaxlib):
+    if not is_between(jaxlib, sets.first, sets.end):
         note = f"startup: {mode} is not known for jaxlib {jaxlib}: compiled as startup: steady"
         return Choice(mode, (STEADY,), note)
     if mode == "fast":
-        return Choice(mode, (FAST,))
+        return Choice(mode, (sets.fast,))
     if obstacle:
         note = f"startup: tuned: {obstacle}, so nothing was measured: compiled as startup: steady"
         return Choice(mode, (STEADY,), note)
-    return Choice(mode, CANDIDATES)
+    return Choice(mode, sets.candidates)
 
 
 def best(figures: Sequence[Figures | None]) -> int | None:
@@ -107,14 +111,3 @@ def best(figures: Sequence[Figures | None]) -> int | None:
     limit = SLOWER_AT_MOST * min(item.steady for _, item in measured)
     fitting = [(item.load + item.first, index) for index, item in measured if item.steady <= limit]
     return min(fitting)[1]
-
-
-def untouched(mode: str, platform: str) -> str | None:
-    """Return what the plan says of a platform that `startup:` does nothing for."""
-    if mode == "steady" or platform == "cpu":
-        return None
-    return f"startup: {mode} changes executables for CPUs only; those for {platform} stay the same"
-
-
-def _is_known(jaxlib: str) -> bool:
-    return is_between(jaxlib, *_KNOWN)

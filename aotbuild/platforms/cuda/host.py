@@ -1,0 +1,87 @@
+"""GPUs of a host: their compute capability, and the versions of CUDA that their plugin finds."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from functools import cache
+from typing import Any
+
+from aotbuild.platforms.base import Facts, HostPart
+
+# The newest first: of two that are installed jax takes this one too.
+MAJORS = (13, 12)
+
+
+@cache
+def versions() -> Facts:
+    """Return the versions of the CUDA runtime, the newest that the driver serves, and cuDNN."""
+    return versions_of(module_of_plugin("_versions"))
+
+
+def module_of_plugin(name: str) -> Any:
+    """Return a module of jax's CUDA plugin, or None."""
+    for major in MAJORS:
+        try:
+            return importlib.import_module(f"jax_cuda{major}_plugin.{name}")
+        except ImportError:
+            continue
+    return None
+
+
+def versions_of(module: Any) -> Facts:
+    """Return versions as `13.5` from the plugin's module `_versions`; None for what it lacks.
+
+    Tried on 0.10.2 and 0.12.0.1 without a GPU, where the runtime is found, the driver is 0, and
+    cuDNN raises RuntimeError.
+    """
+
+    def version(name: str, *steps: int) -> str | None:
+        try:
+            number = int(getattr(module, name)())
+        except (AttributeError, RuntimeError):
+            return None
+        parts = [number // steps[0], *(number % a // b for a, b in itertools.pairwise(steps))]
+        return ".".join(map(str, parts)) if number else None
+
+    return (
+        ("cuda", version("cuda_runtime_get_version", 1000, 10)),
+        ("driver", version("cuda_driver_get_version", 1000, 10)),
+        # From cuDNN 9 on: MAJOR * 10000 + MINOR * 100 + PATCH (cudnn_version.h).
+        ("cudnn", version("cudnn_get_version", 10000, 100, 1)),
+    )
+
+
+def capability_of(device: Any) -> str | None:
+    """Return the compute capability of a GPU as XLA compares it, as `9.0a`.
+
+    PJRT gives it without the suffix; inside XLA a GPU of 9.0 or above always has the features that
+    `a` stands for (xla/stream_executor/cuda/cuda_executor.cc).
+    """
+    capability = getattr(device, "compute_capability", None)
+    if capability is None:
+        return None
+    major, _, minor = str(capability).partition(".")
+    accelerated = major.isdigit() and minor.isdigit() and int(major) >= 9
+    return f"{capability}a" if accelerated else str(capability)
+
+
+class Cuda(HostPart):
+    """See `HostPart`."""
+
+    # No two at once work.
+    plugins = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
+    variables = ("CUDA_VISIBLE_DEVICES",)
+    # Both are jaxlib's platform `gpu`.
+    package_prefixes = ("jax-cuda", "jax-rocm")
+
+    def name_of(self, device: Any) -> str | None:
+        if device.platform != "gpu":
+            return None
+        return "rocm" if "rocm" in device.client.platform_version.lower() else "cuda"
+
+    def facts(self, device: Any) -> Facts:
+        return (("capability", capability_of(device)), *versions())
+
+
+PLATFORM = Cuda()
