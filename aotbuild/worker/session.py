@@ -91,7 +91,7 @@ class Session:
                 record=record,
                 notes=(
                     *traced.notes,
-                    *compiler(target.platform).notes(record),
+                    *there.notes(record),
                     *startup_notes(record),
                 ),
             )
