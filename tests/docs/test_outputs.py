@@ -22,10 +22,9 @@ import jax
 import jaxlib
 import numpy as np
 import pytest
-from support.doc_pages import DOCS, FENCE, name_of, text_of
+from support.doc_pages import DOCS, FENCE, MANIFESTS, name_of, text_of
 from support.projects import ROOT
 
-import aotbuild
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import LEVELS, best_level
 from aotbuild.runtime.host import Host
@@ -38,17 +37,50 @@ from aotbuild.spec.target import Target
 pytestmark = pytest.mark.wheel
 
 TUTORIAL = DOCS / "tutorial" / "first-wheel.md"
+HOW_TO, REFERENCE = DOCS / "how-to", DOCS / "reference"
 PAGES = [
     ROOT / "README.md",
     TUTORIAL,
-    DOCS / "how-to" / "production.md",
-    *(DOCS / "reference" / f"{name}.md" for name in ("cli", "inspect", "verify")),
+    *(HOW_TO / f"{name}.md" for name in ("editable", "production", "sharding", "verify-outputs")),
+    HOW_TO / "stages.md",
+    *(REFERENCE / f"{name}.md" for name in ("cli", "inspect", "verify")),
 ]
-# Needs a CPU with that feature; tests/platforms/cpu/test_code.py has such a note.
-ELSEWHERE = "shift(): cpu:x86-64-v3:1 uses gfni"
+# Blocks that begin like this are of no command that can run here.
+ELSEWHERE = (
+    "shift(): cpu:x86-64-v3:1 uses gfni",  # a CPU with that feature: platforms/cpu/test_code.py
+    "site-packages/_editable_impl_mypkg.pth",  # files, and what they are
+    "NOT CHECKED: golden of logits(batch=64)",  # a function that is too large: worker/test_golden.py
+    *(["ENTRY"] if jax.__version__ != "0.10.2" else []),  # XLA's program, which versions change
+)
 LEVEL = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"
-TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
-SOURCE = "def score(weights, x):\n    return x @ weights * {factor}\n"
+# A file of a page is named by its title, or by a comment in its first line.
+NAMED = re.compile(
+    r'^```\w+(?: title="([^"]+)"\n|\n# (\S+\.py)\n)(.*?)^```', re.MULTILINE | re.DOTALL
+)
+SOURCE = "def score(weights, x):\n    return x @ weights\n"
+# The calls of docs/how-to/sharding.md that are refused.
+PLACED = """
+import aotbuild, jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+lib = aotbuild.load("build/aot/parallel/_aot")
+x, params = np.zeros((8, 16), "f4"), {"w": np.zeros((16, 8), "f4"), "b": np.zeros(8, "f4")}
+if len(jax.devices()) == 1:
+    lib.apply(params, x)
+devices = np.array(jax.devices())
+mesh, other = (Mesh(d.reshape(2, 2), ("data", "model")) for d in (devices, np.roll(devices, 2)))
+specs = {"w": P(None, "model"), "b": P("model")}
+placed = {k: jax.device_put(v, NamedSharding(mesh, specs[k])) for k, v in params.items()}
+for params, where in (
+    (placed, NamedSharding(mesh, P())),
+    (params, devices[0]),
+    (placed, NamedSharding(other, P("data", None))),
+):
+    try:
+        lib.apply(params, jax.device_put(x, where))
+    except aotbuild.errors.InvalidArgument as err:
+        print(err)
+"""
 EXPLAINED = '''\
 import jax.numpy as jnp
 
@@ -79,6 +111,12 @@ functions:
     args: [weights: "f32[16,4]", x: "f32[batch,16]"]
     dims: {batch: BATCH}
 """
+CALLED = """
+import aotbuild, numpy as np
+
+lib = aotbuild.load("build/aot/mypkg/_aot")
+lib.score(np.ones((16, 4), "float32"), np.ones((32, 16), "float32"))
+"""
 WEIGHTS, X = np.ones((16, 4), "float32"), np.ones((32, 16), "float32")
 
 
@@ -88,11 +126,22 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.printed: dict[str, list[str]] = defaultdict(list)
-        (root / "mypkg").mkdir(parents=True)
-        (root / "mypkg" / "__init__.py").touch()
+        root.mkdir()
 
     def write(self, name: str, text: str) -> None:
-        (self.root / name).write_text(text, encoding="utf-8")
+        """Write a file of the project; a module makes its folder a package."""
+        path = self.root / name
+        path.parent.mkdir(exist_ok=True)
+        if path.suffix == ".py" and path.parent != self.root:
+            (path.parent / "__init__.py").touch()
+        path.write_text(text, encoding="utf-8")
+
+    def write_all(self, page: Path) -> None:
+        """Write the files of a page, and its manifest."""
+        for name, texts in files_of(page).items():
+            self.write(name, texts[0])
+        manifests = [text for name, text in MANIFESTS if name == name_of(page)]
+        self.write("aot.yaml", manifests[0])
 
     def run(self, command: str, code: int = 0) -> None:
         """Run a command of a page with the tools of this environment, none of its settings."""
@@ -113,11 +162,17 @@ class Place:
         self.printed[command].append(text.replace(LEVEL.upper(), "X86-64-V4"))
 
 
+def files_of(page: Path) -> dict[str, list[str]]:
+    """Return the texts that a page has for each file."""
+    files = defaultdict(list)
+    for title, comment, text in NAMED.findall(text_of(page)):
+        files[title or comment].append(text)
+    return files
+
+
 def tutorial(place: Place) -> None:
     """Do what the tutorial does."""
-    files = defaultdict(list)
-    for name, text in TITLED.findall(text_of(TUTORIAL)):
-        files[name].append(text)
+    files = files_of(TUTORIAL)
     for name in ("mypkg/model.py", "pyproject.toml", "call.py"):
         place.write(name, files[name][0])
     first, portable = files["aot.yaml"]
@@ -161,14 +216,38 @@ def explained(place: Place) -> None:
     place.run("aotbuild plan --explain")
 
 
-def built(place: Place, batch: int, factor: int) -> tuple[Path, Index, Record]:
-    """Build a function of one signature; return its `_aot` folder, index and record."""
-    place.write("mypkg/model.py", SOURCE.format(factor=factor))
-    place.write("aot.yaml", PLAIN_MANIFEST.replace("BATCH", str(batch)))
+def editable(place: Place) -> None:
+    """Load a package of sources, before and after its executables are there."""
+    place.write("mypkg/model.py", SOURCE)
+    place.write("aot.yaml", PLAIN_MANIFEST.replace("BATCH", "1"))
+    load = "python -c 'import aotbuild; print(aotbuild.load(\"mypkg\"))'"
+    place.run(load, code=1)
+    place.run("aotbuild build --in-place")
+    place.run(load)
+
+
+def sharding(place: Place) -> None:
+    """Call a function over a mesh with arguments that are on other devices."""
+    place.write_all(HOW_TO / "sharding.md")
+    place.run("aotbuild plan")
     place.run("aotbuild build")
-    folder = place.root / "build" / "aot" / "mypkg" / "_aot"
-    index = Index.open((folder / "index").read_bytes(), "index")
-    return folder, index, index.records("score")[0]
+    place.write("placed.py", PLACED)
+    place.run("python placed.py", code=1)
+    place.run("XLA_FLAGS=--xla_force_host_platform_device_count=4 python placed.py")
+
+
+def stages(place: Place) -> None:
+    """Print the stages that a build kept."""
+    place.write_all(HOW_TO / "stages.md")
+    place.run("aotbuild build")
+    for stage in ("jaxpr", "hlo"):
+        place.run(f"aotbuild inspect build/aot/nets/_aot --signature batch=8 --{stage}")
+
+
+def opened(place: Place, package: str) -> tuple[Path, Index]:
+    """Return the `_aot` folder that a build wrote, and its index."""
+    folder = place.root / "build" / "aot" / package / "_aot"
+    return folder, Index.open((folder / "index").read_bytes(), "index")
 
 
 def rewrite(folder: Path, index: Index, *records: Record) -> None:
@@ -185,50 +264,61 @@ def for_target(record: Record, target: str, **requires: object) -> Record:
     return dataclasses.replace(record, target=where, requires=needs)
 
 
-def other_hosts(place: Place) -> None:
-    """Verify a package that is mostly for other hosts."""
-    folder, index, record = built(place, batch=1, factor=1)
+def golden(place: Place) -> None:
+    """Verify executables of the page's function, and of one that returns twice as much."""
+    page = HOW_TO / "verify-outputs.md"
+    place.write_all(page)
+    verified = (place.root / "aot.yaml").read_text(encoding="utf-8")
+    place.write("aot.yaml", verified.partition("    verify:")[0])
+    place.run("aotbuild build")
+    place.write("aot.yaml", verified.replace("[4, 64]", "[4]"))
+    place.run("aotbuild build")
+    place.run("aotbuild verify build/aot/draws/_aot")
+    folder, index = opened(place, "draws")
+    (honest,) = index.records("sample")
+    assert honest.golden is not None
+    blobs = (honest.golden.outputs, *(blob for _, blob in honest.golden.inputs))
+    kept = {blob.path: (folder / blob.path).read_bytes() for blob in blobs}
+    source = files_of(page)["draws/model.py"][0]
+    place.write("draws/model.py", source.replace("return chol", "return 2 * chol"))
+    place.run("aotbuild build")
+    _, index = opened(place, "draws")
+    (other,) = index.records("sample")
+    assert other.golden is not None
+    (folder / other.golden.outputs.path).unlink()
+    for path, data in kept.items():
+        (folder / path).write_bytes(data)
+    rewrite(folder, index, dataclasses.replace(other, golden=honest.golden))
+    place.run("aotbuild verify build/aot/draws/_aot", code=9)
+
+
+def hosts(place: Place) -> None:
+    """Verify, explain and call a package that is mostly for other hosts."""
+    place.write("mypkg/model.py", SOURCE)
+    place.write("aot.yaml", PLAIN_MANIFEST.replace("BATCH", "32"))
+    place.run("aotbuild build")
+    folder, index = opened(place, "mypkg")
+    (record,) = index.records("score")
     targets = ("cuda:h200:1", "cuda:h100-sxm:1", "tpu:v5e:2x2:1", "tpu:v6e:2x2:1")
     rewrite(folder, index, record, *(for_target(record, target) for target in targets))
     place.run("aotbuild verify build/aot/mypkg/_aot")
-
-
-def other_numbers(place: Place) -> None:
-    """Verify an executable whose golden outputs are those of another function."""
-    folder, _, expected = built(place, batch=1, factor=1)
-    assert expected.golden is not None
-    outputs = folder / expected.golden.outputs.path
-    data = outputs.read_bytes()
-    folder, index, record = built(place, batch=1, factor=2)
-    assert record.golden is not None
-    (folder / record.golden.outputs.path).unlink()
-    (folder / outputs.relative_to(folder)).write_bytes(data)
-    rewrite(folder, index, dataclasses.replace(record, golden=expected.golden))
-    place.run("aotbuild verify build/aot/mypkg/_aot", code=9)
-
-
-def explanations(place: Place) -> None:
-    """Explain a call on two hosts, for a package of two levels, and call one of Git LFS."""
-    folder, index, record = built(place, batch=32, factor=1)
-    blob = folder / record.blob.path
-    pointer = f"oid sha256:{record.blob.sha256}\nsize {record.blob.size}\n"
-    blob.write_text(f"version https://git-lfs.github.com/spec/v1\n{pointer}")
-    with pytest.raises(aotbuild.errors.DamagedBlob) as caught:
-        aotbuild.load(folder).score(WEIGHTS, X)
-    place.keep(
-        "damaged", f"aotbuild.errors.DamagedBlob: {caught.value}".replace(str(folder.parent), "…")
-    )
     levels = ("x86-64-v3", "x86-64-v4")
-    records = [for_target(record, f"cpu:{level}:1", jaxlib="0.10.2") for level in levels]
-    rewrite(folder, index, *records)
+    rewrite(
+        folder, index, *(for_target(record, f"cpu:{level}:1", jaxlib="0.10.2") for level in levels)
+    )
     for level, version in (("x86-64-v4", "0.10.2"), ("x86-64-v3", "0.10.1")):
-        features = LEVELS[level].features
-        host = Host("cpu", 1, ("cpu",), 1, "x86_64", features, version, x64=False)
-        opened = Library(locate(folder), host=lambda _, host=host: host)
-        place.printed["explain"].append(str(opened.explain("score", WEIGHTS, X)))
+        host = Host("cpu", 1, ("cpu",), 1, "x86_64", LEVELS[level].features, version, x64=False)
+        library = Library(locate(folder), host=lambda _, host=host: host)
+        place.printed["explain"].append(str(library.explain("score", WEIGHTS, X)))
+    rewrite(folder, index, record)
+    pointer = f"oid sha256:{record.blob.sha256}\nsize {record.blob.size}\n"
+    blob = folder / record.blob.path
+    blob.write_text(f"version https://git-lfs.github.com/spec/v1\n{pointer}")
+    place.write("call.py", CALLED)
+    place.run("python call.py", code=1)
 
 
-SESSIONS = (tutorial, explained, other_hosts, other_numbers, explanations)
+SESSIONS = (tutorial, editable, sharding, stages, explained, golden, hosts)
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +366,7 @@ def normalized(text: str) -> str:
 def pattern_of(text: str) -> re.Pattern[str]:
     """Return what an output must match somewhere, in whole lines."""
     lines = [
-        "(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*?") + "\n"
+        "(?:.*\n)*?" if line.strip() == "…" else re.escape(line).replace("…", ".*?") + "\n"
         for line in normalized(text).splitlines()
     ]
     return re.compile("^" + "".join(lines), re.MULTILINE)
