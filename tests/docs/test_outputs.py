@@ -23,7 +23,7 @@ import jaxlib
 import numpy as np
 import pytest
 from support.doc_pages import DOCS, FENCE, MANIFESTS, name_of, text_of
-from support.projects import ROOT
+from support.processes import ROOT
 
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import LEVELS, best_level
@@ -49,7 +49,7 @@ PAGES = [
 ELSEWHERE = (
     "shift(): cpu:x86-64-v3:1 uses gfni",  # a CPU with that feature: platforms/cpu/test_code.py
     "site-packages/_editable_impl_mypkg.pth",  # files, and what they are
-    "NOT CHECKED: golden of logits(batch=64)",  # a function that is too large: worker/test_golden.py
+    "NOT CHECKED: golden of logits(batch=64)",  # it is large: worker/test_golden.py
     *(["ENTRY"] if jax.__version__ != "0.10.2" else []),  # XLA's program, which versions change
 )
 LEVEL = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"
