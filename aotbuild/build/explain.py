@@ -1,4 +1,4 @@
-"""Trace every signature of a plan, compile nothing, and say what tracing shows."""
+"""Trace every signature of a plan without compiling, and say what the traces show."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
 
-# As worker.purity.skeleton makes them: depth, primitive, `file:line in function`, and a digest of
-# the rest.
+# The steps of `protocol.TraceExplained`.
 Steps = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class TracedSignature:
-    """A signature that was traced: its label, the values of its dims and statics, its steps."""
+    """A traced signature: its label, the values of its dims and statics, its steps."""
 
     label: str
     values: Mapping[str, str]
@@ -34,7 +33,7 @@ class TracedSignature:
 
 @dataclass(frozen=True)
 class Fork:
-    """Where a program parts from the first one: what each does, and `file:line in function`."""
+    """Where a program first differs from the first one: what each does, `file:line in function`."""
 
     first: str
     other: str
@@ -44,7 +43,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class Program:
-    """Signatures that are one program up to sizes; `fork` is None for the first program."""
+    """Signatures whose traces differ in sizes only; `fork` is None for the first program."""
 
     labels: tuple[str, ...]
     fork: Fork | None
@@ -63,12 +62,12 @@ def find_programs(signatures: Sequence[TracedSignature]) -> tuple[Program, ...]:
 
 
 def deciding_names(signatures: Sequence[TracedSignature]) -> tuple[str, ...]:
-    """Return the dims and static arguments of which each alone tells the programs apart."""
+    """Return the dims and static arguments that each alone decide which program it is."""
     members = _members(signatures)
     if len(members) < 2:
         return ()
     names = dict.fromkeys(name for signature in signatures for name in signature.values)
-    return tuple(name for name in names if _tells_apart(name, members))
+    return tuple(name for name in names if _decides(name, members))
 
 
 def _members(signatures: Sequence[TracedSignature]) -> list[list[TracedSignature]]:
@@ -78,7 +77,7 @@ def _members(signatures: Sequence[TracedSignature]) -> list[list[TracedSignature
     return list(found.values())
 
 
-def _tells_apart(name: str, members: Sequence[Sequence[TracedSignature]]) -> bool:
+def _decides(name: str, members: Sequence[Sequence[TracedSignature]]) -> bool:
     values = [{signature.values.get(name, "") for signature in same} for same in members]
     return sum(map(len, values)) == len(set().union(*values))
 
@@ -112,7 +111,7 @@ def _remark(first: Steps, other: Steps, a: Any, b: Any) -> str:
 class Explained:
     """One signature: its notes and steps, or why its trace was refused.
 
-    `symbolic` ones, of the portable form alone, are other traces by nature: nothing is compared.
+    `symbolic` ones, of the portable form, are not compared: they always differ from the others.
     """
 
     unit: BuildUnit
@@ -131,8 +130,8 @@ class Explained:
 class FunctionReport:
     """What the traces of one function show.
 
-    `programs` are those of the signatures that could be traced, one for all that differ in sizes
-    only; `decided_by` names the dims and static arguments of which each alone tells them apart.
+    `programs` has one for all signatures that differ in sizes only; `decided_by` names the dims and
+    static arguments that each alone decide which program it is.
     """
 
     name: str
@@ -149,26 +148,27 @@ def explain(
 ) -> tuple[FunctionReport, ...]:
     """Trace each signature once, in worker processes like those of a build; report by function.
 
-    `listener` hears of each signature, from several threads. A trace that is refused, crashes or
-    takes longer than `timeout` seconds is a failure of its signature alone.
+    The environments of its toolchains must exist (`make_environments`). `listener` gets each
+    signature, from several threads. A trace that is refused, crashes or takes longer than `timeout`
+    seconds is a failure of its signature alone.
     """
     jobs: dict[str, tuple[Settings, Job, BuildUnit]] = {}
     for settings, job, units in make_jobs(plan.units):
-        # All targets of a signature are made from equal traces.
+        # All targets of a signature have equal traces.
         jobs.setdefault(job.label, (settings, job.only([str(job.targets[0])]), units[0]))
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
-        # It keeps nothing, so it gets no store and no names.
+        # Nothing is kept, so there is no store and no provenance.
         hello = Hello(blobs=Path(folder).absolute(), explain=True)
         with open_pool(hello, sources.import_root, len(jobs)) as (pool, threads):
             futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
             for future in futures:
-                future.add_done_callback(lambda done: _tell(done, listener))
+                future.add_done_callback(lambda done: _notify(done, listener))
             found = [future.result() for future in futures]
     names = dict.fromkeys(result.unit.function.name for result in found)
     return tuple(_report(name, found) for name in names)
 
 
-def _tell(done: Any, listener: Callable[[Explained], None]) -> None:
+def _notify(done: Any, listener: Callable[[Explained], None]) -> None:
     if not done.cancelled() and done.exception() is None:
         listener(done.result())
 

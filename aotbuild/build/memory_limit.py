@@ -12,7 +12,7 @@ from aotbuild.spec.memory import DEVICE_BYTES, MemoryUse, gib_text, memory_use
 
 STAGE = "memory"
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-# How libtpu refuses a program that is too large; tried on 0.0.42.1 and 0.0.50.1.
+# In libtpu's error for a program that is too large; tried on 0.0.42.1 and 0.0.50.1.
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Ran out of memory")
 _ADVICE = (
     "Make a dim smaller, spread it over more devices (mesh:), donate arguments whose buffers the "
@@ -23,7 +23,7 @@ _ADVICE = (
 def check_memory(done: UnitDone, mode: str) -> UnitDone:
     """Return a result with its device's memory in the record; a failure if it needs more than that.
 
-    `mode` is the manifest's `memory`: with `warn`, it is a note and no failure.
+    `mode` is the manifest's `memory:`; `warn` makes it a note instead of a failure.
     """
     if done.failure is not None:
         return replace(done, failure=_refused_by_compiler(done.failure))
@@ -51,7 +51,7 @@ def _notes(use: MemoryUse, unit: BuildUnit) -> list[str]:
 
 
 def _numbers(use: MemoryUse, unit: BuildUnit) -> str:
-    """Return what is needed and what is there, as `one device needs 30 GiB (…); L4 has 22 GiB`."""
+    """Return needed and available memory, as `one device needs 30 GiB (…); L4 has 22 GiB`."""
     parts = {"arguments": use.arguments, "outputs": use.outputs, "temporaries": use.temporaries}
     parts |= {"embedded arrays": use.embedded, "program": use.code}
     words = [f"{name} {gib_text(size)}" for name, size in parts.items() if size]
@@ -66,7 +66,7 @@ def _numbers(use: MemoryUse, unit: BuildUnit) -> str:
 
 
 def _refused_by_compiler(failure: UnitFailure) -> UnitFailure:
-    """Say the same of a program that the compiler itself finds too large, as libtpu does."""
+    """Give the same advice where the compiler itself refuses a large program, as libtpu does."""
     if not all(words in failure.message for words in _OUT_OF_MEMORY):
         return failure
     text = f"{failure.message}\n{_ADVICE}. The compiler refuses it, whatever `memory:` says."

@@ -1,4 +1,4 @@
-"""From records and blobs to a finished `_aot/` folder, whole or not at all."""
+"""Build a plan into a finished `_aot/` folder, whole or not at all; the size of its files."""
 
 from __future__ import annotations
 
@@ -20,28 +20,20 @@ from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path, write_whole
 from aotbuild.spec.record import Record
 
-# The earliest time that a zip can hold.
+# PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
+# counts in powers of two, the note comes a little early.
+# https://docs.pypi.org/project-management/storage-limits
+PYPI_LIMIT = 100_000_000
+_CHUNK = 1 << 20
+# For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 _MODE = 0o644
 
 
-def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
-    """Write the kept stages of records, whose blobs are below `folder`, to a zip file."""
-    names = {blob.path for record in records for _, blob in record.stages}
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name in sorted(names):
-            member = zipfile.ZipInfo(name, _EPOCH)
-            member.compress_type = zipfile.ZIP_DEFLATED
-            member.create_system, member.external_attr = _UNIX, _MODE << 16
-            archive.writestr(member, (folder / name).read_bytes(), compresslevel=9)
-    write_whole(path, data.getvalue())
-
-
 @dataclass(frozen=True)
 class Package:
-    """A finished `_aot` folder, what is in it, and what its builder should know.
+    """A finished `_aot` folder, its records, and notes for whoever builds it.
 
     `stages` is the file of kept stages beside the folder, if the manifest asks for one.
     """
@@ -66,8 +58,9 @@ def build_package(
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
-    Nothing is written to `folder` until everything succeeded. The file of kept stages beside it is
-    of this build or not there. `jobs` is that of `run_units`.
+    The environments of its toolchains must exist (`make_environments`). Nothing is written to
+    `folder` until everything succeeded. The file of kept stages beside it is of this build, or
+    removed. `jobs` is that of `run_units`.
     """
     with _workplace(folder) as temporary:
         staging = temporary / FOLDER_NAME
@@ -105,7 +98,7 @@ def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, str]:
 
 
 def _notes(done: list[UnitDone]) -> tuple[str, ...]:
-    """Return the notes of all units, each once: those of one trace are the same."""
+    """Return the notes of all units, each once: units of one trace share theirs."""
     texts = (f"{result.unit.signature_label}: {note}" for result in done for note in result.notes)
     return tuple(dict.fromkeys(texts))
 
@@ -127,13 +120,13 @@ def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
 
 
 def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
-    """Yield a failure for units whose arrays have their dims elsewhere than those of the first."""
+    """Yield a failure for units whose arrays have their padded dims in other places."""
     first: dict[str, UnitDone] = {}
     for result in done:
         if result.function is None or result.function.pad is None:
             continue
         known = first.setdefault(result.function.name, result).function
-        # As JSON: NaN to pad with does not equal itself.
+        # Compared as JSON: a NaN to pad with does not equal itself.
         if known is None or known.to_json()["pad"] != result.function.to_json()["pad"]:
             other = first[result.function.name].unit
             message = (
@@ -152,7 +145,7 @@ def _drop_unused_blobs(folder: Path, records: tuple[Record, ...], header: dict[s
 
 @contextmanager
 def _workplace(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `folder`; parents that were made for it go if unused."""
+    """Yield a temporary folder beside `folder`; remove parents made for it if they stay empty."""
     made = [parent for parent in folder.parents if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -165,21 +158,27 @@ def _workplace(folder: Path) -> Iterator[Path]:
 
 
 def _replace(staging: Path, folder: Path) -> None:
-    """Put a finished folder in its place; the old one is moved aside first and never half-gone."""
+    """Move a finished folder into place, and the old one out of the way first, whole."""
     if folder.exists():
         folder.rename(staging.parent / "replaced")
     staging.rename(folder)
 
 
-# What PyPI takes for one file unless a project asked for more: "100 MB" in its own message. Should
-# it count in powers of two, this is a little early.
-# https://docs.pypi.org/project-management/storage-limits
-PYPI_LIMIT = 100_000_000
-_CHUNK = 1 << 20
+def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
+    """Write the kept stages of records, whose blobs are below `folder`, to a zip file."""
+    names = {blob.path for record in records for _, blob in record.stages}
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name in sorted(names):
+            member = zipfile.ZipInfo(name, _EPOCH)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.create_system, member.external_attr = _UNIX, _MODE << 16
+            archive.writestr(member, (folder / name).read_bytes(), compresslevel=9)
+    write_whole(path, data.getvalue())
 
 
 def size_note(size: int, what: str) -> str | None:
-    """Return what to tell the owner of a wheel with that many bytes; None if it is small enough."""
+    """Return a note about a wheel of that many bytes; None if it is small enough."""
     if size <= PYPI_LIMIT:
         return None
     return (
@@ -189,14 +188,14 @@ def size_note(size: int, what: str) -> str | None:
 
 
 def compressed_size(files: Iterable[Path]) -> int:
-    """Return the bytes of files in a wheel; they are compressed here only if that could matter."""
+    """Return the bytes that files take in a wheel; compress them only if that could matter."""
     files = list(files)
     plain = sum(file.stat().st_size for file in files)
     return plain if plain <= PYPI_LIMIT else sum(map(_deflated, files))
 
 
 def _deflated(file: Path) -> int:
-    # As zipfile and hatchling do it: raw deflate with the usual level.
+    # Raw deflate at the default level, as zipfile and hatchling do.
     packer, size = zlib.compressobj(wbits=-zlib.MAX_WBITS), 0
     with file.open("rb") as opened:
         while chunk := opened.read(_CHUNK):

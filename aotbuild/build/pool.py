@@ -1,4 +1,4 @@
-"""Worker processes that are alive: how many fit this machine, kept for the next job, or ended."""
+"""The pool of worker processes: as many as this machine has room for, kept for the next job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from aotbuild.build.protocol import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
 
+JOBS_VARIABLE = "AOTBUILD_JOBS"
 _ROOT = Path("/")
-# Files of a group: limit, usage. Version 2, then 1.
+# Files of a control group: limit, usage. Version 2, then 1.
 _MEMORY = (
     ("memory.max", "memory.current"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -25,7 +26,7 @@ _MEMORY = (
 
 
 def usable_cpus(root: Path = _ROOT) -> int:
-    """Return how many CPUs this process may keep busy: by its affinity and its groups' quotas."""
+    """Return how many CPUs this process may use, by its affinity and its control groups' quotas."""
     try:
         scheduled = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
@@ -35,7 +36,7 @@ def usable_cpus(root: Path = _ROOT) -> int:
 
 
 def available_memory(root: Path = _ROOT) -> int | None:
-    """Return the bytes that can still be used without swapping; None where the system is silent."""
+    """Return the bytes that are free without swapping; None where the system does not say."""
     lines = _words(root / "proc/meminfo")
     free = [int(line[1]) * 1024 for line in lines if line[0] == "MemAvailable:"]
     groups = [left for folder in _groups(root) for left in _left(folder)]
@@ -43,7 +44,7 @@ def available_memory(root: Path = _ROOT) -> int | None:
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of every group that this process is in, and of those around them."""
+    """Yield the folders of every control group that this process is in, and of their parents."""
     mounts = root / "sys/fs/cgroup"
     for words in _words(root / "proc/self/cgroup"):
         _, controllers, path = " ".join(words).split(":", 2)
@@ -66,7 +67,7 @@ def _left(folder: Path) -> Iterator[int]:
     for limit, usage in _MEMORY:
         most, used = _number(folder / limit), _number(folder / usage)
         if most is not None and used is not None:
-            # Cached files count as used, but give way.
+            # Cached files count as used, but the kernel drops them when needed.
             yield most - used + _cached(folder)
 
 
@@ -81,7 +82,7 @@ def _number(path: Path) -> int | None:
 
 
 def _words(path: Path) -> list[list[str]]:
-    """Return the words of each line of a file; nothing where it cannot be read."""
+    """Return the words of each line of a file; none where it cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -89,7 +90,6 @@ def _words(path: Path) -> list[list[str]]:
     return [line.split() for line in lines if line.split()]
 
 
-JOBS_VARIABLE = "AOTBUILD_JOBS"
 # While there is no room for one more, in seconds: others may free memory, and do not say so.
 _LOOK_AGAIN = 1.0
 
@@ -98,8 +98,8 @@ _LOOK_AGAIN = 1.0
 class WorkerPool:
     """Workers by their settings, at most `limit` of them, and no more than memory allows.
 
-    `memory` tells how many bytes are available now, if it can. One worker is always allowed. Safe
-    to use from several threads.
+    `memory` returns how many bytes are available now, or None. One worker is always allowed. It is
+    safe to use from several threads.
     """
 
     hello: Hello
@@ -137,7 +137,7 @@ class WorkerPool:
         return worker
 
     def give_back(self, worker: Worker) -> None:
-        """Keep a worker for the next job, if it may have one."""
+        """Keep a worker for the next job, if it may run one."""
         if worker.settings.process.one_job:
             self.discard(worker)
             return
@@ -156,7 +156,7 @@ class WorkerPool:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Start no more workers, and end those at work at once."""
+        """Start no more workers, and kill those at work."""
         with self._changed:
             self.stopped = True
             for worker in self._busy:
@@ -175,13 +175,13 @@ class WorkerPool:
         return Worker(settings, self.hello, self.import_root)
 
     def _drop_exited(self) -> None:
-        """Forget idle workers that died: the system ends who has memory, at work or not."""
+        """Forget idle workers that exited: the system kills large processes, at work or not."""
         for worker in [worker for worker in self._idle if not worker.is_alive]:
             self._idle.remove(worker)
             worker.close()
 
     def _has_room(self, settings: Settings) -> bool:
-        """Whether one more worker may be alive: by number, by what was free, and by what is."""
+        """Return whether one more worker fits: into the limit, and into the memory then and now."""
         alive = [*self._idle, *self._busy]
         if not alive:
             return True
@@ -192,7 +192,7 @@ class WorkerPool:
         return len(alive) < self.limit and fits
 
     def _make_room(self) -> None:
-        """End an idle worker, or wait until another thread is done with one."""
+        """End an idle worker, or wait until another thread gives one back."""
         if not self._idle:
             self._changed.wait(_LOOK_AGAIN)
             return
@@ -205,7 +205,7 @@ class WorkerPool:
 
 
 def most_jobs(environment: Mapping[str, str]) -> int:
-    """Return how many compilers may run at a time: AOTBUILD_JOBS, or as many as there are CPUs."""
+    """Return how many compilers may run at a time: AOTBUILD_JOBS, or one for each usable CPU."""
     text = environment.get(JOBS_VARIABLE)
     if not text:
         return usable_cpus()
@@ -223,18 +223,17 @@ def open_pool(
     executor: Executor | None = None,
     jobs: int | None = None,
 ) -> Iterator[tuple[WorkerPool, Executor]]:
-    """Yield a pool for at most `most` jobs at a time, and threads to wait for them in.
+    """Yield a pool for at most `most` jobs at a time, and the executor whose threads wait for it.
 
-    There are no more workers than `jobs`, by default `most_jobs`. All are ended with the block;
-    after an exception, at once. A given `executor` takes the place of threads of its own, and stays
-    open.
+    There are no more workers than `jobs`, by default `most_jobs`. Leaving the block ends all of
+    them; an exception kills them. An executor that is given stays open.
     """
     limit = min(jobs or most_jobs(os.environ), most)
     pool = WorkerPool(hello, import_root, limit)
     threads = executor or ThreadPoolExecutor(limit)
     try:
         yield pool, threads
-    except BaseException:  # Ctrl-C, for one: nobody waits for a compiler that is not wanted
+    except BaseException:  # Ctrl-C too: do not wait for compilers whose result nobody wants
         pool.stop()
         raise
     finally:

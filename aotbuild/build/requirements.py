@@ -1,4 +1,4 @@
-"""What a build needs and what its wheel needs, as requirements and tags that pip understands."""
+"""Requirements of a build and of its wheel, the wheel's tag, and version specifiers."""
 
 from __future__ import annotations
 
@@ -14,78 +14,26 @@ from aotbuild.spec.record import Record
 from aotbuild.toolchains.environments import may_be_running
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
 
-# Releases that may come after the highest number that is known in a place: an upper bound has to be
-# guessed, and what slips through is refused when it is loaded.
+# The oldest jax that this version was tried with.
+_LOWEST = "0.10.2"
+# How many later releases a specifier foresees in each place of a version: an upper bound has to be
+# guessed, and what it misses is refused when it is loaded.
 _LATER = 12
 _POSTS = 5
-# Numbers in a release: jaxlib 0.12.0.1 has four.
+# The most numbers in a release: jaxlib 0.12.0.1 has four.
 _NUMBERS = 4
 
 _Release = tuple[int, ...]
 
 
-def exactly(versions: Iterable[str]) -> str:
-    """Return the specifier of exactly these versions: `==1.2`, or a range and what it leaves out.
-
-    Of all that lies between two of them it leaves out the releases that can be foreseen: any number
-    of the places in common, and up to twelve later ones below. Pre-releases of the highest version
-    are left to pip, which takes none unless it is told to.
-    """
-    ordered = sorted(set(map(Version, versions)))
-    if len(ordered) == 1:
-        return f"=={ordered[0]}"
-    between = [text for pair in pairwise(ordered) for text in _between(*pair)]
-    return ",".join([f">={ordered[0]}", f"<={ordered[-1]}", *(f"!={text}" for text in between)])
-
-
-def _between(low: Version, high: Version) -> Iterator[str]:
-    """Yield what lies between two versions, as versions or as prefixes that end in `.*`."""
-    first, last = _padded(low.release, high.release)
-    if first == last:  # two of one release, such as pre-releases: their loader tells them apart
-        return
-    for number in range(_POSTS):
-        if low < (post := Version(f"{_dotted(low.release)}.post{number}")) < high:
-            yield str(post)
-    fork = next(i for i, (a, b) in enumerate(zip(first, last, strict=True)) if a != b)
-    # After the lower version: what has more numbers, then its patches, and so on upwards.
-    longest = max(len(first), _NUMBERS)
-    lower = first + (0,) * (longest - len(first))
-    for place in range(longest - 1, fork, -1):
-        yield from _prefixes(lower[:place], lower[place] + 1, lower[place] + 1 + _LATER)
-    yield from _prefixes(first[:fork], first[fork] + 1, last[fork])
-    # Before the higher one.
-    for place in range(fork + 1, len(last)):
-        yield from _prefixes(last[:place], 0, last[place])
-
-
-def _prefixes(stem: _Release, start: int, end: int) -> Iterator[str]:
-    yield from (f"{_dotted((*stem, number))}.*" for number in range(start, end))
-
-
-def _padded(first: _Release, second: _Release) -> tuple[_Release, _Release]:
-    """Return two releases with zeros at the end, so that they are of one length."""
-    length = max(len(first), len(second))
-    return (
-        first + (0,) * (length - len(first)),
-        second + (0,) * (length - len(second)),
-    )
-
-
-def _dotted(release: _Release) -> str:
-    return ".".join(map(str, release))
-
-
-_LOWEST = "0.10.2"  # the oldest jax that this version was tried with
-
-
 def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
-    """Return what the build environment must have: jax as the manifest pins it, and the project's.
+    """Return what the build environment must have: the manifest's jax, and the project's needs.
 
-    The project's own dependencies are there because its functions are imported and traced. Where uv
-    makes the environments that do it, the build itself needs neither.
+    The project's functions are imported and traced, so its dependencies are needed too. Where uv
+    makes the environments that trace, the build itself needs neither.
     """
     if not manifest.toolchains:
-        # The running jax says which version it is, also where uv makes its environment.
+        # The running jax decides the version, even where uv makes the environment.
         return [_jax(manifest), *([] if plugin_needs(manifest) else project)]
     (first, *others) = wanted_toolchains(manifest, project, None)
     return [] if others or not may_be_running(first, manifest) else [_jax(manifest), *project]
@@ -99,15 +47,15 @@ def deferred_requirements(manifest: Manifest) -> list[str]:
 def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
     """Return the Requires-Dist of a wheel: the exact jaxlib (and jax), a compatible aotbuild.
 
-    With several toolchains it is exactly their versions. Portable artifacts alone are compiled
-    where they run, by the jaxlib that made them or a later one.
+    Several toolchains give exactly their versions. Portable artifacts alone allow the jaxlib that
+    made them and all later ones, which compile them where they run.
     """
     needed = [f"aotbuild{_compatible(plan.environment.aotbuild)}"]
     toolchains = list(dict.fromkeys(unit.toolchain for unit in plan.units))
-    allowed = exactly if plan.native else _at_least
-    needed.append(f"jaxlib{allowed([toolchain.jaxlib for toolchain in toolchains])}")
+    specifier = exactly if plan.native else _at_least
+    needed.append(f"jaxlib{specifier([toolchain.jaxlib for toolchain in toolchains])}")
     if plan.manifest.runtime == "jax":
-        needed.append(f"jax{allowed([toolchain.jax for toolchain in toolchains])}")
+        needed.append(f"jax{specifier([toolchain.jax for toolchain in toolchains])}")
     if any(record.target.is_portable for record in records):
         needed.append("flatbuffers>=24.3")
     return needed
@@ -133,3 +81,50 @@ def _compatible(version: str) -> str:
     major, minor = release[0], release[1] if len(release) > 1 else 0
     upper = f"{major}.{minor + 1}" if major == 0 else str(major + 1)
     return f">={major}.{minor},<{upper}"
+
+
+def exactly(versions: Iterable[str]) -> str:
+    """Return the specifier of exactly these versions: `==1.2`, or a range with exclusions.
+
+    The range excludes the releases between two of the versions that can be foreseen: all numbers in
+    the first place that differs, and up to twelve later ones in the places below. pip takes no
+    pre-release of the highest version unless a user asks for it.
+    """
+    ordered = sorted(set(map(Version, versions)))
+    if len(ordered) == 1:
+        return f"=={ordered[0]}"
+    between = [text for pair in pairwise(ordered) for text in _between(*pair)]
+    return ",".join([f">={ordered[0]}", f"<={ordered[-1]}", *(f"!={text}" for text in between)])
+
+
+def _between(low: Version, high: Version) -> Iterator[str]:
+    """Yield what lies between two versions, as versions or as prefixes that end in `.*`."""
+    length = max(len(low.release), len(high.release))
+    first, last = (_padded(version.release, length) for version in (low, high))
+    if first == last:  # pre-releases of one release: the loader tells them apart
+        return
+    for number in range(_POSTS):
+        if low < (post := Version(f"{_dotted(low.release)}.post{number}")) < high:
+            yield str(post)
+    fork = next(i for i, (a, b) in enumerate(zip(first, last, strict=True)) if a != b)
+    # After the lower version: releases with more numbers, then its patches, and so on upwards.
+    longest = max(length, _NUMBERS)
+    lower = _padded(first, longest)
+    for place in range(longest - 1, fork, -1):
+        yield from _prefixes(lower[:place], lower[place] + 1, lower[place] + 1 + _LATER)
+    yield from _prefixes(first[:fork], first[fork] + 1, last[fork])
+    # Before the higher one.
+    for place in range(fork + 1, len(last)):
+        yield from _prefixes(last[:place], 0, last[place])
+
+
+def _prefixes(stem: _Release, start: int, end: int) -> Iterator[str]:
+    yield from (f"{_dotted((*stem, number))}.*" for number in range(start, end))
+
+
+def _padded(release: _Release, length: int) -> _Release:
+    return release + (0,) * (length - len(release))
+
+
+def _dotted(release: _Release) -> str:
+    return ".".join(map(str, release))

@@ -1,4 +1,4 @@
-"""Where the user's code is: the folder to import from, and lines of it for messages."""
+"""The user's source: the folder to import it from, and lines of it for messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SourceTree:
 
     @property
     def artifacts(self) -> str:
-        """The place of `_aot` below site-packages, as `tinyformer/_aot`."""
+        """The path of `_aot` below site-packages, as `tinyformer/_aot`."""
         return "/".join((*self.package.split("."), FOLDER_NAME))
 
 
@@ -51,13 +51,13 @@ _PLACE = re.compile(r"(.+):(\d+) in (.*)")
 
 
 def place_text(line: str) -> str:
-    """Return `file:line in function` as lines of a message, with the source; "" for ""."""
+    """Return `file:line in function` as lines of a message, with its source; "" for ""."""
     found = _PLACE.fullmatch(line)
     return frame_text(found[1], int(found[2]), found[3]) if found else ""
 
 
 def frame_text(filename: str, line: int | None, function: str) -> str:
-    """Return a place in a file, and the source that is there, if it can be read."""
+    """Return `at file:line in function` and that line of source, if it can be read."""
     source = linecache.getline(filename, line or 0).strip()
     where = f"  at {filename}:{line}{f' in {function}' if function else ''}\n"
     return f"{where}    {source}\n" if source else where

@@ -1,1 +1,1 @@
-"""Toolchains: the environments, by uv, with the exact versions that compile; and their locks."""
+"""Toolchains: the exact versions that compile, their locks, and their environments, by uv."""

@@ -1,4 +1,4 @@
-"""The environment of each toolchain: the running one where it fits, else one that uv makes."""
+"""The environment of each toolchain: the running one where it fits, else one made by uv."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _PREVIEW = ("--preview-features", "pylock")
 def make_environments(
     toolchains: Iterable[Toolchain], say: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Make every environment that is not there yet; `say` hears of each.
+    """Make every environment that does not exist yet; `say` is called for each.
 
-    A virtual environment has absolute paths inside, so it is made where it stays; one that an
-    interrupted build left is made again. PlanError has uv's reason.
+    A virtual environment contains absolute paths, so it is made in its final place. One that an
+    interrupted build left is made again. PlanError gives uv's reason.
     """
     for toolchain in toolchains:
         if toolchain.recipe is None or toolchain.interpreter is None:
@@ -51,14 +51,14 @@ def make_environments(
         if _is_complete(folder, toolchain.interpreter):
             continue
         with locked(folder):
-            # Another build may have made it while this one waited.
+            # Another build may have made it while this one waited for the lock.
             if not _is_complete(folder, toolchain.interpreter):
                 say(f"making the environment of {toolchain}")
                 _make(folder, toolchain)
 
 
 def _is_complete(folder: Path, interpreter: Path) -> bool:
-    # Through the link: the Python that it was made from may be gone.
+    # exists() follows the link: the Python that it was made from may be gone.
     return (folder / _MARKER).exists() and interpreter.exists()
 
 
@@ -80,10 +80,10 @@ def _make(folder: Path, toolchain: Toolchain) -> None:
 
 
 def _fill(folder: Path) -> None:
-    """Install what the lock says: from uv's cache if all is there, else from the index.
+    """Install what the lock says: from uv's cache if it has everything, else from the index.
 
-    uv asks an index again for what a lock names, and where that does not say how long an answer
-    holds, it downloads a package that it has and keeps both.
+    Asked for a locked package, uv asks the index again. If the index sets no lifetime for its
+    answers, uv downloads a package it already has, and keeps both.
     """
     sync = ("pip", "sync", "--quiet", *_PREVIEW, "--strict", "--compile-bytecode")
     place = ("--python", folder / "bin" / "python", folder / _LOCK)
@@ -99,17 +99,17 @@ def _remedy(python: str) -> str:
     return f"Install Python {python}, or let uv download it, which needs the network."
 
 
-# Counted up when environments are made in another way, so that no old one is taken.
+# Increase it when environments are made in another way, so that old ones are not used.
 _FORMAT = 1
 
 
 def find_environment(
     manifest: Manifest, project: Sequence[str] = (), say: Say = lambda _: None
 ) -> Environment:
-    """Return where a manifest is built: this machine and its toolchains, none of them made yet.
+    """Return where a manifest is built: this machine and its toolchains, not made yet.
 
-    `project` are the dependencies of the project, as requirements; `say` hears what takes time.
-    PlanError says which toolchain cannot be, and why.
+    `project` are the dependencies of the project, as requirements; `say` is told what takes time.
+    PlanError says which toolchain cannot be had, and why.
     """
     running = running_toolchain(needed=not manifest.toolchains)
     folder = folder_of(manifest)
@@ -128,7 +128,7 @@ def find_environment(
 
 
 def may_be_running(wanted: Wanted, manifest: Manifest) -> bool:
-    """Return whether an environment with this Python and that jax alone would be the toolchain."""
+    """Return whether this Python, with the right jax and nothing else, would be the toolchain."""
     is_here = wanted.python in (None, running_python())
     return is_here and not wanted.special and not committed_lock(wanted, folder_of(manifest))
 

@@ -1,4 +1,4 @@
-"""Locks in the standard form (PEP 751): what one says, and whether it is what is wanted."""
+"""Locks in the standard form (PEP 751): read one, and compare it with requirements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aotbuild.toolchains.toolchain import plugins
 class Lock:
     """A lock's text, and its distributions with their exact versions, by normalized name.
 
-    A distribution that is a folder of this machine has the version "": locks do not say it.
+    A distribution in a local folder has the version "": a lock does not name it.
     """
 
     text: str
@@ -61,7 +61,7 @@ def read_lock(text: str, place: str, python: str) -> Lock:
 
 
 def is_lock(text: str) -> bool:
-    """Return whether a text is a lock at all, so that uv can go on from it."""
+    """Return whether a text is a lock, so that uv can start from it."""
     try:
         return "lock-version" in tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -82,7 +82,7 @@ def unmet(lock: Lock, requirements: Iterable[str], python: str) -> Iterator[str]
 
 
 def local_files(text: str) -> tuple[str, ...]:
-    """Return the files of this machine that a lock names; elsewhere they cannot be installed."""
+    """Return the local files that a lock names: other machines cannot install them."""
     packages = tomllib.loads(text).get("packages", [])
     found = (place for package in packages for place in _places(package))
     return tuple(dict.fromkeys(p for p in found if "://" not in p or p.startswith("file:")))
@@ -114,7 +114,7 @@ def _platforms(jaxlib: dict[str, Any], python: str) -> Iterator[str]:
 
 
 def _places(package: dict[str, Any]) -> Iterator[str]:
-    """Yield where the files of a package are: addresses, or paths."""
+    """Yield the addresses or paths of a package's files."""
     entries = [*package.get("wheels", ()), package.get("sdist"), package.get("archive")]
     for entry in (*entries, package.get("directory")):
         if entry:

@@ -1,4 +1,4 @@
-"""From what is wanted to exact versions: by the lock beside the manifest, else by uv, once."""
+"""Exact versions of a toolchain: from the lock beside the manifest, else from uv, once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Say = Callable[[str], None]
 def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock, Path | None]:
     """Return the lock of a toolchain for a Python (`3.11`), and its file if it is committed.
 
-    `folder` is the manifest's. Without a committed lock, uv resolves once and the result is kept;
-    `say` hears of it. PlanError where the lock is out of date, or with uv's reason.
+    `folder` is the manifest's. Without a committed lock, uv resolves once and the result is cached;
+    `say` is told. PlanError if the lock is out of date, or with uv's reason.
     """
     committed = committed_lock(wanted, folder)
     if committed is not None:
@@ -35,7 +35,7 @@ def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock,
         "requirements": list(wanted.requirements),
         "python": python,
         "machine": [platform.system(), platform.machine()],
-        # Another index, or another day, may have other versions.
+        # Another index may have other versions.
         "uv": {name: value for name, value in os.environ.items() if name.startswith("UV_")},
     }
     place = cache_folder() / "locks" / key_of(inputs) / "pylock.toml"
@@ -56,9 +56,9 @@ def committed_lock(wanted: Wanted, folder: Path) -> Path | None:
 
 
 def compile_lock(wanted: Wanted, python: str, folder: Path, before: str | None = None) -> str:
-    """Let uv resolve; return the text of the lock. PlanError has uv's reason.
+    """Let uv resolve; return the text of the lock. PlanError gives uv's reason.
 
-    Versions of the text `before` stay where they can.
+    Versions in the lock `before` are kept where possible.
     """
     with tempfile.TemporaryDirectory(prefix="aotbuild-") as temporary:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
@@ -75,7 +75,7 @@ def compile_lock(wanted: Wanted, python: str, folder: Path, before: str | None =
 
 
 def _compile(given: Path, made: Path, python: str, *more: str) -> list[str | Path]:
-    # This Python is only asked what machine it is on; the one that is resolved for may not be here.
+    # This Python only says which machine it is on: the other one may not be installed.
     options = ["--python", sys.executable, "--python-version", python, "--no-header", *more]
     return ["pip", "compile", "--quiet", *options, "--format=pylock.toml", "-o", made, given]
 
@@ -95,7 +95,7 @@ def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:
 
 
 def _hint(wanted: Wanted, python: str, folder: Path) -> str:
-    """Return what may help: versions of jax near the one that is wanted, where uv finds any."""
+    """Return a remedy, with the versions of jax nearest to the one that is wanted."""
     tries = (f"jax<={wanted.jax}", "jax")
     found = dict.fromkeys(filter(None, (_newest(t, python, folder) for t in tries)))
     if not found:
@@ -130,9 +130,9 @@ _HEADER = "# Written by `aotbuild lock`, in the standard form pylock.toml (PEP 7
 
 @dataclass(frozen=True)
 class WrittenLock:
-    """A lock beside its manifest; `changed` says whether it is another one than before.
+    """A lock beside its manifest; `changed` says whether its text differs from before.
 
-    `local` are the files of this machine that it names.
+    `local` are the local files that it names.
     """
 
     file: Path
@@ -146,8 +146,8 @@ def write_locks(
 ) -> Iterator[WrittenLock]:
     """Resolve every toolchain, write its lock beside the manifest, and yield it.
 
-    Versions of an earlier lock stay where they can, but with `upgrade`, or where it is none any
-    more. PlanError with uv's reason.
+    Versions of a valid earlier lock are kept where possible, unless `upgrade`. PlanError gives uv's
+    reason.
     """
     folder = folder_of(manifest)
     for wanted, python in _named(manifest, project):
@@ -162,7 +162,7 @@ def write_locks(
 
 
 def check_locks(manifest: Manifest, project: Sequence[str]) -> Iterator[WrittenLock]:
-    """Yield every lock if it is there and fits; needs no network. PlanError for one that is not."""
+    """Yield every lock; PlanError for one that is missing or does not fit. Needs no network."""
     folder = folder_of(manifest)
     for wanted, python in _named(manifest, project):
         if committed_lock(wanted, folder) is None:

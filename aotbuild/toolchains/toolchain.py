@@ -1,4 +1,4 @@
-"""What this build environment is: versions, CPU, wheel platform. Read without importing jax."""
+"""Toolchains and the build environment: versions, CPU, wheel platform. No jax is imported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from aotbuild.platforms.building import descriptions
 
 @dataclass(frozen=True)
 class Recipe:
-    """What uv makes an environment of: the text of its lock, and a Python, by path or version.
+    """What uv makes an environment from: the text of its lock, and a Python, by path or version.
 
-    `file` is where the lock was read, if it is committed beside the manifest.
+    `file` is the lock's file, if it is committed beside the manifest.
     """
 
     lock: str = field(repr=False)
@@ -30,8 +30,8 @@ class Toolchain:
     """The exact versions that trace, lower and compile.
 
     `plugins` are the distributions beside jaxlib that compile for other platforms, with their
-    versions. `interpreter` runs them; None is the one that runs this. `recipe` says how uv makes
-    the environment of the interpreter, which is not there before `make_environments`.
+    versions. `interpreter` runs them; None is the one that runs this. `recipe` is what uv makes the
+    interpreter's environment from; `make_environments` does so.
     """
 
     jax: str
@@ -48,7 +48,7 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Environment:
-    """A place where units are compiled: a machine, and the toolchains on it, in their order.
+    """Where units are compiled: a machine, and the toolchains on it, in the manifest's order.
 
     `isa` is the best level that its CPU satisfies.
     """
@@ -68,7 +68,7 @@ def probe() -> Environment:
 
 
 def running_toolchain(*, needed: bool) -> Toolchain | None:
-    """Return what is installed here; without jax or jaxlib, PlanError if it is needed, or None."""
+    """Return what is installed here. Without jax or jaxlib: PlanError if needed, else None."""
     jax, jaxlib = (_version(n) if needed else _installed(n) for n in ("jax", "jaxlib"))
     if jax is None or jaxlib is None:
         return None
@@ -89,7 +89,7 @@ def running_platforms() -> tuple[str, ...]:
 def environment_of(toolchains: tuple[Toolchain, ...], platforms: Iterable[str]) -> Environment:
     """Return this machine with these toolchains; `platforms` are the tags of their jaxlibs.
 
-    A wheel fits wherever one of its jaxlibs does, so it has the tags of all, joined by dots as in
+    A wheel fits wherever one of its jaxlibs does, so it gets the tags of all, joined by dots as in
     the file names of wheels (PEP 425).
     """
     here = machine()

@@ -1,4 +1,4 @@
-"""The program uv: where it is, how it is run, the Pythons it uses, and the folder it fills."""
+"""The program uv: where it is, how it is run, the Pythons it uses, and its folder here."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import PlanError
 
-# These would choose an environment or an interpreter for uv; every call names its own. What uv
-# reads of indexes, certificates and its cache stays as the user set it.
+# These would choose an environment or an interpreter for uv; every call names its own. Settings of
+# indexes, certificates and uv's cache stay as the user set them.
 _DROPPED = frozenset(
     {
         "CONDA_PREFIX",
@@ -34,11 +34,11 @@ _DROPPED = frozenset(
 
 
 class UvFailed(Exception):
-    """uv ended with an error; the text is what it said."""
+    """uv exited with an error; the text is its stderr."""
 
 
 def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
-    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed has its words."""
+    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails."""
     done = subprocess.run(
         [uv_program(), "--color=never", "--no-progress", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -55,7 +55,7 @@ def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
 
 
 def uv_program() -> str:
-    """Return the path of uv: that of the PyPI package, else one on PATH; PlanError without."""
+    """Return the path of uv, from its PyPI package or PATH; PlanError if there is none."""
     try:
         from uv import find_uv_bin
 
@@ -99,8 +99,8 @@ def running_python() -> str:
 def find_python(version: str) -> Python | None:
     """Return a CPython of a version (`3.11`) and of this machine's architecture, or None.
 
-    The running one is taken if it fits; else one of PATH, of pyenv, or of those that uv manages,
-    in this order. uv's own search stops at the first name on PATH, and a shim of pyenv may be it.
+    The running one comes first, then those on PATH, of pyenv, and of uv. uv's own search would stop
+    at the first name on PATH, which may be a shim of pyenv.
     """
     if version == running_python():
         return Python(Path(sys.executable), platform.python_version())
@@ -135,7 +135,7 @@ def _release(path: Path) -> Version:
 
 
 def _version_of(path: Path) -> str | None:
-    """Return the version of an interpreter; None if it does not run or is of another kind."""
+    """Return the version of a CPython of this architecture; None for anything else."""
     command = [str(path), "-I", "-c", _PROBE]
     try:
         done = subprocess.run(
@@ -152,7 +152,7 @@ VARIABLE = "AOTBUILD_TOOLCHAINS"
 
 
 def cache_root(environment: Mapping[str, str]) -> Path:
-    """Return the folder: AOTBUILD_TOOLCHAINS, or one below the user's cache; PlanError without."""
+    """Return AOTBUILD_TOOLCHAINS, or a folder in the user's cache; PlanError if there is none."""
     chosen = environment.get(VARIABLE)
     if chosen:
         return Path(chosen).absolute()
@@ -165,7 +165,7 @@ def cache_root(environment: Mapping[str, str]) -> Path:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Hold the lock of a place while others that want it wait; it ends with the process."""
+    """Hold the lock of a path while other processes wait for it; it ends with the process."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f"{place.name}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -173,7 +173,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Return the folder of this process's user, which is there."""
+    """Return `cache_root` of this process, made if needed."""
     folder = cache_root(os.environ)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""What a toolchain must have: its versions, and what its environment holds besides."""
+"""The toolchains that a manifest asks for: versions, and what their environments must hold."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OWN = "aotbuild"
 class Wanted:
     """One toolchain as the manifest asks for it.
 
-    `python` is as `3.11`, None for the running one. `special` are what its targets need beside
-    jax, and what the manifest adds; `common` are the requirements of the project and of a worker.
-    `title` is how messages name it, `lock_name` the file of its lock.
+    `python` is like `3.11`, None for the running one. `special` are the requirements of its targets
+    beside jax, and those the manifest adds; `common` are those of the project and of a worker.
+    `title` names it in messages, `lock_name` is the file of its lock.
     """
 
     title: str
@@ -37,11 +37,11 @@ class Wanted:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """All of it, sorted, each once."""
+        """All requirements, sorted, each once."""
         return tuple(sorted({f"jax=={self.jax}", "jaxlib", *self.special, *self.common}))
 
     def is_met_by(self, running: Toolchain) -> bool:
-        """Return whether the running environment is this toolchain, with all that it needs."""
+        """Return whether the running environment is this toolchain and has its requirements."""
         if Version(self.jax) != Version(running.jax):
             return False
         if self.python and not running.python.startswith(f"{self.python}."):
@@ -99,7 +99,7 @@ def _for_targets(manifest: Manifest, jax: str) -> tuple[str, ...]:
 
 
 def _without_own(project: Iterable[str]) -> Iterator[str]:
-    """Yield the project's dependencies but for aotbuild: workers have that of their parent."""
+    """Yield the project's dependencies except aotbuild: workers import that of the build."""
     for text in project:
         if canonicalize_name(Requirement(text).name) != _OWN:
             yield text
@@ -124,8 +124,8 @@ def _is_installed(text: str) -> bool:
 def project_requirements(root: Path) -> tuple[str, ...]:
     """Return the dependencies of the project in a folder; none without a [project] table.
 
-    Dynamic ones are found where hatchling's metadata hooks set them. PlanError if the file is not
-    what it should be.
+    Dynamic ones are found if hatchling's metadata hooks set them. PlanError if the file cannot be
+    read so.
     """
     # Not at the top: a worker, which imports this package too, has no hatchling.
     from hatchling.metadata.core import ProjectMetadata

@@ -1,4 +1,4 @@
-"""Blobs that a worker writes: each under its digest, once; arrays as safetensors."""
+"""The blobs a worker writes, each once, under its digest; arrays as safetensors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from aotbuild.worker.avals import to_aval
 
 @dataclass(frozen=True)
 class BlobFolder:
-    """Content-addressed files below `root`, written so that no reader sees half of one."""
+    """Content-addressed files below `root`; no reader sees half of one."""
 
     root: Path
 
     def add(self, kind: str, data: bytes) -> Blob:
-        """Write `data` unless it is there already, and return its blob."""
+        """Write `data` unless its blob exists, and return the blob."""
         blob = Blob(kind, sha256_hex(data), len(data))
         final = self.root / blob.path
         if not final.exists():
@@ -36,19 +36,19 @@ class BlobFolder:
 
 
 TENSOR_NAME = "constant"
-# Bool, integers and floats of numpy itself; of them safetensors lacks longdouble.
+# numpy's own bools, integers and floats; safetensors lacks longdouble.
 _KEPT_KINDS = "biuf"
 
 
 def store_constants(values: list[Any], blobs: BlobFolder) -> tuple[Constant, ...]:
-    """Write each constant, each in a blob of its own: equal arrays are stored once."""
+    """Write each constant in its own blob, so that equal arrays are stored once."""
     return tuple(
         Constant(to_aval(value.aval), store_array(np.asarray(value), blobs)) for value in values
     )
 
 
 def store_array(array: Any, blobs: BlobFolder) -> Blob:
-    """Write one array in a blob of its own."""
+    """Write one array in its own blob."""
     return blobs.add("safetensors", serialize({TENSOR_NAME: array}))
 
 
@@ -63,9 +63,9 @@ def _entry(array: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def _bits(array: Any) -> Any:
-    """Return an array of a dtype that safetensors has: others as unsigned integers as wide.
+    """Return an array in a dtype that safetensors has: others as unsigned integers of their width.
 
-    There are none of 16 bytes: complex128 becomes pairs of 8.
+    There are none of 16 bytes, so complex128 becomes pairs of 8 bytes.
     """
     array = np.ascontiguousarray(array)
     if array.dtype.isbuiltin == 1 and array.dtype.kind in _KEPT_KINDS:

@@ -1,4 +1,4 @@
-"""jax's settings: the manifest's are applied once, and the user's code may not change them."""
+"""jax's settings: apply the manifest's once, and refuse user code that changes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.words import did_you_mean
 
-# What these change is not in the executable: logging, caches, which backend is the default.
+# These do not change an executable: logging, caches, the default backend.
 _HARMLESS = (
     "jax_compilation_cache",
     "jax_compiler_detailed_logging",
@@ -41,7 +41,7 @@ _PINNED = (
 
 
 def apply_config(config: Iterable[tuple[str, Any]]) -> None:
-    """Set jax's options as the manifest says; TraceRefused names one that jax does not take."""
+    """Set the manifest's options of jax; TraceRefused names one that jax refuses."""
     for name, value in config:
         known = dict(jax.config.values)
         if name not in known:
@@ -58,15 +58,15 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
 
 
 def traced_with(config: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the options of jax that decide what a trace computes, with the manifest's own."""
+    """Return the options of jax that decide a trace, and those of the manifest."""
     return {**{name: jax.config.values[name] for name in _PINNED}, **dict(config)}
 
 
 @contextlib.contextmanager
 def unchanged_config(role: str) -> Iterator[None]:
-    """Refuse it when the user's code changes what jax traces or compiles, and undo every change.
+    """Undo every change of jax's settings in the block; TraceRefused if one decides a trace.
 
-    A worker serves several functions, and what one module sets would be true for the next.
+    A worker serves several functions, so one module's settings would reach the next.
     """
     before = dict(jax.config.values)
     try:

@@ -1,4 +1,4 @@
-"""Jaxprs: the ones inside an equation, and what an executable on disk cannot carry."""
+"""Jaxprs: those inside an equation, and a check for what an executable cannot contain."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from aotbuild.worker import private as jax_private
 
 
 def is_jaxpr(value: Any) -> bool:
-    """Return whether a parameter is a jaxpr, with or without constants."""
+    """Return whether a parameter is a jaxpr, closed or not."""
     return isinstance(value, (Jaxpr, ClosedJaxpr))
 
 
 def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
-    """Yield the jaxprs among an equation's parameters, constants with them, by their names."""
+    """Yield the jaxprs among an equation's parameters, in the order of their names."""
     for _, value in sorted(params.items()):
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if is_jaxpr(item):

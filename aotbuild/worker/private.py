@@ -1,4 +1,4 @@
-"""Private names of jax and jaxlib that building needs; nowhere else on the build side.
+"""Every private name of jax and jaxlib that the build side uses.
 
 Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
 """
@@ -32,7 +32,7 @@ def dtype_of(name: str) -> Any:
 
 
 def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
-    """Return the raw PJRT bytes of a compiled function, also of one for devices that are elsewhere.
+    """Return the raw PJRT bytes of a compiled function, also of one for absent devices.
 
     Private: `Executable.serialize` and `LoadedExecutable.serialize`. The public
     jax.experimental.serialize_executable wraps these bytes in a pickle, and needs the devices.
@@ -58,7 +58,7 @@ def load_executable(data: bytes, device: Any) -> Any:
 def operations(executable: Any) -> float:
     """Return how many floating-point operations XLA counts in what `load_executable` returned.
 
-    0 where it knows of none. Private: `LoadedExecutable.cost_analysis`.
+    0 if it counts none. Private: `LoadedExecutable.cost_analysis`.
     """
     return float(executable.cost_analysis().get("flops", 0))
 
@@ -73,7 +73,7 @@ def run_executable(executable: Any, arrays: list[Any]) -> list[Any]:
 
 
 def prepare_custom_calls(data: bytes) -> None:
-    """Bind LAPACK, where an executable may call it: without that it ends the process.
+    """Initialize LAPACK if an executable may call it: without that the call crashes.
 
     Private: `lapack._lapack.initialize`.
     """
@@ -106,8 +106,8 @@ def lowered_module(lowered: jax.stages.Lowered) -> Any:
 def module_cost(module: Any) -> dict[str, float]:
     """Return XLA's estimates for an HLO module of any platform, made by this process's CPU client.
 
-    Private: `_jax.hlo_module_cost_analysis`; `Lowered.cost_analysis` is this for devices that are
-    here. A custom call counts nothing.
+    Private: `_jax.hlo_module_cost_analysis`; `Lowered.cost_analysis` is the same for present
+    devices. A custom call counts as nothing.
     """
     client: Any = jax.devices("cpu")[0].client
     return dict(_jax.hlo_module_cost_analysis(client, module))
@@ -170,8 +170,8 @@ def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:
 def registered_custom_calls(platform: str) -> frozenset[str]:
     """Return the targets that Python registered for a platform, by its XLA name: `cpu`, `CUDA`.
 
-    Private: `xla_client.custom_call_targets`, and `xla_client._custom_callback` for those that wait
-    for a GPU's client.
+    Private: `xla_client.custom_call_targets`, and `xla_client._custom_callback` for those that are
+    registered when a GPU's client starts.
     """
     waiting = xla_client._custom_callback.get(platform, ())
     names = (name for name, *_ in waiting)
@@ -193,7 +193,7 @@ def is_mutable_ref(value: Any) -> bool:
 
 
 def is_internal_effect(effect: Any) -> bool:
-    """Return whether an effect ends inside the function, as that of a mutable array made there.
+    """Return whether an effect stays inside the function, as that of a mutable array made there.
 
     Private: `core.InternalMutableArrayEffect`. XLA sees values only; jit takes it too.
     """

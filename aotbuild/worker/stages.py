@@ -1,4 +1,4 @@
-"""What is kept of a compilation for people to read, with XLA's own estimates of cost and memory."""
+"""Stages of a compilation, kept for people to read, and XLA's estimates of cost and memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from aotbuild.worker.trace import Traced
 
 
 def summary(compiled: Any, lowered: Any, devices: int, *, with_calls: bool) -> dict[str, Any]:
-    """Return what every record has: FLOPs, bytes accessed, and sizes of the buffers, of one device.
+    """Return FLOPs, bytes accessed, and sizes of buffers, of one device, as each record has them.
 
     `peak_bytes` is the most that is held at once, arguments and results included. `with_calls` says
-    that the executable has custom calls, and `devices` over how many it is spread.
+    that the executable has custom calls, `devices` on how many devices it runs.
     """
     own, memory = compiled.cost_analysis(), compiled.memory_analysis()
     cost = own or _module_cost(compiled)
@@ -39,23 +39,23 @@ def summary(compiled: Any, lowered: Any, devices: int, *, with_calls: bool) -> d
 
 
 def _stated(value: float | None) -> float | None:
-    """Return None for the negative and infinite numbers of a compiler that does not know."""
+    """Return None for a number with which a compiler says that it does not know."""
     return value if value is not None and 0 <= value < math.inf else None
 
 
 def full_cost(compiled: Any) -> dict[str, Any]:
-    """Return the whole cost analysis as JSON has it; a number that is none becomes text."""
+    """Return the whole cost analysis as JSON; infinities and NaN become text."""
     cost = compiled.cost_analysis() or _module_cost(compiled)
     return {name: n if math.isfinite(n) else repr(n) for name, n in cost.items()}
 
 
 def _module_cost(compiled: Any) -> dict[str, float]:
-    """Return what XLA:CPU says of the program; compilers for absent CPUs and GPUs say nothing."""
+    """Return XLA:CPU's estimate; compilers for absent CPUs and GPUs give none."""
     return jax_private.module_cost(jax_private.compiled_module(compiled))
 
 
 def _lowered_flops(lowered: Any) -> float:
-    """Return the FLOPs before XLA made custom calls of some of it, as it does for cuDNN."""
+    """Return the FLOPs before XLA replaced parts by custom calls, as it does for cuDNN."""
     return jax_private.module_cost(jax_private.lowered_module(lowered)).get("flops", 0.0)
 
 
@@ -68,7 +68,7 @@ def full_memory(compiled: Any) -> dict[str, int]:
 
 # Constants of more elements are written as `dense_resource<__elided__>`.
 _MOST_ELEMENTS = 16
-# What only compiling tells; it is kept in the store, all of it or nothing.
+# The stages that only compiling shows; the store has all of them or none.
 _COMPILED = ("hlo", "cost", "memory")
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}")
@@ -90,7 +90,7 @@ class Stages:
         return bool(set(self.names) & set(_COMPILED))
 
     def keep(self, texts: Mapping[str, Text]) -> tuple[tuple[str, Blob], ...]:
-        """Write what is asked for and can be had; a text that nobody wants is never made."""
+        """Write the stages that the manifest asks for; no other text is made."""
         return tuple(
             (name, self.blobs.add(KINDS[name], texts[name]().encode()))
             for name in self.names
@@ -108,7 +108,7 @@ def lowered_texts(traced: Traced, lowered: Any) -> dict[str, Text]:
 
 
 def exported_texts(traced: Traced, exported: Any) -> dict[str, Text]:
-    """Return the stages of a portable form; the others come into being where it runs."""
+    """Return the stages of a portable form; the others are made where it runs."""
     data = exported.mlir_module_serialized
     return {
         "jaxpr": lambda: _jaxpr_text(traced),
@@ -117,7 +117,7 @@ def exported_texts(traced: Traced, exported: Any) -> dict[str, Text]:
 
 
 def compiled_entry(compiled: Any, executable: Entry) -> Entry:
-    """Return what only compiling tells as an entry of the store, tied to its executable."""
+    """Return the stages that only compiling shows as an entry of the store."""
     facts = {
         "executable": sha256_hex(executable.data),
         "cost": full_cost(compiled),
@@ -127,12 +127,12 @@ def compiled_entry(compiled: Any, executable: Entry) -> Entry:
 
 
 def is_of(entry: Entry, executable: Entry) -> bool:
-    """Return whether such an entry tells of this very executable, and not of an earlier one."""
+    """Return whether such an entry belongs to this executable, not to an earlier one."""
     return bool(entry.facts["executable"] == sha256_hex(executable.data))
 
 
 def compiled_texts(entry: Entry) -> dict[str, Text]:
-    """Return the stages in such an entry; what the platform does not tell is left out."""
+    """Return the stages in such an entry, without those the platform does not give."""
     texts: dict[str, Text] = {name: _json_of(entry, name) for name in ("cost", "memory")}
     present = {name: text for name, text in texts.items() if entry.facts[name]}
     return {"hlo": entry.data.decode, **present} if entry.data else present
@@ -143,6 +143,6 @@ def _json_of(entry: Entry, name: str) -> Text:
 
 
 def _jaxpr_text(traced: Traced) -> str:
-    """Return the flat jaxpr; its constants are named, their values are not in it."""
+    """Return the flat jaxpr; it names constants and leaves their values out."""
     text = traced.closed_jaxpr.pretty_print(use_color=False)
     return _SOURCE_FILE.sub(r"\1", _ADDRESS.sub("0x…", text)) + "\n"

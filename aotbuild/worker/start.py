@@ -1,8 +1,8 @@
 """The first code of a worker, run as a script by the interpreter of its toolchain.
 
-aotbuild is taken from the place that the parent names, by itself: in the folder around it there may
-be another jax. Its one argument is JSON: `aotbuild` (the folder of the package), `path` (entries of
-sys.path) and `whole` (whether they are all of it, or come before the interpreter's own).
+It imports aotbuild from the build's folder, whose parent is not on sys.path: another jax may be
+there. Its one argument is JSON: `aotbuild` (the folder of the package), `path` (entries of sys.path)
+and `whole` (whether they replace sys.path, or come before the interpreter's own).
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ def start() -> None:
     assert spec.loader is not None, "and the spec a loader"
     sys.modules["aotbuild"] = package = module_from_spec(spec)
     spec.loader.exec_module(package)
-    _serve()
-
-
-def _serve() -> None:
+    # Only now can it be found.
     from aotbuild.worker.main import main
 
     main()

@@ -1,4 +1,4 @@
-"""What the user's code raised, told without the frames of jax and of this worker."""
+"""Errors of the user's code as text, without the frames of jax and of this worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 
 from aotbuild.build.sources import frame_text
 
-# The largest part of an exception's own text that is passed on, in characters.
+# How much of an exception's own text is shown, in characters.
 _LONGEST = 4000
 _FRAMES = 5
 
@@ -23,9 +23,9 @@ def user_traceback(error: BaseException) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text that fits an error message; where it is cut, it says how much is missing.
+    """Return a text that fits an error message; one that is cut says how much is missing.
 
-    Lone surrogates, which no terminal and no file takes, are written as escapes.
+    Lone surrogates are written as escapes: no terminal and no file takes them.
     """
     text = text.strip().encode("utf-8", "backslashreplace").decode("utf-8")
     missing = len(text) - _LONGEST

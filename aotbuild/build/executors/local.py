@@ -1,4 +1,4 @@
-"""Run jobs in worker processes, several at a time, and collect what they made."""
+"""Run the units of a plan in worker processes of this machine, several at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from aotbuild.store.local import default_root
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A job, the settings of the worker that it needs, and its units."""
+    """A job, the settings of the worker it needs, and its units."""
 
     settings: Settings
     job: Job
@@ -35,12 +35,12 @@ class Task:
 
 
 class Schedule:
-    """The tasks that nobody has begun. Safe to use from several threads.
+    """The tasks that no thread has begun. Safe to use from several threads.
 
-    Who asks keeps to the settings of its last task while there are more of them: others need
-    another process. Then come settings that nobody is at, and then those with the most work for
-    each who is at them. Among tasks of equal settings the longest comes first, as far as the same
-    signature for another target told how long it takes.
+    A thread keeps to the settings of its last task while there are more of them, because other
+    settings need another process. Then come settings that no thread works on, then those with the
+    most work for each thread on them. Among tasks of equal settings the longest comes first; a
+    task's time is known from the same signature for another target.
     """
 
     def __init__(self, tasks: Iterable[Task]) -> None:
@@ -53,7 +53,7 @@ class Schedule:
         self._lock = threading.Lock()
 
     def take(self, last: Settings | None) -> Task:
-        """Return the next task for one whose last task had these settings."""
+        """Return the next task for a thread whose last task had these settings."""
         with self._lock:
             open_ones = [settings for settings, tasks in self._waiting.items() if tasks]
             settings = last if last in open_ones else max(open_ones, key=self._urgency)
@@ -63,7 +63,7 @@ class Schedule:
             return task
 
     def finish(self, task: Task, seconds: float) -> None:
-        """Hear that a task is done, and how long it took."""
+        """Note that a task is done, and how many seconds it took."""
         with self._lock:
             self._at_work[task.settings] -= 1
             self._seconds[task.job.label] = seconds
@@ -93,9 +93,10 @@ def run_units(
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
-    `listener` hears each event, possibly from several threads. `timeout` is in seconds for one job,
-    `golden_timeout` for calling its function where `golden` is `auto`. At most `jobs` compilers are
-    at work, by default as `pool.most_jobs` says.
+    The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
+    possibly from several threads. `timeout` is in seconds for one job, `golden_timeout` for calling
+    its function where `golden` is `auto`. At most `jobs` workers run at a time, by default
+    `pool.most_jobs`. The threads of `executor`, if given, wait for them.
     """
     hello = _hello(plan, sources, blobs)
     tasks = [Task(*job) for job in make_jobs(plan.units)]
@@ -103,7 +104,7 @@ def run_units(
         memory = plan.manifest.memory
         runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout)
         futures = [threads.submit(runner.run_next) for _ in tasks]
-        # By identity: Python takes units with the static values 1 and True for equal.
+        # By identity: to Python, units with the static values 1 and True are equal.
         done = {id(result.unit): result for future in futures for result in future.result()}
     return [done[id(unit)] for unit in plan.units]
 
@@ -112,9 +113,8 @@ def run_units(
 class _Runner:
     """Runs the tasks of a schedule.
 
-    `memory` is the manifest's word on what needs too much of it. `unsafe` are functions whose
-    golden inputs killed a worker: once is enough. `spent` is how many seconds the golden outputs of
-    a function took by now.
+    `memory` is the manifest's `memory:`. `unsafe` are functions whose golden inputs killed a worker
+    once. `spent` has the seconds that each function's golden outputs took so far.
     """
 
     schedule: Schedule
@@ -129,7 +129,7 @@ class _Runner:
     _thread: threading.local = field(default_factory=threading.local)
 
     def run_next(self) -> list[UnitDone]:
-        """Run the task that comes next to its end."""
+        """Take the next task and run it to its end."""
         task = self.schedule.take(getattr(self._thread, "last", None))
         self._thread.last = task.settings
         started = time.monotonic()
@@ -139,7 +139,7 @@ class _Runner:
             self.schedule.finish(task, time.monotonic() - started)
 
     def _run(self, task: Task) -> list[UnitDone]:
-        """Run one task. When a worker dies, what it was at is lost and the rest go on."""
+        """Run one task. When its worker exits, the unit at work fails and the others go on."""
         waiting = {str(unit.target): unit for unit in task.units}
         check = partial(check_memory, mode=self.memory)
         progress = Progress(waiting, self.listener, check, task.job.verify.golden)
@@ -191,9 +191,9 @@ class _Runner:
 
 
 class _Limit:
-    """Ends a worker that takes too long to call the user's function; `reason` says that it did.
+    """Kills a worker that takes too long to call the user's function; `reason` then says so.
 
-    `seconds` is how long it was counted.
+    `seconds` is how long the call took.
     """
 
     def __init__(self, worker: Worker, limit: float) -> None:
@@ -204,12 +204,12 @@ class _Limit:
         self.seconds = 0.0
 
     def start(self) -> None:
-        """Begin to count."""
+        """Start the clock."""
         self._started = time.monotonic()
         self._timer.start()
 
     def stop(self) -> None:
-        """Stop counting; after this, the worker is left alone."""
+        """Stop the clock; the worker is not killed after this."""
         self._timer.cancel()
         if self._timer.ident is not None:
             self._timer.join()
