@@ -1,8 +1,8 @@
 """The first code of a worker, run as a script by the interpreter of its toolchain.
 
 It imports aotbuild from the build's folder, whose parent is not on sys.path: another jax may be
-there. Its one argument is JSON: `aotbuild` (the folder of the package), `path` (entries of sys.path)
-and `whole` (whether they replace sys.path, or come before the interpreter's own).
+there. Its one argument is JSON: `aotbuild` (the folder of the package), `path` (entries of
+sys.path) and `whole` (whether they replace sys.path, or come before the interpreter's own).
 """
 
 from __future__ import annotations
