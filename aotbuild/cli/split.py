@@ -9,6 +9,7 @@ import click
 
 from aotbuild.cli.output import Output
 from aotbuild.report.words import bytes_text, printable
+from aotbuild.spec.target import HOST, PORTABLE
 
 if TYPE_CHECKING:
     from aotbuild.wheels.draft import Written
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--keep",
-    default="cpu,portable",
+    default=f"{HOST},{PORTABLE}",
     show_default=True,
     metavar="FAMILIES",
     help="What stays in the base: any of cpu, cuda, rocm, tpu, portable.",

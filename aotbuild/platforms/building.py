@@ -136,6 +136,7 @@ class Description:
     the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
     are the sets of options for `startup:` of a manifest, None if it changes nothing. `xla_name` is
     XLA's name of the platform where Python registers native functions, None if it cannot.
+    `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
     """
 
     options: type[Model]
@@ -150,6 +151,7 @@ class Description:
     preallocated: float | None = None
     startup: StartupSets | None = None
     xla_name: str | None = None
+    variant_namespace: str | None = None
 
     def read(self, options: Any, place: Place) -> Any:
         """Return what the files that the options name say; report what is wrong at `place`."""
@@ -193,6 +195,10 @@ class Description:
     def cap_flags(self, cap: str) -> Sequence[str]:
         """Return the flags of XLA that cap a process."""
         return ()
+
+    def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
+        """Return what a system must have to be able to run at least one of these records."""
+        raise NotImplementedError
 
     def hint(self, error: str) -> str:
         """Return what to do about the text of an error, on a line of its own, or nothing."""

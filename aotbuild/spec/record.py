@@ -67,6 +67,12 @@ class Requirements:
     cuda: str | None = None
     cudnn: str | None = None
 
+    @property
+    def lowest_versions(self) -> tuple[tuple[str, str], ...]:
+        """The libraries that must be there, each with the lowest version."""
+        found = (("cuda", self.cuda), ("cudnn", self.cudnn))
+        return tuple((name, version) for name, version in found if version is not None)
+
 
 @dataclass(frozen=True)
 class Constant:

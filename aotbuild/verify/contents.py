@@ -86,8 +86,7 @@ def _check_versions(record: Record) -> str | None:
     requires = record.requires
     pairs = [
         ("capability", _CAPABILITY, requires.capability),
-        ("cuda", _VERSION, requires.cuda),
-        ("cudnn", _VERSION, requires.cudnn),
+        *((name, _VERSION, version) for name, version in requires.lowest_versions),
     ]
     wrong = (
         f"requires {what} {found!r}, which is none"

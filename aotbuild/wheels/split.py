@@ -19,7 +19,7 @@ from aotbuild.spec.parts import (
 )
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
-from aotbuild.spec.target import PORTABLE
+from aotbuild.spec.target import HOST, PORTABLE
 from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
 from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
 from aotbuild.wheels.metadata import companion_metadata, with_companions
@@ -28,7 +28,7 @@ from aotbuild.wheels.writing import made
 
 # A target's family is its platform.
 FAMILIES = (*known_names(), PORTABLE)
-KEPT = ("cpu", "portable")
+KEPT = (HOST, PORTABLE)
 
 SIGN_AGAIN = (
     "the signature of {} is left out, for the indexes are new: run `aotbuild sign` on each wheel"

@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.version import Version
-
 from aotbuild.errors import WheelRefused
+from aotbuild.platforms.base import names
+from aotbuild.platforms.building import description
 from aotbuild.spec.layout import write_whole
 from aotbuild.spec.parts import whole_header
 from aotbuild.spec.record import Record
@@ -32,7 +32,6 @@ from aotbuild.wheels.writing import check_free
 
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
 _NULL = "null"
-NAMESPACES = {"cuda": "nvidia", "tpu": "tpu"}
 DRAFT = (
     "variant wheels follow the draft of PEP 825 of 10 August 2026 (format 0.1.1), which says that "
     "drafts must not be used in production; pip does not take them"
@@ -51,7 +50,7 @@ def split_variants(wheel: Path, out: Path, keep: Collection[str]) -> Written:
         _check(opened, families, keep)
         sbom, notes = note_if_left_out([opened])
         notes += [DRAFT, *absent_stages([opened]), *signature_notes([opened])]
-        namespaces = [NAMESPACES[family] for family in families]
+        namespaces = [namespace for family in families if (namespace := _namespace(family))]
         drafts, variants = [], {}
         for family in (None, *families):
             records = records_of(opened, [*keep, *([family] if family else [])])
@@ -88,7 +87,13 @@ def _properties_of(records: Sequence[Record]) -> Properties:
 
     They are coarser than the loader's checks: an installer selects a wheel that may fit.
     """
-    return _nvidia(records) if records[0].target.platform == "cuda" else _tpu(records)
+    family = description(records[0].target.platform)
+    assert family.variant_namespace is not None, "families without one are refused"
+    return {family.variant_namespace: family.variant_features(records)}
+
+
+def _namespace(family: str) -> str | None:
+    return description(family).variant_namespace if family in names() else None
 
 
 def _label_of(properties: Properties) -> str:
@@ -100,30 +105,13 @@ def _label_of(properties: Properties) -> str:
     return "_".join(parts) or _NULL
 
 
-def _nvidia(records: Sequence[Record]) -> Properties:
-    capabilities = {record.requires.capability or "" for record in records}
-    # The provider knows architectures without a suffix: `9.0a` is compiled for 9.0.
-    numbers = {text.rstrip("af").replace(".", "") for text in capabilities}
-    values = [f"{number}_real" for number in sorted(numbers)]
-    lowest = [record.requires.cuda for record in records]
-    features = {"sm_arch": values}
-    if all(lowest):
-        version = min(Version(text) for text in lowest if text)
-        features["cuda_version_lower_bound"] = [f"{version.major}.{version.minor}"]
-    return {"nvidia": features}
-
-
-def _tpu(records: Sequence[Record]) -> Properties:
-    generations = {record.target.detail.partition(":")[0].lower() for record in records}
-    return {"tpu": {"generation": sorted(generations)}}
-
-
 def _check(opened: OpenedWheel, families: Sequence[str], keep: Collection[str]) -> None:
     """Raise WheelRefused for a family that no property describes."""
-    unknown = [family for family in families if family not in NAMESPACES]
+    unknown = [family for family in families if _namespace(family) is None]
     if unknown:
         problem = f"no variant can be of {', '.join(unknown)}"
-        reasons = [f"expected {', '.join(NAMESPACES)}, and the rest in --keep"]
+        known = ", ".join(name for name in names() if _namespace(name))
+        reasons = [f"expected {known}, and the rest in --keep"]
         reasons.append(f"found --keep {','.join(keep)}")
         remedy = "Keep cpu and portable: whatever the machine is, the loader takes what fits."
         raise WheelRefused(str(opened.path), problem, reasons, remedy)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
+from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from aotbuild.errors import ManifestError
@@ -28,6 +29,7 @@ from aotbuild.platforms.cuda.presets import (
 )
 from aotbuild.platforms.cuda.tuning_results import TuningResults, read_text
 from aotbuild.platforms.options import Count, Model, Processes, listed, refuse
+from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -135,6 +137,7 @@ class Cuda(Description):
     hints = _HINTS
     preallocated = 0.75
     xla_name = "CUDA"
+    variant_namespace = "nvidia"
     process = Process(
         own_folder=True,
         # XLA reads results of tuning once in a process, and Pallas keeps to the first GPU that it
@@ -191,6 +194,17 @@ class Cuda(Description):
         for preset in files.presets:
             target = Target("cuda", preset.name, devices, options.processes)
             yield target, hardware_of(preset, files.autotune)
+
+    def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
+        capabilities = {record.requires.capability or "" for record in records}
+        # `9.0a` is a way to compile for 9.0: the provider knows architectures without a suffix.
+        numbers = {text.rstrip("af").replace(".", "") for text in capabilities}
+        features = {"sm_arch": [f"{number}_real" for number in sorted(numbers)]}
+        lowest = [record.requires.cuda for record in records]
+        if all(lowest):
+            version = min(Version(text) for text in lowest if text)
+            features["cuda_version_lower_bound"] = [f"{version.major}.{version.minor}"]
+        return features
 
 
 def _preset(name: str, number: int, place: Place) -> GpuPreset | None:

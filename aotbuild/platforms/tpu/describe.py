@@ -18,6 +18,7 @@ from aotbuild.platforms.building import (
 )
 from aotbuild.platforms.options import Model, Processes, listed, refuse
 from aotbuild.platforms.tpu.slices import TpuSlice, machine_counts, parse_slice, slice_pattern
+from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.spec.words import one_of, quote
 
@@ -72,6 +73,7 @@ class Tpu(Description):
     device_prefixes = ("TPU_",)
     option_prefixes = ("LIBTPU_",)
     hints = _HINTS
+    variant_namespace = "tpu"
     process = Process(
         # libtpu numbers what it compiles in a process, and the number is in the bytes.
         one_job=True,
@@ -144,6 +146,10 @@ class Tpu(Description):
                 yield Target("tpu", name), hardware
             elif devices == found.devices * options.slices:
                 yield Target("tpu", name, devices, processes * options.slices), hardware
+
+    def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
+        generations = {record.target.detail.partition(":")[0].lower() for record in records}
+        return {"generation": sorted(generations)}
 
 
 def _hardware(name: str, found: TpuSlice, processes: int, slices: int) -> Hardware:

@@ -124,9 +124,9 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
         reason = "it loads, but does not state the shapes of its inputs"
         return Loaded(Status.NOT_CHECKED, [reason])
     inputs, outputs = _expected_shapes(record, executable, devices)
-    is_cpu = record.target.platform == HOST
-    lines = differences("input", inputs, stated[0], row_major=is_cpu)
-    lines += differences("output", outputs, stated[1], row_major=is_cpu)
+    on_host = record.target.platform == HOST
+    lines = differences("input", inputs, stated[0], row_major=on_host)
+    lines += differences("output", outputs, stated[1], row_major=on_host)
     platform = record.target.platform
     return Loaded(*_concluded(lines), loaded.run, loaded.shardings, platform)
 

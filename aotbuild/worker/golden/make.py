@@ -23,7 +23,7 @@ from aotbuild.store.local import Entry, Store
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
-from aotbuild.worker.golden.reference import NotForCpu, Reference, float_dtypes, lower_reference
+from aotbuild.worker.golden.reference import NotForHost, Reference, float_dtypes, lower_reference
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
@@ -64,7 +64,7 @@ class GoldenMaker:
                 message: Reply = self._make(traced)
         except _Skipped as err:
             message = GoldenSkipped(reason=str(err))
-        except NotForCpu as err:
+        except NotForHost as err:
             text = f"no golden outputs: {err}"
             message = _failed(text) if mode == "always" else _skipped(str(err), text)
         except TraceRefused as err:

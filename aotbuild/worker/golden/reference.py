@@ -22,7 +22,7 @@ from aotbuild.worker.user_errors import shorten
 _STATIC = object()
 
 
-class NotForCpu(Exception):
+class NotForHost(Exception):
     """The function does not run on a CPU, such as one with a kernel for TPUs."""
 
     def __init__(self, error: Exception) -> None:
@@ -99,13 +99,13 @@ def lower_job(traced: Traced, job: Job) -> Reference:
 def lower_reference(traced: Traced) -> Reference:
     """Trace and lower a job's function as `jax.jit` does; symbolic dims have their sample's sizes.
 
-    Where the job was traced with these sizes, jax has the trace already. NotForCpu if it cannot be.
+    If the job was traced with these sizes, jax has the trace already. NotForHost if it cannot be.
     """
     jit_job(traced.job)
     try:
         return lower_job(traced, traced.job)
     except Exception as err:  # lowering rules raise many types
-        raise NotForCpu(err) from err
+        raise NotForHost(err) from err
 
 
 def float_dtypes(closed: Any) -> Iterator[str]:
