@@ -34,7 +34,7 @@ class Problem:
 
 
 class ManifestError(AotbuildError):
-    """The manifest cannot be used; `problems` holds all of them, in the order of the file."""
+    """The manifest cannot be used. `problems` holds all of them, in the order of the file."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -73,7 +73,7 @@ class BuildError(AotbuildError):
 
 
 def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
-    """Name the units that failed alike together, so that each message is read once."""
+    """Group the units with the same failure, so that each message is printed once."""
     units: dict[tuple[str, str], list[str]] = {}
     for failure in failures:
         units.setdefault((failure.stage, failure.message), []).append(failure.unit)
@@ -87,7 +87,7 @@ class PlanError(AotbuildError):
 
 
 class NoGpu(AotbuildError):
-    """This machine's own GPU is asked for, and it has none that can be asked; `reason` says why."""
+    """A command needs a GPU of this machine, and none can be used. `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -119,7 +119,7 @@ class PackageNotFound(AotbuildError):
 
 
 class NoArtifacts(AotbuildError):
-    """The package is there, but it holds no `_aot` folder."""
+    """The package is there, but it has no `_aot` folder."""
 
     def __init__(self, package: str, searched: Sequence[str]) -> None:
         self.package = package
@@ -150,7 +150,7 @@ class MissingJax(AotbuildError, ImportError):
 
 
 class InvalidIndex(AotbuildError):
-    """The index is truncated, edited or not an index; nothing of it was used."""
+    """The index is truncated or edited, or is not an index. Nothing in it was used."""
 
     def __init__(self, place: str, expected: str, found: str) -> None:
         self.place, self.expected, self.found = place, expected, found
@@ -177,7 +177,7 @@ class UnsupportedFormat(AotbuildError):
 
 
 class DamagedBlob(AotbuildError):
-    """A blob is missing or its bytes are not the ones that were built; XLA never saw them."""
+    """A blob is missing, or its bytes are not the ones that were built. XLA never saw them."""
 
     def __init__(self, place: str, expected: str, found: str, remedy: str = "") -> None:
         self.place, self.expected, self.found = place, expected, found
@@ -189,7 +189,7 @@ class DamagedBlob(AotbuildError):
 
 
 class UntrustedPackage(AotbuildError):
-    """A signature is demanded and not there, not right, or cannot be checked; nothing was used."""
+    """A demanded signature is missing, wrong or cannot be checked. Nothing was used."""
 
     def __init__(self, place: str, expected: str, found: str, remedy: str) -> None:
         self.place, self.expected, self.found, self.remedy = place, expected, found, remedy
@@ -200,7 +200,7 @@ class UntrustedPackage(AotbuildError):
 
 
 class CompanionMismatch(AotbuildError):
-    """An installed companion is not of the build that its base is of; nothing was used."""
+    """An installed companion belongs to another build than its base. Nothing was used."""
 
     def __init__(self, package: str, companion: str, expected: str, found: str) -> None:
         self.package, self.companion = package, companion
@@ -215,7 +215,7 @@ class CompanionMismatch(AotbuildError):
 
 
 class WheelRefused(AotbuildError):
-    """Wheels cannot be split or merged; `reasons` holds all that speaks against it."""
+    """Wheels cannot be split or merged. `reasons` holds every reason."""
 
     def __init__(self, place: str, problem: str, reasons: Sequence[str], remedy: str) -> None:
         self.place, self.problem = place, problem
@@ -225,7 +225,7 @@ class WheelRefused(AotbuildError):
 
 
 class StageNotKept(AotbuildError):
-    """A stage of a compilation is asked for that the build did not keep, or that is not made."""
+    """The build did not keep the requested stage of a compilation, or never makes it."""
 
     def __init__(self, record: str, stage: str, kept: Sequence[str], remedy: str) -> None:
         self.record, self.stage, self.kept = record, stage, tuple(kept)
@@ -235,7 +235,7 @@ class StageNotKept(AotbuildError):
 
 
 class StagesNotFound(AotbuildError):
-    """The file with the kept stages of a package is not where it was looked for."""
+    """The file with the kept stages of a package is missing."""
 
     def __init__(self, place: str, searched: Sequence[str]) -> None:
         self.place, self.searched = place, tuple(searched)
@@ -263,7 +263,7 @@ class UnknownFunction(AotbuildError, AttributeError):
 
 
 class NoExecutable(AotbuildError):
-    """No executable may run this call here; `trace` holds the verdict on each one."""
+    """No executable may run this call on this host. `trace` holds the verdict on each one."""
 
     def __init__(self, function: str, summary: str, trace: Sequence[str], remedy: str) -> None:
         self.function, self.summary = function, summary
@@ -277,7 +277,7 @@ class SignatureMismatch(NoExecutable, TypeError):
 
 
 class InvalidArgument(AotbuildError, TypeError):
-    """An argument cannot be an input of any executable, or lives where it cannot be used."""
+    """An argument cannot be an input of any executable, or is on the wrong devices."""
 
     def __init__(self, function: str, path: str, expected: str, found: str, remedy: str) -> None:
         self.function, self.path = function, path
@@ -288,7 +288,7 @@ class InvalidArgument(AotbuildError, TypeError):
 
 
 class NotTransformable(AotbuildError, TypeError):
-    """A compiled function met a JAX transformation and its source is not importable."""
+    """A compiled function was called inside a transformation; its source cannot be imported."""
 
     def __init__(self, function: str, call: str, reason: str) -> None:
         self.function, self.call, self.reason = function, call, reason
