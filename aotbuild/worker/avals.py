@@ -29,7 +29,7 @@ _LIKE_REMEDY = (
 def make_avals(spec: ArgSpec, role: str, symbolic: Dims | None = None) -> Any:
     """Return the pytree of `jax.ShapeDtypeStruct` that a spec describes.
 
-    `symbolic` turns the expression of a symbolic dim into one. TraceRefused names `role`.
+    `symbolic` makes a symbolic dim of an expression. TraceRefused begins with `role`.
     """
     match spec:
         case LeafSpec():
@@ -50,6 +50,63 @@ def make_avals(spec: ArgSpec, role: str, symbolic: Dims | None = None) -> Any:
 def to_aval(leaf: Any) -> Aval:
     """Return the aval of a `ShapeDtypeStruct` or an abstract value of jax."""
     return Aval(tuple(map(int, leaf.shape)), str(leaf.dtype), bool(leaf.weak_type))
+
+
+def is_key_dtype(dtype: Any) -> bool:
+    """Return whether a dtype is one of typed PRNG keys, as `key<fry>`."""
+    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def as_numpy(array: Any) -> Any:
+    """Return an array as numpy's; typed PRNG keys become their key data."""
+    if is_key_dtype(array.dtype):
+        array = jax.random.key_data(array)
+    return np.asarray(array)
+
+
+def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Tree:
+    """Return the description of `(args, kwargs)`; `names` are the arguments' names, in order."""
+    try:
+        return describe(jax.tree.structure(tree))
+    except TreeRefused as err:
+        name, *below = named_path(key_path(tree, err.path), names)
+        msg = (
+            f"{job.call}: argument {name}{_shown(below)} is a {err.node}, whose static data means "
+            f"nothing in another process: {err.reason}\n"
+            "Pass the arrays only (equinox: eqx.filter or partition; flax: the state), and close "
+            "over the rest."
+        )
+        raise TraceRefused(msg) from err
+
+
+def describe_result(job: Job, out_info: Any, inputs: Any) -> Tree:
+    """Return the description of a result; parts may refer to the inputs, `(args, kwargs)`."""
+    try:
+        return describe_output(jax.tree.structure(out_info), jax.tree.structure(inputs))
+    except TreeRefused as err:
+        path = _shown(key_path(out_info, err.path))
+        msg = (
+            f"{job.call} returns a {err.node} at result{path}: {err.reason}\n"
+            "Return standard containers, namedtuples, registered dataclasses with plain static "
+            "fields, or a tree that equals that of an argument."
+        )
+        raise TraceRefused(msg) from err
+
+
+def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the key path of the node at these child indices."""
+    if not indices:
+        return ()
+    children = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]
+    (entry,), child = children[indices[0]]
+    return (entry, *key_path(child, indices[1:]))
+
+
+def named_path(path: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return a path in `(args, kwargs)`, its first two entries replaced by the argument's name."""
+    kind, entry, *rest = path
+    name = names[entry.idx] if kind.idx == 0 else entry.key
+    return (name, *rest)
 
 
 def _leaf(spec: LeafSpec, role: str, symbolic: Dims | None) -> Any:
@@ -76,15 +133,15 @@ def _like(spec: LikeSpec, role: str, symbolic: Dims | None) -> Any:
             msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_LIKE_REMEDY}"
             raise TraceRefused(msg) from err
     for path, leaf in jax.tree_util.tree_flatten_with_path(found)[0]:
-        kind = _no_array(leaf)
+        kind = _refused_kind(leaf)
         if kind:
             msg = f"{where}{jax.tree_util.keystr(path)} is a {kind}\n{_LIKE_REMEDY}"
             raise TraceRefused(msg)
     return jax.eval_shape(lambda tree: tree, found)
 
 
-def _no_array(leaf: Any) -> str | None:
-    """Return what a leaf is if it can be no input of an executable."""
+def _refused_kind(leaf: Any) -> str | None:
+    """Return the kind of a leaf that cannot be an input of an executable; None for one that can."""
     if jax_private.is_mutable_ref(leaf):
         return "mutable array"
     if isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype"):
@@ -93,65 +150,8 @@ def _no_array(leaf: Any) -> str | None:
 
 
 def _is_tree_of_arrays(value: Any) -> bool:
-    """Whether a callable is itself a pytree, as a module with a `__call__`, not a function."""
+    """Return whether a callable is itself a pytree, as a module with a `__call__` is."""
     return not isinstance(value, type) and jax.tree.structure(value) != jax.tree.structure(0)
-
-
-def is_key_dtype(dtype: Any) -> bool:
-    """Return whether a dtype is one of typed PRNG keys, as `key<fry>`."""
-    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
-
-
-def as_numpy(array: Any) -> Any:
-    """Return an array as numpy's; of typed PRNG keys, the numbers behind them."""
-    if is_key_dtype(array.dtype):
-        array = jax.random.key_data(array)
-    return np.asarray(array)
-
-
-def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Tree:
-    """Return the description of `(args, kwargs)`; `names` are those of the arguments, in order."""
-    try:
-        return describe(jax.tree.structure(tree))
-    except TreeRefused as err:
-        name, *below = named_path(key_path(tree, err.path), names)
-        msg = (
-            f"{job.call}: argument {name}{_shown(below)} is a {err.node}, whose static data means "
-            f"nothing in another process: {err.reason}\n"
-            "Pass the arrays only (equinox: eqx.filter or partition; flax: the state), and close "
-            "over the rest."
-        )
-        raise TraceRefused(msg) from err
-
-
-def describe_result(job: Job, out_info: Any, inputs: Any) -> Tree:
-    """Return the description of a result; parts of it may refer to the inputs, `(args, kwargs)`."""
-    try:
-        return describe_output(jax.tree.structure(out_info), jax.tree.structure(inputs))
-    except TreeRefused as err:
-        path = _shown(key_path(out_info, err.path))
-        msg = (
-            f"{job.call} returns a {err.node} at result{path}: {err.reason}\n"
-            "Return standard containers, namedtuples, registered dataclasses with plain static "
-            "fields, or a tree that equals that of an argument."
-        )
-        raise TraceRefused(msg) from err
-
-
-def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the key path of the node that child indices lead to."""
-    if not indices:
-        return ()
-    children = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]
-    (entry,), child = children[indices[0]]
-    return (entry, *key_path(child, indices[1:]))
-
-
-def named_path(path: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return a path in `(args, kwargs)` with the argument's name for its two leading entries."""
-    kind, entry, *rest = path
-    name = names[entry.idx] if kind.idx == 0 else entry.key
-    return (name, *rest)
 
 
 def _shown(path: Iterable[Any]) -> str:
