@@ -1,9 +1,10 @@
-"""What holds for all tests: nothing of the user's store or trust; aotbuild has one wheel."""
+"""What holds for all tests: nothing of the user's store or trust; `--check`; what they share."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,61 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("aotbuild")
+
+
+# --- make check -----------------------------------------------------------------------------------
+
+# `make check` runs what has none of these marks.
+SLOW = ("damage", "fuzz", "gpu", "process", "wheel")
+# By these the interpreter says that a process is started, or the network is used.
+FORBIDDEN = {"os.fork", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
+_forbidden_here: list[str] = []
+_is_test_at_work = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "run the tests without slow marks, and fail those that start a process after all"
+    parser.addoption("--check", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--check"):
+        sys.addaudithook(_forbid)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--check"):
+        kept = [item for item in items if not any(map(item.get_closest_marker, SLOW))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+
+
+def _forbid(event: str, arguments: tuple[object, ...]) -> None:
+    if _is_test_at_work and event in FORBIDDEN:
+        _forbidden_here.append(event)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    global _is_test_at_work
+    _is_test_at_work = True
+    try:
+        return (yield)
+    finally:
+        _is_test_at_work = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    result = yield
+    if _forbidden_here:
+        found = ", ".join(sorted(set(_forbidden_here)))
+        _forbidden_here.clear()
+        pytest.fail(f"{found}: mark this test, or those that use its fixtures, as `process`")
+    return result
+
+
+# --- settings and folders -------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session", autouse=True)

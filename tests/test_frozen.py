@@ -106,6 +106,7 @@ def test_tools_of_the_standard_library_work() -> None:
     assert copy.copy(value) == copy.deepcopy(value) == value
 
 
+@pytest.mark.process
 def test_a_runtime_that_is_imported_does_not_define_dataclasses() -> None:
     """Each costs a cold start 0.4 ms, and the module that defines them 3 ms."""
     script = """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling", "click", "rich", "packaging")
 SCRIPT = "import sys; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
 
@@ -16,10 +18,12 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.process
 def test_importing_loads_nothing_heavy() -> None:
     assert loaded_by("import aotbuild") & set(HEAVY) == set()
 
 
+@pytest.mark.process
 def test_the_check_can_fail() -> None:
     assert "yaml" in loaded_by("import aotbuild, yaml")
 

@@ -11,6 +11,8 @@ from support.projects import build, write_project
 from aotbuild.build.pack import Package
 from aotbuild.spec.record import Record
 
+pytestmark = pytest.mark.process
+
 KINDS = """
 import functools, json, os, jax, jax.numpy as jnp, numpy as np, equinox as eqx, aotbuild
 from typing import NamedTuple

@@ -178,6 +178,7 @@ def build(root: Path) -> Package:
     return build_package(plan, find_sources(root, manifest.package), root / "out" / "_aot")
 
 
+@pytest.mark.process
 def test_every_unit_that_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         build(project(tmp_path))
@@ -190,6 +191,7 @@ def test_every_unit_that_does_not_fit_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.process
 def test_the_manifest_can_ask_for_notes(tmp_path: Path) -> None:
     package = build(project(tmp_path, "memory: warn\n"))
     assert len(package.records) == 3
@@ -204,6 +206,7 @@ def test_the_manifest_s_word_is_one_of_two() -> None:
         parse_manifest(TEXT + "memory: ignore\n")
 
 
+@pytest.mark.process
 def test_the_command_line_decides_over_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

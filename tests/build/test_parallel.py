@@ -195,6 +195,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.process
 def test_no_more_workers_than_the_limit(folder: Path, threads: ThreadPoolExecutor) -> None:
     machine = Machine(folder, limit=1, memory=None)
     first = machine.take(who="a")
@@ -206,6 +207,7 @@ def test_no_more_workers_than_the_limit(folder: Path, threads: ThreadPoolExecuto
     machine.pool.close()
 
 
+@pytest.mark.process
 def test_no_more_workers_than_memory_allows(folder: Path, threads: ThreadPoolExecutor) -> None:
     machine = Machine(folder, limit=9, memory=GIB)
     first = machine.take("cuda", "a")
@@ -220,6 +222,7 @@ def test_no_more_workers_than_memory_allows(folder: Path, threads: ThreadPoolExe
     machine.pool.close()
 
 
+@pytest.mark.process
 def test_what_others_take_counts_and_what_they_free(
     folder: Path, threads: ThreadPoolExecutor
 ) -> None:
@@ -235,12 +238,14 @@ def test_what_others_take_counts_and_what_they_free(
     machine.pool.close()
 
 
+@pytest.mark.process
 def test_one_worker_is_always_allowed(folder: Path) -> None:
     machine = Machine(folder, limit=9, memory=1)
     machine.pool.give_back(machine.take("tpu"))
     machine.pool.close()
 
 
+@pytest.mark.process
 def test_an_idle_worker_is_used_again_unless_it_died(folder: Path) -> None:
     machine = Machine(folder, limit=2, memory=None)
     first = machine.take(who="a")
@@ -254,6 +259,7 @@ def test_an_idle_worker_is_used_again_unless_it_died(folder: Path) -> None:
     machine.pool.close()
 
 
+@pytest.mark.process
 def test_who_waits_for_a_worker_hears_that_the_build_stopped(
     folder: Path, threads: ThreadPoolExecutor
 ) -> None:
@@ -303,11 +309,13 @@ def run(root: Path, jobs: int, listener: Listener = ignore) -> list[UnitDone]:
     return run_units(plan, sources, root / "blobs-here", listener, jobs=jobs)
 
 
+@pytest.mark.process
 def test_units_of_different_settings_are_at_work_together(tmp_path: Path) -> None:
     done = run(meeting(tmp_path, {"a": "b", "b": "a"}), jobs=2)
     assert [result.failure for result in done] == [None, None]
 
 
+@pytest.mark.process
 def test_one_at_a_time_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_JOBS", "9")
     events: list[Event] = []
@@ -317,6 +325,7 @@ def test_one_at_a_time_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len({id(event.unit) for event in events}) == 3
 
 
+@pytest.mark.process
 def test_results_are_in_the_order_of_the_plan_and_of_equal_values(tmp_path: Path) -> None:
     functions = (
         "functions:\n  f: {call: 'proj.m:f', args: [{x: 'f32[n]'}], dims: {n: [8, 2]},"

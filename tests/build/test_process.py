@@ -25,6 +25,8 @@ from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
+pytestmark = pytest.mark.process
+
 CRASHES = """
 import os, signal, sys, time
 def crash(x):

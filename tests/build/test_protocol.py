@@ -117,6 +117,7 @@ def test_another_version_is_refused_whatever_else_it_says(version: object) -> No
         assert str(caught.value) == expected
 
 
+@pytest.mark.process
 def test_a_worker_refuses_another_version_in_words(tmp_path: Path) -> None:
     line = json.dumps({"type": "hello", "version": 99})
     done = subprocess.run(

@@ -55,6 +55,7 @@ def test_usage_errors_exit_with_2() -> None:
 
 
 @pytest.mark.parametrize("package", ["click", "pydantic", "yaml", "packaging"])
+@pytest.mark.process
 def test_a_missing_extra_is_one_line(package: str, tmp_path: Path) -> None:
     manifest = tmp_path / "aot.yaml"
     manifest.touch()
@@ -64,6 +65,7 @@ def test_a_missing_extra_is_one_line(package: str, tmp_path: Path) -> None:
     assert done.stderr == f"{expected}install aotbuild[build]\n"
 
 
+@pytest.mark.process
 def test_starting_is_light() -> None:
     show = "import atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
     done = run_main(show, "--help")

@@ -18,6 +18,8 @@ from support.projects import write_project
 from aotbuild.cli.app import app
 from aotbuild.spec.index import Index
 
+pytestmark = pytest.mark.process
+
 MANIFEST = """\
 version: 1
 package: proj

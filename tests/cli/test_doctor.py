@@ -185,6 +185,7 @@ def fresh(blocked: str, *args: object, **env: str) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
 
 
+@pytest.mark.process
 def test_without_jax(place: Path) -> None:
     done = fresh("jax", "doctor", place)
     assert done.returncode == 8, done.stderr
@@ -193,6 +194,7 @@ def test_without_jax(place: Path) -> None:
     assert fresh("jax", "doctor").returncode == 0
 
 
+@pytest.mark.process
 def test_a_platform_that_is_not_there(place: Path) -> None:
     done = fresh("nothing", "doctor", "--json", JAX_PLATFORMS="tpu")
     assert done.returncode == 0, done.stderr
@@ -202,6 +204,7 @@ def test_a_platform_that_is_not_there(place: Path) -> None:
 # --- verify ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_a_verified_package(place: Path) -> None:
     result = run("verify", place)
     assert result.exit_code == 0, result.output

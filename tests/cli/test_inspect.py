@@ -204,6 +204,7 @@ def test_diff(folder: Path, tmp_path: Path) -> None:
     assert run("diff", folder, folder, "--exit-code").exit_code == 0
 
 
+@pytest.mark.process
 def test_neither_jax_nor_the_package_is_imported(folder: Path) -> None:
     package = folder.parent
     (package / "__init__.py").write_text("raise SystemExit('imported')\n")

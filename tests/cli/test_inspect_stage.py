@@ -62,6 +62,7 @@ def test_one_text_and_nothing_else(folder: Path, file: Path) -> None:
     assert file.exists()
 
 
+@pytest.mark.process
 def test_a_terminal_is_not_steered(folder: Path, file: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "aotbuild.cli", "inspect", folder, "--hlo", "--signature"]

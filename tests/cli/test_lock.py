@@ -42,6 +42,7 @@ def locks(project: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(project.glob("pylock*"))}
 
 
+@pytest.mark.process
 def test_one_lock_for_each_toolchain(index: Path, project: Path) -> None:
     result = run("lock", project / "aot.yaml")
     written = locks(project)
@@ -61,6 +62,7 @@ def test_one_lock_for_each_toolchain(index: Path, project: Path) -> None:
         assert "--" not in text
 
 
+@pytest.mark.process
 def test_it_is_the_same_again(index: Path, project: Path) -> None:
     run("lock", project / "aot.yaml")
     before = locks(project)
@@ -72,6 +74,7 @@ def test_it_is_the_same_again(index: Path, project: Path) -> None:
     assert locks(project) == before
 
 
+@pytest.mark.process
 def test_versions_stay_until_an_upgrade(index: Path, project: Path) -> None:
     run("lock", project / "aot.yaml")
     add_wheel(index, "einops", "14")
@@ -82,12 +85,14 @@ def test_versions_stay_until_an_upgrade(index: Path, project: Path) -> None:
     assert 'version = "14"' in locks(project)[FIRST]
 
 
+@pytest.mark.process
 def test_files_of_this_machine_are_named(index: Path, project: Path) -> None:
     result = run("lock", project / "aot.yaml")
     assert f"{FIRST} names {index.as_uri()}/" in result.stderr
     assert "which is on this machine alone" in result.stderr
 
 
+@pytest.mark.process
 def test_a_plan_takes_it_and_asks_nobody(
     index: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +104,7 @@ def test_a_plan_takes_it_and_asks_nobody(
 
 
 class TestCheck:
+    @pytest.mark.process
     def test_it_fits(self, index: Path, project: Path) -> None:
         run("lock", project / "aot.yaml")
         before = locks(project)
@@ -111,6 +117,7 @@ class TestCheck:
         assert f"{FIRST} is not there; run aotbuild lock" in result.stderr
         assert locks(project) == {}
 
+    @pytest.mark.process
     def test_a_dependency_of_the_project_is_new(self, index: Path, project: Path) -> None:
         run("lock", project / "aot.yaml")
         (project / "pyproject.toml").write_text(PYPROJECT.replace('s>=1"', 's>=1", "numpy"'))
@@ -126,6 +133,7 @@ class TestRefused:
         result = run("lock", project / "aot.yaml", code=4)
         assert "names no toolchain, so there is nothing to lock" in result.stderr
 
+    @pytest.mark.process
     def test_nothing_is_written_of_one_that_cannot_be(self, index: Path, project: Path) -> None:
         (project / "aot.yaml").write_text(MANIFEST.replace(OLD, "0.11.0"))
         result = run("lock", project / "aot.yaml", code=4)
@@ -142,11 +150,13 @@ class TestRefused:
         assert "run aotbuild lock" in result.stderr
 
     @pytest.mark.parametrize("data", [b"", b"\xff", b"packages = 1", b"{"])
+    @pytest.mark.process
     def test_what_is_no_lock_is_written_anew(self, index: Path, project: Path, data: bytes) -> None:
         (project / FIRST).write_bytes(data)
         run("lock", project / "aot.yaml")
         run("plan", project / "aot.yaml")
 
+    @pytest.mark.process
     def test_a_lock_of_another_machine(self, index: Path, project: Path) -> None:
         run("lock", project / "aot.yaml")
         text = (project / FIRST).read_text()
@@ -163,6 +173,7 @@ class TestRefused:
         assert "pyproject.toml: the project's dependencies cannot be read" in result.stderr
 
 
+@pytest.mark.process
 def test_a_new_jax_of_the_same_name(index: Path, project: Path) -> None:
     """A lock is found by the versions of its toolchain, so another jax has another lock."""
     run("lock", project / "aot.yaml")

@@ -119,6 +119,7 @@ def test_a_package_that_is_not_there(project: Path) -> None:
     assert result.stderr.startswith("package 'proj' of the manifest is not in the project")
 
 
+@pytest.mark.process
 def test_a_toolchain_that_is_made_later(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_toolchain_that_is_made_later(
     assert not (tmp_path / "toolchains" / "environments").exists()
 
 
+@pytest.mark.process
 def test_a_toolchain_that_cannot_be(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ from support.projects import PACKAGES, write_project
 
 from aotbuild.cli.app import app
 
+pytestmark = pytest.mark.process
+
 PROJECT = PACKAGES / "impure"
 SOURCE = PROJECT / "proj" / "branches.py"
 

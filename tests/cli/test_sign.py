@@ -151,6 +151,7 @@ def test_a_passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "args", [("keygen", "new.pem"), ("sign", wheels.NAME, "--key", "release.pem")]
 )
+@pytest.mark.process
 def test_without_cryptography(args: tuple[str, ...]) -> None:
     code = (
         f"import sys; sys.modules['cryptography'] = None; sys.argv[1:] = {list(args)!r}\n"
@@ -168,6 +169,7 @@ class TestOpenssl:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    @pytest.mark.process
     def test_it_verifies_what_aotbuild_signed(self) -> None:
         """The commands of docs/how-to/signing.md."""
         run("sign", "demo", "--key", "release.pem")
@@ -179,6 +181,7 @@ class TestOpenssl:
         done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
         assert done.stdout == "Signature Verified Successfully\n", done.stderr
 
+    @pytest.mark.process
     def test_aotbuild_takes_its_keys(self) -> None:
         self.openssl("genpkey", "-algorithm", "ed25519", "-out", "theirs.pem")
         self.openssl("pkey", "-in", "theirs.pem", "-pubout", "-out", "theirs.pub.pem")
@@ -186,6 +189,7 @@ class TestOpenssl:
         run("verify", wheels.NAME, "--no-run", "--trust", "theirs.pub.pem")
 
 
+@pytest.mark.process
 def test_a_rebuild_drops_the_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = """\
 version: 1

@@ -160,6 +160,7 @@ run.mark("load")
 run.finish(lambda: [[1.0, 2.0], [3.0]])
 """
 
+    @pytest.mark.process
     def test_a_process_tells_its_stages_and_saves_outputs(self, tmp_path: Path) -> None:
         script = tmp_path / "script.py"
         script.write_text(self.SCRIPT.format(systems=str(HERE / "systems")))
@@ -170,6 +171,7 @@ run.finish(lambda: [[1.0, 2.0], [3.0]])
         assert 0 < sample.first_result_s < sample.wall_s
         np.testing.assert_array_equal(np.load(out), np.array([1, 2, 3], np.float32))
 
+    @pytest.mark.process
     def test_a_process_that_fails_is_a_reason(self, tmp_path: Path) -> None:
         script = tmp_path / "broken.py"
         script.write_text("raise SystemExit('no such model')")
@@ -177,6 +179,7 @@ run.finish(lambda: [[1.0, 2.0], [3.0]])
         with pytest.raises(venvs.Unavailable, match=expected):
             process.run([sys.executable, str(script)])
 
+    @pytest.mark.process
     def test_a_crash_has_its_name(self, tmp_path: Path) -> None:
         script = tmp_path / "crash.py"
         script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")

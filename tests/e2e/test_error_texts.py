@@ -53,6 +53,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.process
 def test_text(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = CASES[name](Place(tmp_path, monkeypatch))
     monkeypatch.undo()
@@ -60,6 +61,7 @@ def test_text(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.process
 def test_text_of_a_build(name: str, failures: dict[str, str]) -> None:
     compare(name, failures[name])
 

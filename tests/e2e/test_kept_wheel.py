@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from jaxlib.version import __version__ as jaxlib
-from support.packages import fresh
+from support.processes import fresh
 from support.projects import PACKAGES
 
 (WHEEL,) = (PACKAGES / "kept").glob("*.whl")

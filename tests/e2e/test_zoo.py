@@ -8,6 +8,8 @@ import pytest
 from support.forks import forked
 from support.projects import build, copy_project
 
+pytestmark = pytest.mark.process
+
 # Counts trace, lowering and compile events from the start of the process. Arguments are made with
 # numpy where they can be, because jax.numpy compiles; what setting up compiles is not counted.
 PRELUDE = """

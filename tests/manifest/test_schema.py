@@ -41,6 +41,7 @@ def test_every_key_is_in_the_reference() -> None:
     assert [key for m in models for key in m["properties"] if f"`{key}`" not in page] == []
 
 
+@pytest.mark.process
 def test_reading_imports_no_jax() -> None:
     code = (
         "import sys, importlib, types\n"

@@ -164,6 +164,7 @@ class TestContents:
 
 
 class TestReproducible:
+    @pytest.mark.process
     def test_equal_inputs_give_equal_bytes(self, folder: Path, tmp_path: Path) -> None:
         other = write_package(tmp_path / "other", [make_function()], make_records()[::-1])
         code = (
@@ -292,6 +293,7 @@ class TestCommand:
             "Install it: pip install 'aotbuild[sbom]'\n"
         )
 
+    @pytest.mark.process
     def test_neither_jax_nor_the_package_is_imported(self, folder: Path) -> None:
         (folder.parent / "__init__.py").write_text("raise SystemExit('imported')\n")
         code = (

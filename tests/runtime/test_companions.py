@@ -73,6 +73,7 @@ def test_a_call_runs_the_executable_of_a_companion(site: Path, parts: dict[str, 
     assert library.preload() == 0  # loaded by the call
 
 
+@pytest.mark.process
 def test_companions_are_not_imported(site: Path, parts: dict[str, Path]) -> None:
     install(site, parts, parts)
     for folder in site.glob("demo*"):
@@ -107,6 +108,7 @@ def test_a_path_is_the_base_alone(site: Path, parts: dict[str, Path]) -> None:
         assert [record.target.platform for record in records] == ["portable"]
 
 
+@pytest.mark.process
 def test_nothing_is_looked_up_for_a_package_in_one_piece(
     site: Path, built: list[Built], tmp_path: Path
 ) -> None:

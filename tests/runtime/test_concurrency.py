@@ -74,6 +74,7 @@ def test_what_nobody_wants_is_not_begun() -> None:
     assert work.begun < MANY
 
 
+@pytest.mark.process
 def test_the_end_of_the_process_ends_it() -> None:
     """What was begun ends; a pool of concurrent.futures would do the rest before."""
     code = """
@@ -95,6 +96,7 @@ Preloading(work)
     assert fresh(code) is True
 
 
+@pytest.mark.process
 def test_the_end_of_the_process_ends_what_a_daemon_wants() -> None:
     """And waits for what was begun: no daemon does it, which would be ended inside XLA."""
     code = """
@@ -117,6 +119,7 @@ first.wait()
     assert fresh(code) is True
 
 
+@pytest.mark.process
 def test_the_main_thread_may_end_before_others() -> None:
     """What a daemon does for one of these is wanted still."""
     code = """
@@ -135,6 +138,7 @@ threading.Thread(target=daemon.join).start()
     assert fresh(code) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.process
 def test_an_interrupt_ends_it() -> None:
     code = """
 import json, os, signal, threading

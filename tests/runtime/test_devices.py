@@ -248,6 +248,7 @@ class TestProbe:
         host = probe("cuda")
         assert (host.device_count, host.device_kinds, host.capability) == (0, (), None)
 
+    @pytest.mark.process
     def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
         code = """
 import sys

@@ -11,6 +11,8 @@ from support.forks import forked
 from support.packages import build, write
 from support.processes import fresh
 
+pytestmark = pytest.mark.process
+
 if not hasattr(os, "fork"):
     pytest.skip("no os.fork here", allow_module_level=True)
 

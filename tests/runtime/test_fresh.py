@@ -12,6 +12,8 @@ import pytest
 from support.packages import build, write
 from support.processes import fresh
 
+pytestmark = pytest.mark.process
+
 COUNT = """
 import json, sys
 import jax, numpy as np

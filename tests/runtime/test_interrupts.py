@@ -171,6 +171,7 @@ class TestWorker:
         assert not worker.start()
         assert worker.wait()
 
+    @pytest.mark.process
     def test_it_is_not_waited_for_in_a_process_that_was_forked(self) -> None:
         code = """
 import json, os, threading, warnings
@@ -188,6 +189,7 @@ print(json.dumps([worker.wait(), status]))
 """
         assert fresh(code) == [True, 0]
 
+    @pytest.mark.process
     def test_ctrl_c_ends_the_wait_and_not_the_thread(self) -> None:
         """Neither does the end of the process forget it: what it does then is seen."""
         code = """

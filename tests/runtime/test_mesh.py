@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from support.forks import forked
 
+pytestmark = pytest.mark.process
+
 BUILD = """
 import dataclasses, json, sys
 from pathlib import Path

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from support.forks import forked
 
+pytestmark = pytest.mark.process
+
 BUILD = """
 import sys
 from pathlib import Path

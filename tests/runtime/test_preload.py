@@ -159,6 +159,7 @@ class TestOrder:
 
 
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+@pytest.mark.process
 def test_at_the_end_of_the_process(tmp_path: Path, arrays: str) -> None:
     """From Python 3.12 on no thread can be started there: it is done without."""
     code = """

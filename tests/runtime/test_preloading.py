@@ -58,6 +58,7 @@ class TestReady:
         assert loading.wait() == 3
 
     @DOORS
+    @pytest.mark.process
     def test_a_process_may_end_before(self, tmp_path: Path, arrays: str) -> None:
         """And nothing is logged behind its last line."""
         code = """

@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 # Each of two processes with two CPU devices; what rank 0 compiles, both then load.
 PROCESSES = """
 import dataclasses, json, os, sys, time

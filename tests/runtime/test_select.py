@@ -214,6 +214,7 @@ def test_what_keeps_a_portable_record_from_being_compiled() -> None:
     )
 
 
+@pytest.mark.process
 def test_selecting_imports_no_jax() -> None:
     code = "import sys, aotbuild.runtime.select; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -314,6 +314,7 @@ json.dump([result, "cryptography" in sys.modules], sys.stdout)
 """
 
 
+@pytest.mark.process
 def test_cryptography_is_imported_only_for_a_key(folder: Path, public: Path) -> None:
     paths = str(folder), str(public)
     assert fresh(SCRIPT, *paths, "with", "none") == [["f"], False]
@@ -321,6 +322,7 @@ def test_cryptography_is_imported_only_for_a_key(folder: Path, public: Path) -> 
     assert fresh(SCRIPT, *paths, "without", "none") == [["f"], True]
 
 
+@pytest.mark.process
 def test_without_cryptography_a_demand_is_refused(folder: Path, public: Path) -> None:
     (expected, found, remedy), _ = fresh(SCRIPT, str(folder), str(public), "without", "key")
     assert expected == "the package cryptography, to check what trust= demands"

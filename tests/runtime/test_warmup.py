@@ -190,6 +190,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class TestDevices:
+    @pytest.mark.process
     def test_a_mesh(self, folder: str) -> None:
         code = """
 library = aotbuild.load(sys.argv[1])
@@ -200,6 +201,7 @@ print(json.dumps([found, sums, library.stats()["primed"], library.stats()["misse
 """
         assert forked(FRESH + code, folder, devices=4) == [[], [28.0] * 4, 5, 0]
 
+    @pytest.mark.process
     def test_a_view(self, folder: str) -> None:
         code = """
 library = aotbuild.load(sys.argv[1]).on(devices[2])

@@ -93,6 +93,7 @@ def flops(package: Package) -> float:
     return float(package.records[0].analysis["flops"])
 
 
+@pytest.mark.process
 def test_the_second_build_takes_what_the_first_compiled(store: Path, project: Path) -> None:
     first = build(project)
     (entry,) = entries(store)
@@ -102,6 +103,7 @@ def test_the_second_build_takes_what_the_first_compiled(store: Path, project: Pa
     assert second.records[0].blob == first.records[0].blob
 
 
+@pytest.mark.process
 def test_a_damaged_entry_is_compiled_again(store: Path, project: Path) -> None:
     first = build(project)
     (entry,) = entries(store)
@@ -111,6 +113,7 @@ def test_a_damaged_entry_is_compiled_again(store: Path, project: Path) -> None:
     assert entry.with_suffix(".damaged").exists()
 
 
+@pytest.mark.process
 def test_other_sources_and_options_are_other_entries(store: Path, project: Path) -> None:
     build(project)
     (project / "proj" / "m.py").write_text(SOURCE.replace("2", "3"))
@@ -130,6 +133,7 @@ def test_other_sources_and_options_are_other_entries(store: Path, project: Path)
     assert len(entries(store)) == 4
 
 
+@pytest.mark.process
 def test_off_keeps_nothing(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_STORE", "off")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

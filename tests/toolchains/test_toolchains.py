@@ -96,9 +96,11 @@ class TestTheRunningEnvironment:
             'targets: [{tpu: {topology: "v5e:2x2"}}]\n',
         ],
     )
+    @pytest.mark.process
     def test_is_not_where_something_is_missing(self, index: Path, folder: Path, extra: str) -> None:
         assert toolchain(folder, extra).recipe is not None
 
+    @pytest.mark.process
     def test_is_not_what_a_lock_pins(self, index: Path, folder: Path) -> None:
         extra = f"toolchains: [{{jax: {JAX}, packages: [einops]}}]\n"
         lock = toolchain(folder, extra).recipe
@@ -128,6 +130,7 @@ class TestTheRunningEnvironment:
 
 
 class TestMadeByUv:
+    @pytest.mark.process
     def test_has_exactly_what_it_needs(self, index: Path, folder: Path) -> None:
         extra = (
             f"toolchains: [{{jax: {OTHER}, packages: [einops>=1]}}]\n"
@@ -143,6 +146,7 @@ class TestMadeByUv:
         names = {"jax", "jaxlib", "libtpu", "einops", "numpy", *WORKER}
         assert set(installed(found)) == names
 
+    @pytest.mark.process
     def test_cuda_plugins(self, index: Path, folder: Path) -> None:
         found = toolchain(folder, "targets: [{cuda: {gpu: h100-sxm}}]\n")
         assert dict(found.plugins) == {
@@ -152,6 +156,7 @@ class TestMadeByUv:
             "nvidia-nvvm": "13",
         }
 
+    @pytest.mark.process
     def test_is_resolved_and_made_once(self, index: Path, folder: Path) -> None:
         manifest = read(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         said: list[str] = []
@@ -162,6 +167,7 @@ class TestMadeByUv:
         make_environments(again, said.append)
         assert (len(said), again) == (2, first)
 
+    @pytest.mark.process
     def test_a_half_made_one_is_made_again(self, index: Path, folder: Path) -> None:
         found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         assert found.interpreter is not None
@@ -172,6 +178,7 @@ class TestMadeByUv:
         assert not (place / "left over").exists()
         assert installed(found)["jax"] == OTHER
 
+    @pytest.mark.process
     def test_one_whose_python_went_is_made_again(self, index: Path, folder: Path) -> None:
         found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         assert found.interpreter is not None
@@ -180,6 +187,7 @@ class TestMadeByUv:
         make_environments([found])
         assert installed(found)["jax"] == OTHER
 
+    @pytest.mark.process
     def test_builds_side_by_side_make_it_once(self, index: Path, folder: Path) -> None:
         found = toolchain(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         said: list[str] = []
@@ -188,10 +196,12 @@ class TestMadeByUv:
         assert len(said) == 1
         assert installed(found)["jax"] == OTHER
 
+    @pytest.mark.process
     def test_the_wheel_has_the_platform_of_its_jaxlib(self, index: Path, folder: Path) -> None:
         found = environment(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         assert found.wheel_platform.startswith("manylinux_2_27_")
 
+    @pytest.mark.process
     def test_its_worker_imports_nothing_of_the_parents(self, index: Path, folder: Path) -> None:
         found = made(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         (folder / "probe.py").write_text(
@@ -215,6 +225,7 @@ class TestMadeByUv:
 
 
 class TestRefused:
+    @pytest.mark.process
     def test_an_unknown_jax(self, index: Path, folder: Path) -> None:
         message = refusal(folder, "toolchains: [{jax: 0.11.5}]\n")
         first, *middle, near, _ = message.splitlines()
@@ -225,21 +236,25 @@ class TestRefused:
         assert "there is no version of jax==0.11.5" in " ".join(" ".join(middle).split())
         assert near == f"  versions of jax for Python {HERE} near it: {OLD}, {NEW}"
 
+    @pytest.mark.process
     def test_no_index(self, index: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("UV_FIND_LINKS", str(folder))
         message = refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n")
         assert "\nuv finds no jax at all: it needs the package index" in message
 
+    @pytest.mark.process
     def test_a_python_that_jax_does_not_take(self, index: Path, folder: Path) -> None:
         add_jax(index, "0.13.0", python=">=3.50")
         message = " ".join(refusal(folder, "toolchains: [{jax: 0.13.0}]\n").split())
         assert "requires Python >=3.50" in message
 
+    @pytest.mark.process
     def test_a_project_that_does_not_go_with_it(self, index: Path, folder: Path) -> None:
         project = (f"jax!={OTHER}",)
         message = " ".join(refusal(folder, f"toolchains: [{{jax: {OTHER}}}]\n", project).split())
         assert f"jax!={OTHER}" in message or "unsatisfiable" in message
 
+    @pytest.mark.process
     def test_a_python_that_is_not_here(self, index: Path, folder: Path) -> None:
         for version in ("3.12", "3.13", "3.98"):
             if find_python(version) is None:
@@ -251,6 +266,7 @@ class TestRefused:
         assert message.startswith(f"uv cannot make the environment of jax {OTHER}")
         assert f"Install Python {missing}, or let uv download it" in message
 
+    @pytest.mark.process
     def test_a_wheel_that_is_not_what_was_locked(
         self, index: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -278,6 +294,7 @@ class TestRefused:
         assert message.startswith("toolchains have no place: set HOME, or AOTBUILD_TOOLCHAINS")
 
 
+@pytest.mark.process
 class TestPythons:
     def test_the_running_one(self) -> None:
         found = find_python(HERE)

@@ -96,6 +96,7 @@ def test_missing_blobs_fail(aot: Files, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES[:3])
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.process
 def test_damage_with_fresh_digests_never_reaches_the_parent(
     damage: Damage, seed: int, tmp_path: Path
 ) -> None:

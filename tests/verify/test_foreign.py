@@ -83,6 +83,7 @@ def folder(tmp_path: Path, built: list[Built]) -> Path:
     return wheels.write_folder(tmp_path / "demo" / "_aot", {"index": index, **files})
 
 
+@pytest.mark.process
 def test_what_is_for_other_hosts_is_counted_and_no_failure(here: Built, tmp_path: Path) -> None:
     report = check(folder(tmp_path, fat(here)), load=True)
     assert (failures(report), report.passed) == ({}, True)
@@ -100,6 +101,7 @@ def test_what_is_for_other_hosts_is_counted_and_no_failure(here: Built, tmp_path
     assert {o.status for o in golden} == {Status.NOT_CHECKED}
 
 
+@pytest.mark.process
 def test_nothing_is_started_for_them(
     here: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +116,7 @@ def test_nothing_is_started_for_them(
 
 
 @pytest.mark.parametrize("code", ["os._exit(3)", "print('{}')", "print('{\"platforms\": [1]}')"])
+@pytest.mark.process
 def test_where_nobody_can_look_each_record_says_why(
     here: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
@@ -125,6 +128,7 @@ def test_where_nobody_can_look_each_record_says_why(
     assert counted(report.outcomes) == {"cuda": 1}
 
 
+@pytest.mark.process
 def test_the_command_counts_them(here: Built, tmp_path: Path) -> None:
     place = folder(tmp_path, fat(here))
     lines = run("verify", place).stdout.splitlines()

@@ -81,6 +81,7 @@ def golden_of(tmp_path: Path, built: Built, **options: Any) -> Outcome:
 # --- executables ----------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_an_honest_executable_passes(tmp_path: Path) -> None:
     assert golden_of(tmp_path, honest()) == Outcome(
         "golden", f"f cpu:{packages.ISA}:1", Status.PASS
@@ -88,6 +89,7 @@ def test_an_honest_executable_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["native", "portable"])
+@pytest.mark.process
 def test_another_function_under_the_same_signature(tmp_path: Path, kind: str) -> None:
     """Every digest is fresh, and the shapes are right: only the numbers are not."""
     mine, other = honest(), packages.build("f", third, X)
@@ -110,6 +112,7 @@ def test_another_function_under_the_same_signature(tmp_path: Path, kind: str) ->
     assert report.passed is False
 
 
+@pytest.mark.process
 def test_given_inputs_are_used(tmp_path: Path) -> None:
     x = np.full((2, 3), 8, np.float32)
     built = packages.build("f", half, X)
@@ -119,6 +122,7 @@ def test_given_inputs_are_used(tmp_path: Path) -> None:
     assert golden_of(tmp_path / "wrong", wrong).status is Status.FAIL
 
 
+@pytest.mark.process
 def test_tolerances_of_the_manifest_count(tmp_path: Path) -> None:
     built = packages.build("f", third, X)
     (aval,) = built.record.signature.leaves
@@ -126,6 +130,7 @@ def test_tolerances_of_the_manifest_count(tmp_path: Path) -> None:
     assert golden_of(tmp_path, near).status is Status.PASS
 
 
+@pytest.mark.process
 def test_keys_and_a_donated_input(tmp_path: Path) -> None:
     def draw(key: Any, x: Any) -> Any:
         return jax.random.normal(key, (3,)) + x, jax.random.split(key, 2)
@@ -140,6 +145,7 @@ def test_keys_and_a_donated_input(tmp_path: Path) -> None:
     assert golden_of(tmp_path, with_golden(built, outputs)).reasons == ()
 
 
+@pytest.mark.process
 def test_what_has_no_golden_outputs_says_why(tmp_path: Path) -> None:
     built = packages.build("f", half, X)
     outcome = golden_of(tmp_path, built)
@@ -152,6 +158,7 @@ def test_what_has_no_golden_outputs_says_why(tmp_path: Path) -> None:
     assert outcome.reasons == ("it has no golden outputs: too large",)
 
 
+@pytest.mark.process
 def test_what_is_not_loaded_is_not_called(tmp_path: Path) -> None:
     refused = golden_of(tmp_path, honest().replace(jaxlib="0.0.1"))
     assert refused.status is Status.NOT_CHECKED
@@ -181,6 +188,7 @@ def test_what_is_not_loaded_is_not_called(tmp_path: Path) -> None:
         ),
     ],
 )
+@pytest.mark.process
 def test_golden_outputs_that_do_not_fit_fail(tmp_path: Path, outputs: bytes, reason: str) -> None:
     outcome = golden_of(tmp_path, with_golden(packages.build("f", half, X), outputs))
     assert outcome.status is Status.FAIL
@@ -191,6 +199,7 @@ def test_golden_outputs_that_do_not_fit_fail(tmp_path: Path, outputs: bytes, rea
     "data",
     [b"", b"\x00" * 30, serialize({"constant": np.zeros(7)}), serialize({"x": np.zeros(6)})],
 )
+@pytest.mark.process
 def test_given_inputs_that_do_not_fit_fail(tmp_path: Path, data: bytes) -> None:
     built = packages.build("f", half, X)
     outcome = golden_of(tmp_path, with_golden(built, outputs_of(half, X["x"]), [(0, data)]))
@@ -213,6 +222,7 @@ SAYS_LOADED = (
         ("HANG", Status.TIMED_OUT, TOO_LONG),
     ],
 )
+@pytest.mark.process
 def test_a_death_while_it_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: Status, reason: str
 ) -> None:
@@ -225,6 +235,7 @@ def test_a_death_while_it_is_called(
     assert reason in outcome.reasons[0]
 
 
+@pytest.mark.process
 def test_one_bad_record_among_others(tmp_path: Path) -> None:
     fns = [half, third, half, half]
     built = [packages.build(f"f{n}", fn, X) for n, fn in enumerate(fns)]
@@ -342,6 +353,7 @@ def test_pairs_of_complex128_are_read_back() -> None:
 # --- the zoo --------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_every_function_of_the_zoo_returns_what_it_did(tmp_path: Path) -> None:
     package = build(copy_project("zoo", tmp_path))
     assert all(record.golden for record in package.records)

@@ -22,6 +22,8 @@ from aotbuild.verify import process
 from aotbuild.verify.jobs import Job, batches
 from aotbuild.verify.outcome import Outcome, Status
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def built() -> list[Built]:

@@ -103,6 +103,7 @@ class TestVerify:
         outcome = signature(wheel, KEY.public_pem)
         assert outcome.reasons == tuple(f"signed by {k.key_id}" for k in (KEY, OTHER))
 
+    @pytest.mark.process
     def test_nothing_is_loaded_from_what_is_not_signed(self, folder: Path) -> None:
         report = check(folder, load=True, signature=SignatureOptions([KEY.public_pem]))
         assert {o.status for o in loads(report).values()} == {Status.NOT_CHECKED}
@@ -307,6 +308,7 @@ class Pipe:
         self.write, self.flush = file.write, file.flush  # type: ignore[attr-defined]
 
 
+@pytest.mark.process
 def test_verify_without_a_key_imports_no_cryptography(folder: Path) -> None:
     code = (
         "import sys; from aotbuild.verify.api import *; from aotbuild.cli.app import app; "

@@ -114,6 +114,7 @@ class TestPlan:
         assert "size:      not known before it is compiled\n" in result.stdout
 
 
+@pytest.mark.process
 def test_after_a_build(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheel_size, "PYPI_LIMIT", 1000)
     result = run("build", project / "aot.yaml", "--out", "out")

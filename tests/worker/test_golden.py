@@ -30,6 +30,8 @@ from aotbuild.spec.record import Golden, Record
 from aotbuild.store.local import Entry, Store
 from aotbuild.toolchains.toolchain import probe
 
+pytestmark = pytest.mark.process
+
 SOURCE = """
 import ctypes, os, pathlib, time, jax, jax.numpy as jnp, numpy as np
 

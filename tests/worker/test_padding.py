@@ -22,6 +22,8 @@ from aotbuild.build.pack import Package
 from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.spec.index import Index
 
+pytestmark = pytest.mark.process
+
 SOURCE = """
 import jax, jax.numpy as jnp, numpy as np
 from typing import NamedTuple

@@ -7,6 +7,8 @@ from support.projects import build, write_project
 
 from aotbuild.errors import BuildError
 
+pytestmark = pytest.mark.process
+
 REFUSED = """
 import os, jax, jax.numpy as jnp, numpy as np
 def centred(x): return x - x.mean(0)

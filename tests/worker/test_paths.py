@@ -14,6 +14,8 @@ from support.projects import build, write_project
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 
+pytestmark = pytest.mark.process
+
 # Each puts a name, a location or a function's own file into what jax and XLA record.
 NAMED = """
 import functools, jax, jax.numpy as jnp, numpy as np, equinox as eqx

@@ -19,6 +19,8 @@ from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe
 
+pytestmark = pytest.mark.process
+
 TWO = "is not pure: traced twice, it gave two programs"
 ADVICE = "Pass what changes as an argument"
 KEPT = "keeps a traced value in the "

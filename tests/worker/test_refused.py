@@ -13,6 +13,8 @@ from support.projects import MANIFEST, PACKAGES, build, copy_project
 
 from aotbuild.errors import BuildError
 
+pytestmark = pytest.mark.process
+
 BROKEN = PACKAGES / "broken"
 # Written by the test, so that linters and editors can read the whole checkout.
 SYNTAX_ERROR = "def f(x):\n    return (x\n"

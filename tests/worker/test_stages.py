@@ -22,6 +22,8 @@ from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.layout import KINDS, STAGES
 from aotbuild.spec.record import Record
 
+pytestmark = pytest.mark.process
+
 SOURCE = """
 import jax
 import numpy as np

@@ -18,6 +18,8 @@ from aotbuild.store.local import Entry
 from aotbuild.worker.tuning.choose import choose, reason_not_to_measure
 from aotbuild.worker.tuning.measure import is_near
 
+pytestmark = pytest.mark.process
+
 SOURCE = """
 import jax
 import jax.numpy as jnp

@@ -184,7 +184,9 @@ def is_of_avx512(register: str) -> bool:
 
 
 @pytest.mark.skipif(not IS_X86 or not V3.features <= HOST, reason="needs an x86-64-v3 CPU")
+@pytest.mark.process
 class TestBuilt:
+    @pytest.mark.process
     def test_no_register_is_wider_than_the_level(self, package: Package) -> None:
         for record in package.records:
             used = set(registers((package.folder / record.blob.path).read_bytes()))
@@ -218,11 +220,13 @@ class TestBuilt:
             assert record.analysis["flops"] >= 2 * 64**3 / record.target.devices
             assert record.analysis["peak_bytes"] > record.analysis["argument_bytes"]
 
+    @pytest.mark.process
     def test_the_best_level_runs_and_gives_the_numbers_of_jit(self, package: Package) -> None:
         verdicts = forked(CALL, path=package.folder.parent.parent, devices=2)
         best = max((x for x in BUILT if x.features <= HOST), key=lambda x: len(x.features))
         assert verdicts[0].split(" ", 1)[1].startswith(f"cpu:{best.name}:1: O")
 
+    @pytest.mark.process
     def test_a_masked_cpu_takes_a_lower_level(self, package: Package) -> None:
         if cpuinfo.read_cpuid() is None or len(BUILT) < 2 or not BUILT[1].features <= HOST:
             pytest.skip("needs a CPU with AVX-512, and glibc 2.33 to hide it")

@@ -116,6 +116,7 @@ class TestCpuid:
         assert "avx" in found.active
 
     @pytest.mark.skipif(not IS_X86 or "avx2" not in HOST, reason="masks a feature of the CPU")
+    @pytest.mark.process
     def test_what_glibc_is_told_to_leave_is_not_there(self, tmp_path: Any) -> None:
         if cpuinfo.read_cpuid() is None:
             pytest.skip("this C library does not tell")

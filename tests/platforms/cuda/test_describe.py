@@ -59,6 +59,7 @@ def describe(libraries: Path, *options: str) -> subprocess.CompletedProcess[str]
 
 
 class TestDescribe:
+    @pytest.mark.process
     def test_preset_of_the_driver_is_read_back(self, libraries: Path, tmp_path: Path) -> None:
         done = describe(libraries, "--describe-gpu")
         assert done.returncode == 0, done.stderr
@@ -69,11 +70,13 @@ class TestDescribe:
         # 2 x 3201 MHz x 6144 bit / 8, which data sheets round.
         assert dict(preset.facts) == {**dict(shipped.facts), "memory_bandwidth": 4916736000000}
 
+    @pytest.mark.process
     def test_json(self, libraries: Path) -> None:
         gpu = json.loads(describe(libraries, "--describe-gpu", "0", "--json").stdout)["gpu"]
         assert gpu["core_count"] == 132
         assert gpu["capability"] == "9.0a"
 
+    @pytest.mark.process
     def test_number_that_is_not_there(self, libraries: Path) -> None:
         done = describe(libraries, "--describe-gpu=3")
         assert done.returncode == 8

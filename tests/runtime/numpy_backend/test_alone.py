@@ -18,6 +18,8 @@ from support.processes import fresh
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob
 
+pytestmark = pytest.mark.process
+
 BEGIN = """
 import json, os, sys, threading
 os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)  # the process of these tests has it from jax
