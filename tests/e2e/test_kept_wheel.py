@@ -21,10 +21,13 @@ from support.projects import PACKAGES
 (WHEEL,) = (PACKAGES / "kept").glob("*.whl")
 JAXLIBS = ("0.10.2", "0.12.0.1")
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64" or jaxlib not in JAXLIBS,
-    reason=f"the kept wheel is for x86-64 and jaxlib {' or '.join(JAXLIBS)}",
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        platform.machine() != "x86_64" or jaxlib not in JAXLIBS,
+        reason=f"the kept wheel is for x86-64 and jaxlib {' or '.join(JAXLIBS)}",
+    ),
+]
 
 CALLS = """
 import json, sys
