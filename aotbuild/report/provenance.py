@@ -11,8 +11,9 @@ from typing import Any
 from aotbuild.errors import DamagedBlob
 from aotbuild.report.facts import PackageFacts
 from aotbuild.report.words import shown
-from aotbuild.runtime.locate import UNREADABLE, find_owner
-from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.distribution import UNREADABLE, find_owner
+from aotbuild.runtime.source import Source
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.parts import home_of
 from aotbuild.spec.record import Blob, Record

@@ -1,4 +1,4 @@
-"""The public verbs: `load` and `precompiled`. Importing this loads neither jax nor numpy."""
+"""The public functions `load` and `precompiled`. Importing this loads neither jax nor numpy."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
-from aotbuild.runtime.policy import check_policy, policy_of
-from aotbuild.runtime.trust import Key
+from aotbuild.runtime.package import check_policy, fallback_policy
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.signatures import Key
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ARRAYS = ("jax", "numpy")
 _BUILDING = "AOTBUILD_BUILDING"
-# What a jitted function has beside the call; the decorated one offers the same.
+# What a jitted function has besides the call; the decorated function offers the same.
 _JIT_METHODS = ("lower", "trace", "eval_shape", "clear_cache")
 
 
@@ -27,11 +29,29 @@ def load(
 ) -> Library:
     """Return the precompiled functions of a package.
 
-    `package` is the name of an installed package, the path of an `_aot` folder, or a wheel.
-    With `trust` (paths of public keys, or their PEM bytes) one of these keys must have signed it;
-    the variable AOTBUILD_TRUST demands the same for a whole process, and both must hold.
-    Raises PackageNotFound, NoArtifacts, InvalidIndex, UnsupportedFormat, UntrustedPackage or
-    MissingJax.
+    It reads the index only. Executables are loaded when they are first called, or by
+    `Library.preload`.
+
+    Args:
+        package: The name of an installed package, the path of an `_aot` folder, or a wheel. A
+            package is found without importing it.
+        arrays: `"jax"` for jax arrays in and out; `"numpy"` for numpy arrays without importing jax.
+        trust: Public keys, as paths of PEM files or as PEM bytes. One of them must have signed the
+            package. The environment variable `AOTBUILD_TRUST` demands the same for the whole
+            process; both demands must be met.
+
+    Raises:
+        PackageNotFound: There is no such package, folder or wheel.
+        NoArtifacts: The package has no `_aot` folder.
+        InvalidIndex: The index is damaged.
+        UnsupportedFormat: Another version of aotbuild wrote the index.
+        UntrustedPackage: A signature is demanded and missing or wrong.
+        CompanionMismatch: An installed companion is from another build.
+        MissingJax: `arrays="jax"`, and jax is not installed.
+
+    Examples:
+        >>> library = aotbuild.load("tinyformer")
+        >>> logits = library.logits(params, tokens)
     """
     if arrays not in _ARRAYS:
         msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"
@@ -45,11 +65,28 @@ def load(
 def precompiled(
     ref: str, *, fallback: str | None = None, trust: Sequence[Key] | None = None
 ) -> Callable[[F], F]:
-    """Decorate a jitted function so that its calls run the executables of `package:function`.
+    """Decorate a jitted function so that its calls run a package's executables.
 
-    The executables are looked for at the first call. `fallback` is `none`, `portable` or `jit`,
-    and decides what happens without one; the variable AOTBUILD_FALLBACK overrides it.
-    `trust` is as in `load`: a package that it refuses raises UntrustedPackage, whatever `fallback`.
+    The package is opened at the first call. Inside a JAX transformation, such as `jax.grad` or
+    `jax.vmap`, the decorated function itself is called.
+
+    Args:
+        ref: The package and the function in its manifest, as `"package:function"`.
+        fallback: What a call without an executable does: `"none"` raises, `"portable"` compiles the
+            StableHLO in the package, `"jit"` calls the decorated function. By default what the
+            manifest says. The environment variable `AOTBUILD_FALLBACK` overrides it.
+        trust: As in `load`. A package that it refuses raises UntrustedPackage under any `fallback`.
+
+    Raises:
+        AotbuildError: `ref` or `fallback` is malformed.
+
+    The first call raises what `load` raises; with `fallback="jit"` a package that is not installed
+    is logged and the decorated function is called.
+
+    Examples:
+        >>> @aotbuild.precompiled("tinyformer:logits", fallback="jit")
+        ... @jax.jit
+        ... def logits(params, tokens): ...
     """
     package, _, name = ref.partition(":")
     if not package or not name.isidentifier():
@@ -59,7 +96,7 @@ def precompiled(
     check_policy(fallback, "precompiled(fallback=…)")
 
     def decorate(source: F) -> F:
-        lock = threading.RLock()  # a logging handler may call what is being looked for
+        lock = threading.RLock()  # reentrant: a logging handler may call the decorated function
         target: Callable[..., Any] | None = None
 
         @functools.wraps(source)
@@ -86,12 +123,13 @@ def _resolve(
     fallback: str | None,
     trust: Sequence[Key] | None,
 ) -> Callable[..., Any]:
+    """Return what the decorated function calls from now on."""
     if os.environ.get(_BUILDING) == "1":
         return source
     try:
         place = locate(package)
     except (NoArtifacts, PackageNotFound) as err:
-        if policy_of(fallback) != "jit":
+        if fallback_policy(fallback) != "jit":
             raise
         from logging import getLogger
 

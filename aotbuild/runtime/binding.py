@@ -1,25 +1,23 @@
-"""Arguments: from what a call is given to names, static values, leaves and a signature."""
+"""Binding: from the arguments of a call to parameters, static values and arrays. No backend."""
 
 from __future__ import annotations
 
 import enum
 import json
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from aotbuild.errors import InvalidArgument, SignatureMismatch
+from aotbuild.errors import SignatureMismatch
 from aotbuild.frozen import dataclass
-from aotbuild.spec.aval import NotAnArray
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.signature import Function, Signature
-from aotbuild.spec.tree import TreeRefused, describe
 from aotbuild.spec.values import NotEncodable, encode
 
-if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Door
-
+REMEDY = (
+    "Call it with what was compiled, add this signature to the manifest and build again, or set "
+    "AOTBUILD_FALLBACK=portable or =jit."
+)
 _PLAIN_STATICS = (bool, int, str, type(None), FunctionType, type)
 _PLAIN_EQUALITY: tuple[Any, ...] = (object.__eq__, int.__eq__, str.__eq__)
 
@@ -28,8 +26,8 @@ _PLAIN_EQUALITY: tuple[Any, ...] = (object.__eq__, int.__eq__, str.__eq__)
 class Bound:
     """A call in canonical form: `args` in the order of `function.dynamic`, the rest by name.
 
-    `statics` is sorted by name and encoded. `direct` says that the call was given its leaves in
-    this order and that jit's C++ cache cannot take its static values for others.
+    `statics` are (name, encoded value) pairs, sorted by name. `direct` means that the caller passed
+    the arrays in this order, and that jit's C++ cache cannot confuse the static values with others.
     """
 
     function: Function
@@ -40,44 +38,24 @@ class Bound:
 
     @property
     def statics_key(self) -> str:
-        """The static values as text: equal only if values and types are, at every depth."""
+        """The static values as text: equal only if values and types are equal at every depth."""
         return canonical_json(self.statics).decode()
 
 
 @dataclass(frozen=True)
 class Call:
-    """A bound call, flattened: leaves in the order of the signature, and what names them."""
+    """A bound call, flattened. Leaves are in the order of the signature."""
 
     bound: Bound
     leaves: list[Any]
     treedef: Any
     signature: Signature
-    door: Door
-
-    @cached_property
-    def paths(self) -> list[str]:
-        """The path of each leaf, as `params['w'][0]`."""
-        return _paths(self.bound, self.door)
-
-
-def has_tracers(
-    function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], door: Door
-) -> bool:
-    """Return whether an array argument is, or holds, a tracer of a JAX transformation."""
-    statics = {static.name for static in function.statics}
-    named = dict(_zip_positional(function, args)) | kwargs
-    dynamic = [value for name, value in named.items() if name not in statics]
-    try:
-        leaves, _ = door.trees.flatten(dynamic)
-    except ValueError:
-        return False
-    return any(map(door.is_tracer, leaves))
 
 
 def bind(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
     """Bind a call; SignatureMismatch for missing, unexpected and repeated arguments."""
     _check_names(function, args, kwargs)
-    given = dict(_zip_positional(function, args)) | kwargs
+    given = _by_name(function, args, kwargs)
     names = {static.name for static in function.statics}
     order = [name for name in function.positional[: len(args)] if name not in names]
     order += sorted(name for name in kwargs if name not in names)
@@ -92,58 +70,23 @@ def bind(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> B
 
 
 def rebind(function: Function, statics_key: str, args: tuple[Any, ...], kwargs: Any) -> Bound:
-    """Return the bound call of what `Bound.statics_key`, `args` and `kwargs` were."""
+    """Return the bound call with this `Bound.statics_key`, `args` and `kwargs`."""
     statics = tuple((name, value) for name, value in json.loads(statics_key))
     return Bound(function, statics, args, dict(kwargs), direct=True)
 
 
-def flatten(bound: Bound, door: Door) -> Call:
-    """Flatten a bound call and find its signature; InvalidArgument for what is no array."""
-    function = bound.function
-    try:
-        leaves, treedef = door.trees.flatten((bound.args, bound.kwargs))
-    except ValueError as err:
-        expected, remedy = "pytrees", "Use dict keys of one type that can be sorted."
-        raise InvalidArgument(function.name, "(all)", expected, str(err), remedy) from err
-    avals = []
-    for index, leaf in enumerate(leaves):
-        try:
-            avals.append(door.aval_of(leaf))
-        except NotAnArray as err:
-            raise _not_an_array(bound, door, index, str(err)) from err
-    try:
-        tree = describe(treedef)
-    except TreeRefused as err:
-        summary = "an argument's tree cannot be compared with the compiled ones"
-        raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
-    return Call(bound, leaves, treedef, Signature(tree, tuple(avals), bound.statics), door)
+def dynamic_values(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the arguments that are not static, without checking any of them."""
+    statics = {static.name for static in function.statics}
+    given = _by_name(function, args, kwargs)
+    return [value for name, value in given.items() if name not in statics]
 
 
-def path_of(function: Function, path: tuple[Any, ...]) -> str:
-    """Return a key path below (args, kwargs) with the name of the parameter it begins with."""
-    group, entry, *rest = path
-    name = function.dynamic[entry.idx] if group.idx == 0 else entry.key
-    return f"{name}{''.join(map(str, rest))}"
+def _by_name(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(function.positional, args, strict=False)) | kwargs
 
 
-REMEDY = (
-    "Call it with what was compiled, add this signature to the manifest and build again, or set "
-    "AOTBUILD_FALLBACK=portable or =jit."
-)
-
-
-def _paths(bound: Bound, door: Door) -> list[str]:
-    return [path_of(bound.function, path) for path in door.trees.paths((bound.args, bound.kwargs))]
-
-
-def _not_an_array(bound: Bound, door: Door, index: int, found: str) -> InvalidArgument:
-    return InvalidArgument(
-        bound.function.name,
-        _paths(bound, door)[index],
-        "an array, a number or a bool",
-        found,
-        f"Convert it with {door.convert}, or declare the parameter static in the manifest.",
-    )
+# --- static values ------------------------------------------------------------------------------
 
 
 def _bind_statics(function: Function, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -161,15 +104,14 @@ def _bind_statics(function: Function, given: dict[str, Any]) -> tuple[tuple[str,
 
 
 def _is_plain_static(value: Any) -> bool:
-    """Return whether `==` between values of this very type means equal at every depth."""
+    """Return whether `==` between values of exactly this type compares at every depth."""
     kind = type(value)
     if kind in _PLAIN_STATICS or (kind is float and value != 0):
         return True
     return isinstance(value, enum.Enum) and kind.__eq__ in _PLAIN_EQUALITY
 
 
-def _zip_positional(function: Function, args: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
-    return zip(function.positional, args, strict=False)
+# --- names --------------------------------------------------------------------------------------
 
 
 def _check_names(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Blobs and constants in memory: each read and checked once, by whoever needs it first."""
+"""Blobs: their bytes, checked against size and digest, and the constants that are made of them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,68 @@ import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.runtime.buffers import Mapper, aligned, is_aligned
-from aotbuild.runtime.concurrency import Once, Worker
-from aotbuild.runtime.source import Source, view_blob
+from aotbuild.runtime.concurrency import JoinableThread, SingleFlight
+from aotbuild.runtime.source import JoinedSource, Source, reason_of, refuse_pointer
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob, Constant
 from aotbuild.spec.tensors import begin_of, read_tensors
 
-# Reading ahead costs a thread, 0.1 ms; at 1 to 2 GB a second that is this much.
+B = TypeVar("B", bytes, memoryview)
+Physical = Callable[[Aval], tuple[tuple[int, ...], Any]]
+Put = Callable[[Any, Aval, Any], Any]
+
+TENSOR = "constant"
+# Starting a thread takes 0.1 ms. Reading at 1 to 2 GB/s, this many bytes take as long.
 _WORTH_A_THREAD = 256 * 1024
 
 
-class Blobs:
-    """The blobs of one package that become constants.
+def read_blob(source: Source, blob: Blob) -> bytes:
+    """Return the bytes of a blob; DamagedBlob unless size and SHA-256 are those of the record."""
+    return _check_blob(source, blob, lambda: source.read(blob.path, blob.size + 1))
 
-    With `maps` they may be mappings of their files, which have to stay as they are. A view is kept
-    until who reads ahead is done; what was made of it keeps its memory.
+
+def view_blob(source: Source, blob: Blob, mapper: Mapper) -> memoryview:
+    """Return a blob in memory, aligned to 64, read-only if mapped; DamagedBlob as `read_blob`."""
+    return _check_blob(source, blob, lambda: source.view(blob.path, blob.size, mapper))
+
+
+def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
+    expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
+    try:
+        data = read()
+    except OSError as err:
+        raise DamagedBlob(_place(source, blob), expected, reason_of(err)) from err
+    found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
+    if len(data) == blob.size:
+        digest = sha256_hex(data)
+        if digest == blob.sha256:
+            return data
+        found = f"{len(data)} bytes with SHA-256 {digest}"
+    refuse_pointer(data, _place(source, blob), expected)
+    raise DamagedBlob(_place(source, blob), expected, found)
+
+
+def _place(source: Source, blob: Blob) -> str:
+    holder = source.holding(blob.path) if isinstance(source, JoinedSource) else source
+    return f"{holder.place}/{blob.path}"
+
+
+class Blobs:
+    """Views of the blobs of one package that become constants, each read once.
+
+    With `maps`, a view may be a mapping of its file, which must not change afterwards. Views are
+    dropped when reading ahead ends; constants made of them keep the memory alive.
     """
 
     def __init__(self, source: Source, *, maps: bool = True) -> None:
         self._source = source
         self._mapper = Mapper(maps=maps)
-        self._views: Once[memoryview] = Once()
+        self._views: SingleFlight[memoryview] = SingleFlight()
         self._used: set[str] = set()
 
     def place(self, blob: Blob) -> str:
@@ -38,24 +75,21 @@ class Blobs:
         return f"{self._source.place}/{blob.path}"
 
     def view(self, blob: Blob) -> memoryview:
-        """Return a blob from a multiple of 64 on; DamagedBlob unless it is the one that was built.
-
-        Who has made of it what is kept says so by `used`.
-        """
+        """Return a checked blob, aligned to 64; call `used` once its constant is made."""
         return self._views.get(blob.sha256, lambda: view_blob(self._source, blob, self._mapper))
 
     def used(self, blob: Blob) -> None:
-        """Say that a blob need not be read ahead any more."""
+        """Record that a blob need not be read ahead any more."""
         self._used.add(blob.sha256)
 
     @contextmanager
-    def ahead(self, blobs: Sequence[Blob]) -> Iterator[None]:
-        """Read blobs in another thread while this one does something else, and needs them later.
+    def read_ahead(self, blobs: Sequence[Blob]) -> Iterator[None]:
+        """Read blobs in another thread while the block runs.
 
-        What fails there is tried again by who needs it, and raises there.
+        An error in that thread is dropped: `view` tries again and raises it.
         """
         stopped = threading.Event()
-        reader = self._reader(blobs, stopped)
+        reader = self._make_reader(blobs, stopped)
         try:
             if reader:
                 reader.start()
@@ -68,16 +102,18 @@ class Blobs:
                 self._views.forget(blob.sha256)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all views."""
         self._views.clear()
         self._used.clear()
 
-    def _reader(self, blobs: Sequence[Blob], stopped: threading.Event) -> Worker | None:
-        """Return what would read what nobody has used yet; None if that is not worth it."""
+    def _make_reader(
+        self, blobs: Sequence[Blob], stopped: threading.Event
+    ) -> JoinableThread | None:
+        """Return a thread that reads the unused blobs; None if they are too small for one."""
         unused = [blob for blob in blobs if blob.sha256 not in self._used]
         if sum(blob.size for blob in unused) < _WORTH_A_THREAD:
             return None
-        return Worker("aotbuild-blobs", lambda: self._read_all(unused, stopped))
+        return JoinableThread("aotbuild-blobs", lambda: self._read_all(unused, stopped))
 
     def _read_all(self, blobs: Sequence[Blob], stopped: threading.Event) -> None:
         for blob in blobs:
@@ -88,76 +124,31 @@ class Blobs:
                     self.view(blob)
 
 
-Physical = Callable[[Aval], tuple[tuple[int, ...], Any]]
-Put = Callable[[Any, Aval, Any], Any]
-
-TENSOR = "constant"
-
-
-def read_constant(blobs: Blobs, constant: Constant, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return a constant as a read-only numpy array of its physical shape and dtype.
-
-    It begins at a multiple of 64 bytes. DamagedBlob if what is stored is not of that size.
-    """
-    import numpy as np
-
-    data = blobs.view(constant.blob)
-    size = math.prod(shape) * dtype.itemsize
-    begin = begin_of(data, TENSOR, size)
-    if begin is None:
-        begin = _search(data, blobs.place(constant.blob), constant.aval, size)
-    array = _aligned(np.frombuffer(data, np.uint8, offset=begin))
-    array.flags.writeable = False
-    return array.view(dtype).reshape(shape)
-
-
-def _search(data: memoryview, place: str, aval: Aval, size: int) -> int:
-    """Return where the tensor begins in a blob that somebody else wrote; DamagedBlob if none."""
-    expected = f"one tensor {TENSOR!r} of {aval}"
-    try:
-        tensors = read_tensors(data)
-    except ValueError as err:
-        raise DamagedBlob(place, expected, f"no safetensors: {err}") from err
-    if list(tensors) != [TENSOR] or tensors[TENSOR].end - tensors[TENSOR].begin != size:
-        found = ", ".join(f"{name}: {item.dtype}{item.shape}" for name, item in tensors.items())
-        raise DamagedBlob(place, expected, found or "no tensor")
-    return tensors[TENSOR].begin
-
-
-def _aligned(array: Any) -> Any:
-    """Return bytes as they are, or moved: other libraries put tensors anywhere."""
-    if is_aligned(array):
-        return array
-    moved = aligned(array.size)
-    moved[:] = array
-    return moved
-
-
 class Constants:
     """The constants of one package, each read once, and put once into each place.
 
-    `physical` and `put` are those of the door's engine.
+    `physical` and `put` are those of the backend's `ExecutableLoader`.
     """
 
     def __init__(self, blobs: Blobs, physical: Physical, put: Put) -> None:
         self._blobs = blobs
         self._physical = physical
-        self._put_there = put
-        self._placed: Once[Any] = Once()
+        self._put_array = put
+        self._placed: SingleFlight[Any] = SingleFlight()
 
-    def ahead(self, constants: Sequence[Constant]) -> AbstractContextManager[None]:
-        """Read constants in another thread while this one does something else, and puts them."""
-        return self._blobs.ahead([constant.blob for constant in constants])
+    def read_ahead(self, constants: Sequence[Constant]) -> AbstractContextManager[None]:
+        """Read constants in another thread while the block runs and puts them."""
+        return self._blobs.read_ahead([constant.blob for constant in constants])
 
     def put(self, constants: Sequence[Constant], places: Sequence[Hashable]) -> tuple[Any, ...]:
-        """Return constants, each in its place."""
+        """Return the constants, each in its place."""
         pairs = list(zip(constants, places, strict=True))
-        # A thread that reads ahead begins with the first.
+        # From the end: the thread that reads ahead begins with the first.
         placed = [self._place(constant, place) for constant, place in reversed(pairs)]
         return tuple(reversed(placed))
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all of them."""
         self._placed.clear()
         self._blobs.clear()
 
@@ -168,6 +159,39 @@ class Constants:
     def _put(self, constant: Constant, place: Hashable) -> Any:
         shape, dtype = self._physical(constant.aval)
         array = read_constant(self._blobs, constant, shape, dtype)
-        placed = self._put_there(array, constant.aval, place)
+        placed = self._put_array(array, constant.aval, place)
         self._blobs.used(constant.blob)
         return placed
+
+
+def read_constant(blobs: Blobs, constant: Constant, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a constant as a read-only numpy array of its physical shape and dtype.
+
+    It is aligned to 64 bytes. DamagedBlob if the stored tensor is of another size.
+    """
+    import numpy as np
+
+    data = blobs.view(constant.blob)
+    size = math.prod(shape) * dtype.itemsize
+    begin = begin_of(data, TENSOR, size)
+    if begin is None:
+        begin = _find_tensor(data, blobs.place(constant.blob), constant.aval, size)
+    array = np.frombuffer(data, np.uint8, offset=begin)
+    if not is_aligned(array):  # other writers of safetensors put tensors anywhere
+        stored, array = array, aligned(array.size)
+        array[:] = stored
+    array.flags.writeable = False
+    return array.view(dtype).reshape(shape)
+
+
+def _find_tensor(data: memoryview, place: str, aval: Aval, size: int) -> int:
+    """Return where the tensor begins in a blob of another writer; DamagedBlob if it has none."""
+    expected = f"one tensor {TENSOR!r} of {aval}"
+    try:
+        tensors = read_tensors(data)
+    except ValueError as err:
+        raise DamagedBlob(place, expected, f"no safetensors: {err}") from err
+    if list(tensors) != [TENSOR] or tensors[TENSOR].end - tensors[TENSOR].begin != size:
+        found = ", ".join(f"{name}: {item.dtype}{item.shape}" for name, item in tensors.items())
+        raise DamagedBlob(place, expected, found or "no tensor")
+    return tensors[TENSOR].begin

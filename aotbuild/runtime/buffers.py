@@ -1,8 +1,8 @@
-"""Buffers: the bytes of a file in memory that XLA:CPU takes without a copy. Imports no jax.
+"""Buffers: files in memory, aligned so that XLA:CPU takes them without a copy. Imports no jax.
 
-A mapping costs no memory of its own: processes that map one file share it. But it is the file and
-no copy of it, so what is written into that file later is read from the mapping too.
-`docs/explanation/threats.md` says when that matters, and `may_be_mapped` what follows.
+Processes that map the same file share its memory. But a mapping is the file itself, so a later
+write to the file changes what is read here. `docs/explanation/threats.md` says when that matters;
+`may_be_mapped` is the rule that follows from it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from aotbuild.spec.tensors import ALIGNMENT
 if TYPE_CHECKING:
     import mmap
 
-# Below it a copy costs no more than a mapping; above, a mapping saves memory, and for 40 MB 10 ms
-# of 68 (`benchmarks/preload.py`, its part `constants`).
+# Below this a copy costs no more than a mapping. Above it a mapping saves memory, and 10 ms of 68
+# for 40 MB (the part `constants` of `benchmarks/preload.py`).
 SMALLEST_MAPPED = 64 * 1024
-# Until Python 3.13 a mapping keeps a descriptor open, and a process may often have 1,024.
+# Before Python 3.13 a mapping keeps a descriptor open, and the limit is often 1,024 per process.
 _KEEPS_DESCRIPTOR = sys.version_info < (3, 13)
 _MOST_DESCRIPTORS = 256
 _IS_POSIX = os.name == "posix"
@@ -34,7 +34,7 @@ class Mapper:
         self._left = _MOST_DESCRIPTORS if maps and _IS_POSIX else 0
 
     def view(self, file: IO[bytes], size: int) -> memoryview:
-        """Return a file of that size, from a multiple of 64 on; of a longer one, a byte more."""
+        """Return a file of `size` bytes, aligned to 64; one byte more if the file is longer."""
         return (self._map(file, size) if self._left else None) or copied(file, size)
 
     def _map(self, file: IO[bytes], size: int) -> memoryview | None:
@@ -46,8 +46,8 @@ class Mapper:
                 return None
             mapping = _map(descriptor, size)
         except (OSError, ValueError):
-            # A member of a wheel has no descriptor, some file systems cannot be mapped, and a file
-            # may have become shorter.
+            # A member of a wheel has no descriptor, some file systems cannot map files, and the
+            # file may have become shorter.
             return None
         if _KEEPS_DESCRIPTOR:
             self._left -= 1
@@ -55,7 +55,7 @@ class Mapper:
 
 
 def may_be_mapped(facts: os.stat_result, size: int) -> bool:
-    """Return whether a file is what was expected, and nobody but its owner's kin may change it."""
+    """Return whether a file is regular, of `size` bytes, and not writable by everybody."""
     is_file, others_write = stat.S_ISREG(facts.st_mode), facts.st_mode & stat.S_IWOTH
     return is_file and facts.st_size == size and not others_write
 
@@ -70,17 +70,17 @@ def _map(descriptor: int, size: int) -> mmap.mmap:
 
 
 def copied(file: IO[bytes], size: int) -> memoryview:
-    """Return at most `size + 1` bytes of a file, from a multiple of 64 on."""
+    """Return at most `size + 1` bytes of a file, aligned to 64."""
     buffer = memoryview(aligned(size + 1))
     count = 0
-    # A member of a wheel gives less than it is asked for.
+    # A member of a wheel may return fewer bytes than asked for.
     while count <= size and (more := file.readinto(buffer[count:])):  # type: ignore[attr-defined]
         count += more
     return buffer[:count]
 
 
 def aligned(size: int) -> Any:
-    """Return an uninitialized uint8 array whose first byte is at a multiple of 64."""
+    """Return an uninitialized uint8 array, aligned to 64 bytes."""
     import numpy as np
 
     space = np.empty(size + ALIGNMENT, np.uint8)
@@ -89,9 +89,9 @@ def aligned(size: int) -> Any:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, *, apart: int = 0) -> Any:
-    """Return zeros from a multiple of 64 on; on Linux they take no memory until written to.
+    """Return zeros, aligned to 64 bytes; on Linux they take no memory until written to.
 
-    `apart` is how many bytes behind that multiple they begin: 16 is where numpy's own arrays do.
+    `apart` is an offset in bytes from that alignment: numpy's own arrays begin at 16.
     """
     import numpy as np
 
@@ -102,5 +102,5 @@ def zeros(shape: tuple[int, ...], dtype: Any, *, apart: int = 0) -> Any:
 
 
 def is_aligned(array: Any) -> bool:
-    """Return whether the first byte of an array is at a multiple of 64."""
+    """Return whether an array is aligned to 64 bytes."""
     return bool(array.__array_interface__["data"][0] % ALIGNMENT == 0)

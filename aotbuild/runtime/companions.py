@@ -1,7 +1,7 @@
-"""Companions: distributions that hold more executables of a package, found without importing.
+"""Companions: distributions that hold more executables of a package that was split.
 
-Only a base that was split is looked up, and only the distributions that its header names: other
-packages pay nothing, and what is installed beside them is never read.
+They are found without importing anything. Only the distributions that the header of the base names
+are looked up, so a package that was not split pays nothing, and nothing else installed is read.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from aotbuild.errors import CompanionMismatch, InvalidIndex
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
-from aotbuild.runtime.trust import Key, open_trusted
+from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.parts import ENTRY_POINTS, PART, SPLIT, companions_of, part_package
 
 if TYPE_CHECKING:
     from importlib import metadata
 
+    from aotbuild.runtime.signatures import Key
+
 
 @dataclass(frozen=True)
 class Companion:
-    """One companion of a base: its part and distribution; the rest only if it is installed."""
+    """One companion of a base. `version`, `source` and `index` are set only if it is installed."""
 
     part: str
     distribution: str
@@ -37,7 +39,7 @@ class Companion:
 
 @dataclass(frozen=True)
 class Parts:
-    """A package with what is installed of it: where its files are, and its index."""
+    """A package with its installed companions: one source and one index for all of them."""
 
     source: Source
     index: Index
@@ -45,7 +47,7 @@ class Parts:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """A line for each companion that is not installed, for where nothing else runs."""
+        """A line for errors about each companion that is not installed."""
         return tuple(
             f"executables for {companion.part}: not installed: pip install {companion.distribution}"
             for companion in self.companions
@@ -54,10 +56,10 @@ class Parts:
 
 
 def open_parts(source: Source, trust: Iterable[Key] | None, package: str | None) -> Parts:
-    """Open the index of a source, and those of its companions where it was asked for by name.
+    """Open the index of a source, and those of its companions if `package` names it.
 
-    `trust` holds for each of them by itself. Raises what `open_trusted` does, for any of them, and
-    CompanionMismatch for one that is of another build.
+    Each of them must satisfy `trust`. Raises what `open_trusted` raises, and CompanionMismatch for
+    a companion of another build.
     """
     index = open_trusted(source, trust, package)
     try:
@@ -92,7 +94,7 @@ def _open_all(
 
 
 def _installed(name: str) -> metadata.Distribution | None:
-    from importlib import metadata  # 10 ms that only a package with companions pays
+    from importlib import metadata  # takes 10 ms
 
     try:
         return metadata.distribution(name)
@@ -103,7 +105,7 @@ def _installed(name: str) -> metadata.Distribution | None:
 def _version(distribution: metadata.Distribution, package: str, name: str) -> str:
     wanted = "a METADATA with its version"
     try:
-        # None where the file says nothing, whatever its type promises.
+        # None if METADATA has no version, although its type says str.
         found: str | None = distribution.version
     except ValueError as err:
         raise CompanionMismatch(package, name, wanted, str(err)) from err
@@ -113,11 +115,11 @@ def _version(distribution: metadata.Distribution, package: str, name: str) -> st
 
 
 def _folder(distribution: metadata.Distribution, package: str, companion: Companion) -> Path:
-    """Return the `_aot` folder that a companion's entry point leads to."""
+    """Return the `_aot` folder that the entry point of a companion names."""
     try:
         points = distribution.entry_points.select(group=ENTRY_POINTS, name=package)
         values = [point.value for point in points]
-    except (TypeError, ValueError) as err:  # so importlib.metadata says that it cannot read them
+    except (TypeError, ValueError) as err:  # what importlib.metadata raises for a damaged file
         values = [f"entry_points.txt, damaged: {err}"]
     expected = part_package(package, companion.part)
     if values != [expected]:

@@ -1,4 +1,4 @@
-"""Threads: a value made once for each key, a parallel map, a thread that can be joined again."""
+"""Threads: single flight, a thread that survives Ctrl-C while it is joined, and a parallel map."""
 
 from __future__ import annotations
 
@@ -10,34 +10,38 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
+R = TypeVar("R")
+T = TypeVar("T")
 V = TypeVar("V")
+
+_NOT_MADE = object()
 
 
 class _Entry:
     __slots__ = ("lock", "value")
 
     def __init__(self) -> None:
-        # A signal handler or a finalizer may come in the middle, and need the same.
+        # Reentrant: a signal handler or a finalizer may interrupt `make` and need the same value.
         self.lock = threading.RLock()
         self.value: Any = _NOT_MADE
 
 
-_NOT_MADE = object()
+class SingleFlight(Generic[V]):
+    """A cache that makes each value once, with one lock per key.
 
-
-class Once(Generic[V]):
-    """A cache with one lock a key. A failure is not kept: the next caller tries again."""
+    A failure is not cached: the next caller tries again.
+    """
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry] = {}
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """Return the value of `key`, made by `make` if it is not there."""
+        """Return the value of `key`; call `make` if there is none."""
         entry = self._entries.setdefault(key, _Entry())
         with entry.lock:
             if entry.value is _NOT_MADE:
                 made = make()
-                # What such a one was given meanwhile stays the only one.
+                # A re-entrant call may have filled the entry; keep that value.
                 if entry.value is _NOT_MADE:
                     entry.value = made
             value: V = entry.value
@@ -48,11 +52,11 @@ class Once(Generic[V]):
         return entry is not None and entry.value is not _NOT_MADE
 
     def forget(self, key: Hashable) -> None:
-        """Forget the value of `key`, if there is one."""
+        """Drop the value of `key`, if there is one."""
         self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Forget every value."""
+        """Drop every value."""
         self._entries.clear()
 
     def __len__(self) -> int:
@@ -62,58 +66,58 @@ class Once(Generic[V]):
 _threads: WeakSet[threading.Thread] = WeakSet()
 
 
-class Worker:
-    """A thread of its own for some work, which must not raise.
+class JoinableThread:
+    """A thread that can be joined again after KeyboardInterrupt. `work` must not raise.
 
-    No daemon: a thread inside XLA while the interpreter goes away crashes the process. For the same
-    reason it is not joined: before Python 3.13 a `join` that Ctrl-C breaks off takes the thread for
-    ended, and then the end of the process does not wait for it
+    It is not a daemon: a thread inside XLA while the interpreter shuts down crashes the process.
+    `wait` does not call `Thread.join`: before Python 3.13, a `join` that Ctrl-C interrupts marks
+    the thread as ended, and then the interpreter no longer waits for it at exit
     (https://github.com/python/cpython/issues/90882).
     """
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self._work = work
         self._process = os.getpid()
-        self._begun = False
-        self._ended = threading.Event()
-        # One that a daemon starts would be a daemon too.
+        self._started = False
+        self._finished = threading.Event()
+        # Explicit, because a thread inherits the flag from the daemon that starts it.
         self._thread = threading.Thread(target=self._run, name=name, daemon=False)
         _threads.add(self._thread)
 
     def start(self) -> bool:
-        """Return whether it could be: not at a limit of the system or at the end of the process."""
+        """Start it; return False at a limit of the system or at the end of the process."""
         try:
             self._thread.start()
         except RuntimeError:
             return False
-        self._begun = True
+        self._started = True
         return True
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it goes on here: it may also not have been started.
+        """Whether it does not run in this process: it ended or was never started.
 
-        Threads of a parent do not go on in a process that was forked.
+        In a forked process the threads of the parent do not run.
         """
-        return not self._begun or self._process != os.getpid() or self._ended.is_set()
+        return not self._started or self._process != os.getpid() or self._finished.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for its end, at most `timeout` seconds; return whether it has ended."""
-        return self.ended or self._ended.wait(timeout)
+        """Wait until it ends, at most `timeout` seconds; return whether it has ended."""
+        return self.ended or self._finished.wait(timeout)
 
     def _run(self) -> None:
         try:
-            # Ctrl-C may break off `start` when it has been.
-            self._begun = True
+            # Ctrl-C may interrupt `start` after the thread is running.
+            self._started = True
             self._work()
         finally:
-            self._ended.set()
+            self._finished.set()
 
 
-def is_waited_for() -> bool:
-    """Return whether the end of the process waits for any thread that is not a worker's.
+def has_foreground_thread() -> bool:
+    """Return whether a thread is alive that keeps the process running and is not one of ours.
 
-    The main thread is not the last one where it leaves a server's threads behind.
+    It need not be the main thread: that one may have ended and left a server's threads running.
     """
     return any(
         thread.is_alive() and not thread.daemon and thread not in _threads
@@ -121,15 +125,12 @@ def is_waited_for() -> bool:
     )
 
 
-T = TypeVar("T")
-R = TypeVar("R")
+def parallel_map(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+    """Yield `work(item)` for each item, in the order in which they finish.
 
-
-def side_by_side(work: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """Yield what became of each item, as they are done; one alone is done in this thread.
-
-    So are all if no thread can be started: at a limit of the system or at the end of the process.
-    What `work` raises is raised here. Whoever stops iterating waits for what was begun, only.
+    A single item is done in the calling thread. So are all of them if no thread can be started. An
+    exception in `work` is raised here. If the caller stops iterating, items that were begun are
+    finished and no other is begun.
     """
     todo = deque(items)
     count = len(todo)
@@ -154,27 +155,27 @@ class _Team(Generic[T, R]):
         self._work = work
         self._todo = todo
         self._done: SimpleQueue[tuple[R] | BaseException] = SimpleQueue()
-        self._threads: list[Worker] = []
+        self._threads: list[JoinableThread] = []
         self._is_for_daemon = threading.current_thread().daemon
 
     def start(self, threads: int) -> bool:
-        """Start as many threads as can be; return whether there is one."""
+        """Start up to `threads` threads; return whether at least one runs."""
         for number in range(threads):
-            # In the list first: an interrupt can come while it is started.
-            self._threads.append(Worker(f"aotbuild-{number}", self._run))
+            # Append before starting: an interrupt can come in between.
+            self._threads.append(JoinableThread(f"aotbuild-{number}", self._run))
             if not self._threads[-1].start():
                 return number > 0
         return True
 
     def next(self) -> R:
-        """Return what became of the next item that is done."""
+        """Return the next result, or raise the next exception."""
         done = self._done.get()
         if isinstance(done, BaseException):
             raise done
         return done[0]
 
     def stop(self) -> None:
-        """Begin with no other item, and wait for those that were begun."""
+        """Begin no other item, and wait for those that were begun."""
         self._todo.clear()
         for thread in self._threads:
             thread.wait()
@@ -187,10 +188,10 @@ class _Team(Generic[T, R]):
                 return
             try:
                 self._done.put((self._work(item),))
-            except BaseException as err:  # noqa: BLE001 - whatever it is, `next` raises it
+            except BaseException as err:  # noqa: BLE001 - `next` raises it
                 self._done.put(err)
             del item
 
     def _is_wanted(self) -> bool:
-        """Return whether anybody waits: the end of the process waits for no daemon."""
-        return not self._is_for_daemon or is_waited_for()
+        """Return whether the caller can still want a result; a daemon may die with the process."""
+        return not self._is_for_daemon or has_foreground_thread()

@@ -10,7 +10,7 @@ from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import best_level
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.devices import Scope
+    from aotbuild.runtime.devices import DeviceSet
 
 # The distributions that a platform's PJRT plugin may come from; no two at once work.
 _PLUGINS = {"cuda": ("jax-cuda13-pjrt", "jax-cuda12-pjrt"), "tpu": ("libtpu",)}
@@ -22,7 +22,7 @@ class Host:
 
     `device_count` counts the devices of this process, `devices_everywhere` those of all processes
     (None: there is only this one); `named` says that a caller named them with `on`.
-    `arrays` is the door: numpy's arrays are on one device, and none is a typed PRNG key.
+    `arrays` is the backend: numpy's arrays are on one device, and none is a typed PRNG key.
     `custom_calls` are the targets registered for the platform; `lapack` says whether jaxlib can
     initialize its LAPACK kernels.
 
@@ -58,51 +58,25 @@ class Host:
         return best_level(self.architecture, self.features)
 
 
-def probe(where: str | Scope | None = None) -> Host:
-    """Return the facts of some devices, of a platform, or of the default device. Imports jax.
-
-    Only what the platform has is looked for: a CPU costs no more for there being others.
-    """
-    import jax
-
-    from aotbuild.runtime.backends.jax import private as jax_private
-    from aotbuild.runtime.backends.jax.placement import scope_of
-    from aotbuild.runtime.devices import Scope
-
-    scope = where if isinstance(where, Scope) else scope_of(where)
-    name, is_cuda = scope.platform, scope.platform == "cuda"
-    cuda = jax_private.cuda_versions() if is_cuda and scope.here else None
-    return host_of(
-        scope,
-        process_count=jax.process_count(),
-        x64=bool(jax.config.jax_enable_x64),
-        custom_calls=jax_private.custom_call_targets(name),
-        lapack=jax_private.has_lapack(),
-        cuda=cuda.runtime if cuda else None,
-        driver=cuda.driver if cuda else None,
-        cudnn=cuda.cudnn if cuda else None,
-    )
-
-
-def host_of(scope: Scope, **facts: Any) -> Host:
-    """Return the facts of some devices; `facts` are what the door knows. Imports no jax."""
+def host_of(devices: DeviceSet, **facts: Any) -> Host:
+    """Return the host's facts for some devices; `facts` are those that the backend knows."""
     from jaxlib.version import __version__ as jaxlib_version
 
-    from aotbuild.runtime.devices import bounds, capability_of
+    from aotbuild.runtime.devices import capability_of, slice_bounds
 
     return Host(
-        platform=scope.platform,
-        device_count=len(scope.here),
-        device_kinds=tuple(sorted({device.device_kind for device in scope.here})),
+        platform=devices.platform,
+        device_count=len(devices.local),
+        device_kinds=tuple(sorted({device.device_kind for device in devices.local})),
         architecture=cpuinfo.architecture(),
         features=cpuinfo.features(),
         jaxlib=jaxlib_version,
-        devices_everywhere=len(scope.everywhere),
-        capability=capability_of(scope.first) if scope.here else None,
+        devices_everywhere=len(devices.devices),
+        capability=capability_of(devices.first) if devices.local else None,
         # Of the whole slice: some devices of it are wired no otherwise.
-        topology=bounds(scope.first.client.devices()) if scope.here else None,
-        plugins=_plugins(scope.platform),
-        named=scope.named,
+        topology=slice_bounds(devices.first.client.devices()) if devices.local else None,
+        plugins=_plugins(devices.platform),
+        named=devices.named,
         **facts,
     )
 

@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
-from aotbuild.frozen import dataclass
-from aotbuild.runtime import binding as arguments
-from aotbuild.runtime.binding import Bound, Call
-from aotbuild.runtime.devices import Scope
-from aotbuild.runtime.host import Host
+from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
+from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
-from aotbuild.runtime.policy import policy_of
-from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.stats import Stats
-from aotbuild.runtime.trees import restore, restore_outputs
-from aotbuild.runtime.warmup import Ready, example_calls, ready_for, tell
-from aotbuild.spec.index import Index
+from aotbuild.runtime.package import Package
+from aotbuild.runtime.select import Verdict, refusal_trace, select
+from aotbuild.runtime.trees import flatten, leaf_paths, restore, restore_outputs
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Door, Placement
-    from aotbuild.runtime.padding import Step
+    from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback, Placement
+    from aotbuild.runtime.host import Host
+    from aotbuild.runtime.padding import PadPlan
+    from aotbuild.runtime.warmup import ExampleCall
 
-_MISMATCHES_KEPT = 1024
+_MOST_MISMATCHES = 1024
 _REFUSED_REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
 )
 
 
-@dataclass(frozen=True)
-class Package:
-    """What the kernels of one library share; `absent` says which executables are not installed."""
-
-    name: str
-    index: Index
-    door: Door
-    loader: Loader
-    stats: Stats
-    probe: Callable[[Any], Host]
-    fallback: str | None
-    absent: tuple[str, ...] = ()
-
-
 class Kernel:
-    """A precompiled function: called like the original, with arrays and static values.
+    """A precompiled function. Call it like the original, with arrays and static values.
 
-    `scope` says where it runs if a caller chose that; `source` is what it falls back to.
-    The call itself is a C++ function in the slot `__call__`, so that Python adds nothing to it.
+    `kernel(*args, **kwargs)` returns what the function returns. Its dispatch is a C++ function in
+    the slot `__call__`, so Python adds nothing to a call that the cache knows.
+
+    Attributes:
+        function: The function's name, parameters and static arguments, as its index has them.
     """
 
     __slots__ = ("__call__", "__weakref__", "_dispatch", "function")
@@ -58,12 +45,19 @@ class Kernel:
     def __init__(
         self,
         package: Package,
+        backend: Backend,
+        loader: Loader,
         function: Function,
         source: Callable[..., Any] | None = None,
-        scope: Scope | None = None,
+        devices: DeviceSet | None = None,
     ) -> None:
+        """Make the kernel of a function.
+
+        `source` is the Python function that it falls back to; without one, the module that the
+        index names is imported. `devices` are those that the caller chose with `Library.on`.
+        """
         self.function = function
-        self._dispatch = Dispatch(package, function, source, scope)
+        self._dispatch = Dispatch(package, backend, loader, function, source, devices)
         self.__call__ = self._dispatch.plain
 
     def __repr__(self) -> str:
@@ -75,128 +69,156 @@ class Kernel:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """Every record of this function; reads all of them from the index."""
+        """The records of all executables of this function; reads each from the index."""
         return tuple(self._dispatch.package.index.records(self.function.name))
 
     def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, tuple[Verdict, ...]]:
-        """Return a call and the verdicts on the records of its signature; runs nothing."""
-        bound = arguments.bind(self.function, args, kwargs)
-        call = arguments.flatten(bound, self._dispatch.package.door)
-        return call, self._dispatch.judge(call, self._dispatch.step(call))
+        """Return a call, flattened, and the verdicts on the records of its signature.
+
+        It loads and runs nothing. Raises SignatureMismatch or InvalidArgument like the call itself.
+        """
+        call = flatten(bind(self.function, args, kwargs), self._dispatch.backend)
+        return call, self._dispatch.judge(call, self._dispatch.pad_plan(call))
 
     def padding(self, call: Call) -> str:
-        """Return how a call is padded, as `batch 3 → 8`; empty if it is not."""
-        return str(self._dispatch.step(call) or "")
+        """Return how a call is padded, as `batch 3 → 8`; empty if it is not padded."""
+        return str(self._dispatch.pad_plan(call) or "")
 
-    def prime(self, record: Record, executable: Any, outputs: list[Any]) -> None:
-        """Tell the C++ cache the usual calls of a record; `outputs` are what zeros gave."""
+    def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
+        """Enter the usual calls of a record into the C++ cache.
+
+        `outputs` are those of a run on zeros; nothing is run again.
+        """
         self._dispatch.prime(record, executable, outputs)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
-        """Return the record that would run a call; NoExecutable or InvalidArgument if none may."""
+        """Return the record that would run a call.
+
+        Raises NoExecutable if all are refused, InvalidArgument if an argument is on other devices.
+        """
         verdict, _ = self._dispatch.choose(call, verdicts)
         return verdict.record
 
 
 class Dispatch:
-    """The way of a call that the C++ cache does not know yet."""
+    """The slow path of a call, taken on a miss of the C++ cache.
+
+    There are two caches. `plain` sees calls as they are written. A call that it must not cache, as
+    its static values could be confused with others, goes on to `_canonical`, which sees the bound
+    arguments, with the static values as one key.
+    """
 
     def __init__(
         self,
         package: Package,
+        backend: Backend,
+        loader: Loader,
         function: Function,
         source: Callable[..., Any] | None,
-        scope: Scope | None,
+        devices: DeviceSet | None,
     ) -> None:
         self.package = package
+        self.backend = backend
         self.function = function
-        self._chosen = scope
-        self._told: dict[int, Any] = {}
+        self._loader = loader
+        self._source = source
+        self._chosen = devices
+        self._primed: dict[int, Executable] = {}
         self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
         statics = [static.name for static in function.statics]
         positions = [i for i, name in enumerate(function.positional) if name in statics]
-        name, door = function.name, package.door
-        self._instead = instead = door.fallback(package, function, source, scope)
-        self.plain = door.dispatch(name, instead.call_source, self._miss, positions, statics)
-        miss = self._canonical_miss
-        self._canonical = door.dispatch(name, instead.call_source, miss, [0], [])
+        name, call_source = function.name, self._call_source
+        self.plain = backend.dispatch(name, call_source, self._miss, positions, statics)
+        self._canonical = backend.dispatch(name, call_source, self._canonical_miss, [0], [])
         self._padded = None
         if function.pad:
             from aotbuild.runtime.padding import PaddedCalls
 
-            self._padded = PaddedCalls(package.index, function, door)
+            self._padded = PaddedCalls(package.index, function, backend)
 
     def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
-        """Serve a call: return (outputs, data for the C++ cache or None, False)."""
-        if arguments.has_tracers(self.function, args, kwargs, self.package.door):
+        """Serve a call; return (outputs, fastpath data or None, False) to the C++ cache."""
+        if self.backend.has_tracers(dynamic_values(self.function, args, kwargs)):
             self.package.stats.count("transformed")
-            return self._instead.call_source(*args, **kwargs), None, False
+            return self._call_source(*args, **kwargs), None, False
         try:
-            bound = arguments.bind(self.function, args, kwargs)
-            step = self._padded.step(bound) if self._padded else None
-            if self._padded and step:
+            bound = bind(self.function, args, kwargs)
+            plan = self._padded.plan(bound) if self._padded else None
+            if self._padded and plan:
                 self.package.stats.count("padded")
-                return self._padded.run(step, bound, self._canonical), None, False
+                return self._padded.run(plan, bound, self._canonical), None, False
             if bound.direct:
                 return self._run(bound)
             outputs = self._canonical(bound.statics_key, *bound.args, **bound.kwargs)
             return outputs, None, False
         except NoExecutable as error:
-            return self._instead.fall_back(error, args, kwargs), None, False
+            policy = self.package.fallback_policy
+            if policy == "none":
+                raise
+            return self._fallback.run(policy, error, args, kwargs), None, False
+
+    @cached_property
+    def _fallback(self) -> Fallback:
+        return self.backend.fallback(self.package, self.function, self._source, self._chosen)
+
+    def _call_source(self, *args: Any, **kwargs: Any) -> Any:
+        return self._fallback.call_source(*args, **kwargs)
 
     def _canonical_miss(self, key: str, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
-        return self._run(arguments.rebind(self.function, key, args, kwargs))
+        return self._run(rebind(self.function, key, args, kwargs))
 
     def _run(self, bound: Bound) -> tuple[Any, Any, bool]:
-        ready = ready_for((*bound.args, *bound.kwargs.values()))
-        if ready is None:
+        warm_up = _active_warm_up((*bound.args, *bound.kwargs.values()))
+        if warm_up is None:
             self.package.stats.count("misses")
-        door = self.package.door
-        call = arguments.flatten(bound, door)
-        executable = self.package.loader.load(*self.choose(call, self.judge(call)))
-        out_tree = restore_outputs(executable.record, call.treedef, door.trees)
-        outputs = ready.outputs(executable) if ready else executable.run(call.leaves)
+        call = flatten(bound, self.backend)
+        executable = self._loader.load(*self.choose(call, self.judge(call)))
+        out_tree = restore_outputs(executable.record, call.treedef, self.backend.trees)
+        outputs = warm_up.outputs(executable) if warm_up else executable.run(call.leaves)
         data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
         return out_tree.unflatten(outputs), data, False
 
-    def prime(self, record: Record, executable: Any, outputs: list[Any]) -> None:
-        """Make the usual calls of a record once, without running it again."""
-        if id(executable) in self._told:
+    def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
+        """Make the usual calls of a record, once for each executable."""
+        if id(executable) in self._primed:
             return
-        self._told[id(executable)] = executable
-        ready, examples = Ready(executable, outputs), executable.examples()
+        self._primed[id(executable)] = executable
+        from aotbuild.runtime.warmup import example_calls
+
+        warm_up, examples = _WarmUp(executable, outputs), executable.examples()
         try:
-            treedef = restore(record.signature.tree, None, self.package.door.trees)
-            calls = example_calls(self.function, record, treedef, examples)
-            tell(self.plain, calls, ready)
+            treedef = restore(record.signature.tree, None, self.backend.trees)
+            for example in example_calls(self.function, record, treedef, examples):
+                warm_up.call(self.plain, example)
         except (AotbuildError, ValueError) as err:
             from logging import getLogger
 
-            told = "%s: ran on zeros, but its first call takes the slow way: %s"
-            getLogger("aotbuild").debug(told, record, err)
+            message = "%s: ran on zeros, but its first call takes the slow way: %s"
+            getLogger("aotbuild").debug(message, record, err)
 
-    def step(self, call: Call) -> Step | None:
+    def pad_plan(self, call: Call) -> PadPlan | None:
         """Return how a call is padded, None if it is not."""
-        return self._padded.of(call) if self._padded else None
+        return self._padded.plan_of(call) if self._padded else None
 
-    def judge(self, call: Call, step: Step | None = None) -> tuple[Verdict, ...]:
+    def judge(self, call: Call, plan: PadPlan | None = None) -> tuple[Verdict, ...]:
         """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
         index, name = self.package.index, self.function.name
-        host = self.package.probe(self._scope(call))
-        records = index.records(name, step.key if step else call.signature.key())
+        host = self.package.probe(self._devices(call))
+        records = index.records(name, plan.key if plan else call.signature.key())
         if not records:
             raise self._mismatch(call, host)
         return select(records, host)
 
     def _mismatch(self, call: Call, host: Host) -> SignatureMismatch:
-        """Return the error of a signature, looked for among all records only once."""
+        """Return the error of a signature without records; the search is done once for each."""
         from aotbuild.runtime.mismatch import signature_mismatch
 
         key = (call.signature.key(), host.platform, host.x64)
         if key not in self._mismatches:
-            if len(self._mismatches) >= _MISMATCHES_KEPT:
+            if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
-            self._mismatches[key] = signature_mismatch(call, self.package.index, host)
+            paths = leaf_paths(call.bound, self.backend.trees)
+            self._mismatches[key] = signature_mismatch(call, paths, self.package.index, host)
         known = self._mismatches[key]
         padding = self._padded.why_not(call) if self._padded else []
         trace = [*known.trace, *padding, *self.package.absent]
@@ -206,24 +228,65 @@ class Dispatch:
         """Return the best verdict that fits, and where its executable runs this call."""
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
-            from aotbuild.runtime.select import refusal_trace
-
             summary = "no executable may run here"
-            trace = refusal_trace(verdicts, self.package.probe(self._scope(call)))
+            trace = refusal_trace(verdicts, self.package.probe(self._devices(call)))
             trace += self.package.absent
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
         return fitting[0], self._place(call, fitting[0])
 
     def _place(self, call: Call, verdict: Verdict) -> Placement:
         try:
-            placement: Placement = self.package.door.place(call, verdict.record, self._scope(call))
+            placement: Placement = self.backend.place(call, verdict.record, self._devices(call))
             return placement
         except InvalidArgument as err:
-            if policy_of(self.package.fallback) == "none":
+            if self.package.fallback_policy == "none":
                 raise
             summary = "the arguments are placed where no executable runs"
             trace = str(err).splitlines()
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
 
-    def _scope(self, call: Call) -> Scope:
-        return self._chosen or self.package.door.scope_of_call(call)
+    def _devices(self, call: Call) -> DeviceSet:
+        return self._chosen or self.backend.devices_of_call(call)
+
+
+class _WarmUp:
+    """Outputs of executables that were run on zeros, so that an example call runs nothing."""
+
+    def __init__(self, executable: Executable, outputs: list[Any]) -> None:
+        self._outputs = {id(executable): (executable, outputs)}
+        self._zeros: list[Any] = []
+
+    def outputs(self, executable: Executable) -> list[Any]:
+        """Return the outputs of an executable; run it on zeros if that was not done yet."""
+        if id(executable) not in self._outputs:
+            self._outputs[id(executable)] = executable, executable.run_on_zeros()
+        return self._outputs[id(executable)][1]
+
+    def call(self, dispatch: Callable[..., Any], example: ExampleCall) -> None:
+        """Make an example call, which enters it into the C++ cache and runs nothing."""
+        args, kwargs, self._zeros = example
+        token = _WARM_UP.set(self)
+        try:
+            dispatch(*args, **kwargs)
+        finally:
+            _WARM_UP.reset(token)
+
+    def serves(self, values: Iterable[Any]) -> bool:
+        """Return whether these are the very zeros of the example call.
+
+        Static values do not count: small numbers and short strings are the same object everywhere.
+        """
+        return all(any(value is zeros for zeros in self._zeros) for value in values)
+
+
+# Set during an example call, in its thread only.
+_WARM_UP: ContextVar[_WarmUp | None] = ContextVar("aotbuild_warm_up", default=None)
+
+
+def _active_warm_up(values: Iterable[Any]) -> _WarmUp | None:
+    """Return the warm-up that made a call with these arguments; None if the call is a real one.
+
+    A signal handler or a finalizer may interrupt an example call and make a real one.
+    """
+    warm_up = _WARM_UP.get()
+    return warm_up if warm_up and warm_up.serves(values) else None

@@ -15,28 +15,32 @@ from aotbuild.errors import (
     UnknownFunction,
 )
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.concurrency import Once
-from aotbuild.runtime.forked import refusal
-from aotbuild.runtime.host import Host
-from aotbuild.runtime.opening import Opening
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.fork import refusal
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trust import Key
+from aotbuild.runtime.state import LibraryState
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.devices import Scope
-    from aotbuild.runtime.kernel import Kernel, Package
-    from aotbuild.runtime.preload import Job, Preloading, Told
+    from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.runtime.host import Host
+    from aotbuild.runtime.kernel import Kernel
+    from aotbuild.runtime.preload import Preloading, Prime, Selected
+    from aotbuild.runtime.signatures import Key
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call would do, and why.
+    """What a call would do, and why. `str()` of it is the text that is meant to be read.
 
-    `chosen` is the record that would run; without one, `error` is what the call would raise if its
-    fallback is none. `padded` says how the call is padded for it, as `batch 3 → 8`, or is empty.
+    Attributes:
+        function: The name of the function.
+        verdicts: The verdict on each record of the call's signature, best first.
+        chosen: The record that would run, or None.
+        error: What the call would raise with `fallback: none`, if nothing would run.
+        padded: How the call would be padded, as `batch 3 → 8`, or empty.
     """
 
     function: str
@@ -52,19 +56,23 @@ class Explanation:
             return "\n".join([f"{self.function}: runs {self.chosen}{padded}", *verdicts])
         text = str(self.error)
         hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
-        # The error says once what is refused for one reason; here is each of them.
+        # The error names a reason once for all that it refuses; here each verdict has its line.
         return "\n".join([text, "all verdicts:", *verdicts]) if hidden else text
 
 
 class Library:
-    """The functions of a package as attributes.
+    """The precompiled functions of a package, as attributes.
 
-    `trust` is as in `aotbuild.load`, and `package` the name that was asked for, if one was.
-    `arrays` is the door. `host` probes the devices that a call may use (a `Scope`) instead of it;
-    tests give a fake one.
+    `aotbuild.load` returns it. It is safe to use from several threads.
+
+    Examples:
+        >>> library = aotbuild.load("tinyformer")
+        >>> library.functions
+        ('logits',)
+        >>> library.logits(params, tokens)
     """
 
-    _scope: Scope | None = None
+    _devices: DeviceSet | None = None
 
     def __init__(
         self,
@@ -73,38 +81,62 @@ class Library:
         fallback: str | None = None,
         trust: Sequence[Key] | None = None,
         package: str | None = None,
-        host: Callable[[Any], Host] | None = None,
+        host: Callable[[DeviceSet], Host] | None = None,
         arrays: str = "jax",
     ) -> None:
-        self._opening = Opening(source, fallback, trust, package, host, arrays)
-        self._kernels: Once[Kernel] = Once()
+        """Make a library over a source; `aotbuild.load` is the public way.
+
+        `package` is the name that was asked for, or None for a path. `host` replaces the backend's
+        probe of some devices; tests pass a fake.
+        """
+        self._state = LibraryState(source, fallback, trust, package, host, arrays)
+        self._kernels: SingleFlight[Kernel] = SingleFlight()
 
     def open(self) -> None:
-        """Open the index now rather than at the first use; raises what is wrong with it."""
-        header = self._opening.index.header
-        if self._opening.arrays == "jax" and not _is_installed("jax"):
-            raise MissingJax(self._opening.name, str(header.get("jax", "")))
+        """Open the index now rather than at the first use.
+
+        Raises:
+            InvalidIndex: The index is damaged.
+            UnsupportedFormat: Another version of aotbuild wrote the index.
+            UntrustedPackage: A signature is demanded and missing or wrong.
+            MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
+        """
+        header = self._state.index.header
+        if self._state.arrays == "jax":
+            from importlib.util import find_spec
+
+            if find_spec("jax") is None:
+                raise MissingJax(self._state.name, str(header.get("jax", "")))
 
     def on(self, where: Any) -> Library:
-        """Return this library on a device, on several, or on those of a Mesh or a Sharding.
+        """Return this library on chosen devices.
 
-        Calls without committed arguments run there, and their results stay there; of several
-        devices a call takes the first ones that it needs, in this order. Committed arguments that
-        are elsewhere raise InvalidArgument. Everything loaded is shared; asking again for the same
-        devices gives the same library. AotbuildError if `where` is none of this.
+        A call without committed arguments runs on these devices, and its results are committed to
+        them. A call that needs fewer devices takes the first ones. Everything that is loaded is
+        shared, and the same devices give the same library.
+
+        Args:
+            where: A `jax.Device`, a sequence of them, a `jax.sharding.Mesh` or a
+                `jax.sharding.Sharding`. With `arrays="numpy"`, a name such as `"cpu"` or
+                `"cuda:1"`.
+
+        Raises:
+            AotbuildError: `where` is none of this, or names no device of this process.
+
+        A call with arguments that are committed to other devices raises InvalidArgument.
         """
-        asked = self._opening.asked_views
+        known = self._state.views_by_argument
         with suppress(KeyError, TypeError):  # a list cannot be looked up
-            known: Library = asked[where]
-            return known
-        scope = self._opening.door.scope_on(where)
-        view: Library = self._opening.views.get(scope, lambda: View(self._opening, scope))
+            found: Library = known[where]
+            return found
+        devices = self._state.backend.devices_on(where)
+        view: Library = self._state.views.get(devices, lambda: View(self._state, devices))
         with suppress(TypeError):
-            asked[where] = view
+            known[where] = view
         return view
 
     def __repr__(self) -> str:
-        return f"<aotbuild.Library {self._opening.name} at {self._opening.source.place}>"
+        return f"<aotbuild.Library {self._state.name} at {self._state.source.place}>"
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.functions})
@@ -117,13 +149,22 @@ class Library:
         return kernel
 
     def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:
-        """Return the kernel of a function; `source` is what it falls back to, if given."""
+        """Return the kernel of a function; `library.kernel("f")` is `library.f`.
+
+        Args:
+            name: The name of a function in the manifest.
+            source: The Python function that the kernel falls back to. By default it is imported
+                from where the manifest says.
+
+        Raises:
+            UnknownFunction: The package has no function of that name.
+        """
         return self._kernels.get((name, source), lambda: self._make_kernel(name, source))
 
     @cached_property
     def functions(self) -> tuple[str, ...]:
         """The names of all functions, sorted."""
-        return tuple(sorted(function.name for function in self._opening.index.functions()))
+        return tuple(sorted(function.name for function in self._state.index.functions()))
 
     @overload
     def preload(
@@ -150,37 +191,74 @@ class Library:
         prime: bool = False,
         wait: bool = True,
     ) -> int | Preloading:
-        """Load every executable that fits this host; return how many were new.
+        """Load every executable that fits this host.
 
-        They are loaded onto the devices that a call without committed arguments takes. With `prime`
-        each is run once on zeros, so that a first call costs what the later ones do. Without `wait`
-        a thread does it while the caller goes on, and what is returned can be waited for.
+        Executables are loaded onto the devices that a call without committed arguments takes.
+
+        Args:
+            names: The functions to load; all of them if none is named.
+            threads: How many threads to use; by default one for each CPU.
+            prime: Run each executable once on zeros, so that a first call is as fast as later ones.
+            wait: If False, load in a thread and return at once.
+
+        Returns:
+            How many executables were new, or with `wait=False` a `Preloading` that returns it.
+
+        Raises:
+            UnknownFunction: The package has no function of a name in `names`.
+            AotbuildError: Some executables could not be loaded or run; the others are ready.
         """
         from aotbuild.runtime.preload import preload
 
-        chosen = tuple(map(self._checked, names)) or self.functions
-        jobs = [job for name in chosen for job in self._fitting(name)]
-        told = self._told(chosen) if prime else None
-        opening, settings = self._opening, self._opening.door.settings()
-        loader = self._package.loader
+        chosen = tuple(self._function(name).name for name in names) or self.functions
+        selected = [item for name in chosen for item in self._fitting(name)]
+        on_run = self._prime(chosen) if prime else None
+        state, settings = self._state, self._state.backend.settings()
+        loader = state.loader
         if wait:
-            return preload(loader, jobs, opening.stats, threads, told, settings=settings)
+            return preload(loader, selected, state.stats, threads, on_run, settings=settings)
 
         def work(goes_on: Callable[[], bool]) -> int:
             with settings():
                 return preload(
-                    loader, jobs, opening.stats, threads, told, settings=settings, goes_on=goes_on
+                    *(loader, selected, state.stats, threads, on_run),
+                    settings=settings,
+                    goes_on=goes_on,
                 )
 
-        return opening.in_background(work)
+        return state.in_background(work)
 
-    def _told(self, names: Sequence[str]) -> Told:
-        """Return what tells the kernels of functions, which it makes, what was run."""
+    def _prime(self, names: Sequence[str]) -> Prime:
         kernels = {name: self.kernel(name) for name in names}
         return lambda record, *ran: kernels[record.function].prime(record, *ran)
 
+    def _fitting(self, name: str) -> list[Selected]:
+        """Return the best executable of each signature that fits, and where it is loaded."""
+        from aotbuild.runtime.preload import Selected
+
+        backend, package = self._state.backend, self._state.package
+        devices = self._devices or backend.default_devices()
+        verdicts = select(package.index.records(name), package.probe(devices))
+        best: dict[str, Verdict] = {}
+        for verdict in verdicts:
+            if verdict.fits:
+                best.setdefault(verdict.record.signature.key(), verdict)
+        return [
+            Selected(found, backend.place_alone(found.record, devices)) for found in best.values()
+        ]
+
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
-        """Explain what a call of a function would do; loads and runs nothing."""
+        """Explain what the call `library.<name>(*args, **kwargs)` would do.
+
+        It loads and runs nothing. What the call would raise for lack of an executable is returned
+        as `Explanation.error`.
+
+        Raises:
+            UnknownFunction: The package has no function of that name.
+
+        Examples:
+            >>> print(library.explain("logits", params, tokens))
+        """
         kernel, verdicts = self.kernel(name), tuple[Verdict, ...]()
         try:
             call, verdicts = kernel.judge(*args, **kwargs)
@@ -192,76 +270,50 @@ class Library:
         return Explanation(name, verdicts, chosen, padded=padded)
 
     def stats(self) -> dict[str, Any]:
-        """Return counters and times (in seconds) since the library was opened, as plain data."""
+        """Return counters and times since the library was opened, as plain data.
+
+        Times are in seconds. The keys are listed in the reference of the runtime.
+        """
         functions = len(self.functions)
-        executables = self._opening.index.row_count - functions
-        counters = self._opening.stats.to_dict()
+        executables = self._state.index.row_count - functions
+        counters = self._state.stats.to_dict()
         return {"functions": functions, "executables": executables, **counters}
 
     def close(self) -> None:
-        """Forget what was loaded and close the source; kernels in use keep their executables."""
-        for name in self._kernels_by_name():
-            self.__dict__.pop(name, None)
+        """Drop what was loaded and close the source; kernels in use keep their executables."""
+        # A copy: another thread may make a kernel meanwhile.
+        for name in [*self.__dict__]:
+            if not name.startswith("_") and name != "functions":
+                self.__dict__.pop(name, None)
         self._kernels.clear()
-        self._opening.close()
-
-    @property
-    def _package(self) -> Package:
-        return self._opening.package
+        self._state.close()
 
     def _make_kernel(self, name: str, source: Callable[..., Any] | None) -> Kernel:
         from aotbuild.runtime.kernel import Kernel
 
-        return Kernel(self._package, self._function(name), source, self._scope)
-
-    def _checked(self, name: str) -> str:
-        return self._function(name).name
+        state, function = self._state, self._function(name)
+        return Kernel(state.package, state.backend, state.loader, function, source, self._devices)
 
     def _function(self, name: str) -> Function:
-        function = self._opening.index.function(name)
+        function = self._state.index.function(name)
         if function is None:
             from difflib import get_close_matches
 
             close = get_close_matches(name, self.functions, 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise UnknownFunction(self._opening.name, name, self.functions, hint)
+            raise UnknownFunction(self._state.name, name, self.functions, hint)
         return function
-
-    def _fitting(self, name: str) -> list[Job]:
-        """Return the best executable of each signature that fits, and where it is loaded."""
-        from aotbuild.runtime.preload import Job
-
-        door, package = self._opening.door, self._package
-        scope = self._scope or door.scope()
-        verdicts = select(package.index.records(name), package.probe(scope))
-        best: dict[str, Verdict] = {}
-        for verdict in verdicts:
-            if verdict.fits:
-                best.setdefault(verdict.record.signature.key(), verdict)
-        return [Job(found, door.place_alone(found.record, scope)) for found in best.values()]
-
-    def _kernels_by_name(self) -> list[str]:
-        # A copy: another thread may make a kernel meanwhile.
-        return [
-            name for name in [*self.__dict__] if not name.startswith("_") and name != "functions"
-        ]
-
-
-def _is_installed(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None
 
 
 class View(Library):
-    """A library on devices that a caller chose; everything but its kernels is shared."""
+    """A library on devices that the caller chose. It shares everything but its kernels."""
 
-    _scope: Scope
+    _devices: DeviceSet
 
-    def __init__(self, opening: Opening, scope: Scope) -> None:
-        self._opening = opening
-        self._kernels = Once()
-        self._scope = scope
+    def __init__(self, state: LibraryState, devices: DeviceSet) -> None:
+        self._state = state
+        self._kernels = SingleFlight()
+        self._devices = devices
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]} on {', '.join(map(str, self._scope.everywhere))}>"
+        return f"{super().__repr__()[:-1]} on {', '.join(map(str, self._devices.devices))}>"

@@ -1,14 +1,11 @@
-"""From what `load` is given to a source, and from a file to the distribution it came with."""
+"""Finding the `_aot` folder of a package, without importing the package."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-import zipfile
-import zlib
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
@@ -19,14 +16,14 @@ from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 def locate(package: str | os.PathLike[str]) -> Source:
     """Return the source of a package name, an `_aot` folder (or its parent) or a wheel.
 
-    PackageNotFound if there is no such thing, NoArtifacts if it holds no executables.
+    Raises PackageNotFound, or NoArtifacts if there is no `_aot` folder in it.
     """
     name = package_name(package)
     return _at_path(Path(package)) if name is None else _of_package(name)
 
 
 def package_name(package: str | os.PathLike[str]) -> str | None:
-    """Return the name of a package where `locate` takes it for one; None for a path."""
+    """Return `package` if it is the name of a package, None if it is a path."""
     is_path = isinstance(package, os.PathLike) or _looks_like_path(package)
     return None if is_path else str(package)
 
@@ -66,7 +63,7 @@ def _of_package(package: str) -> Source:
 
 
 def _package_folders(parts: list[str]) -> list[Path]:
-    """Return the folders of a package; only its top-level name can be found without importing."""
+    """Return the folders of a package; `find_spec` finds only the top level without importing."""
     folders = [folder.joinpath(*parts[1:]) for folder in _top_level_folders(parts[0])]
     return [folder for folder in folders if folder.exists()]
 
@@ -78,33 +75,3 @@ def _top_level_folders(name: str) -> Iterator[Path]:
         return
     for location in (spec.submodule_search_locations or ()) if spec else ():
         yield Path(location)
-
-
-# What a damaged wheel or `.dist-info` raises; RuntimeError is zipfile's word for an encrypted one.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-def find_owner(root: Path, name: str) -> metadata.Distribution | None:
-    """Return the distribution below `root` whose RECORD lists the file `name`, or None.
-
-    `root` is a folder of sys.path or a wheel, `name` the path of the file below it, with slashes.
-    """
-    found = metadata.distributions(path=[str(root)])
-    return next((distribution for distribution in found if _lists(distribution, name)), None)
-
-
-def _lists(distribution: metadata.Distribution, name: str) -> bool:
-    # Not `distribution.files`: Python 3.12 and later leave out of it what is inside a wheel.
-    try:
-        record = distribution.read_text("RECORD") or ""
-    except UNREADABLE:
-        return False
-    return any(line.startswith((f"{name},", f'"{name}",')) for line in record.splitlines())

@@ -1,4 +1,4 @@
-"""Mismatches: how a call differs from the signatures that were compiled, nearest first."""
+"""Signature mismatches: how a call differs from the compiled signatures, nearest first."""
 
 from __future__ import annotations
 
@@ -18,19 +18,83 @@ from aotbuild.spec.signature import Function, Outline, Signature
 from aotbuild.spec.tree import LEAF, Tree, children_of
 from aotbuild.spec.values import shown
 
+# (in how many ways it differs, sum of the differences between sizes, key of the signature)
+Distance = tuple[int, int, str]
 
-def differences(call: Call, expected: Signature) -> list[str]:
-    """Return every way in which a call differs from a signature, each as one line."""
+_TREE_WEIGHT = 1000
+_NO_SIZES: tuple[int, ...] = ()
+_SHOWN_SIGNATURES = 3
+_SHOWN_DIFFERENCES = 5
+# Signatures whose records are read; among equally near ones, the order of their names decides.
+_READ = 16
+
+
+def signature_mismatch(
+    call: Call, paths: Sequence[str], index: Index, host: Host
+) -> SignatureMismatch:
+    """Return the error for a call that fits no signature of its function.
+
+    `paths` are those of the call's leaves. All signatures are compared by their outlines; only
+    records of the nearest are read.
+    """
+    name = call.bound.function.name
+    found = find_nearest(call, index.outlines(name), _READ)
+    keys = [key for *_, key in found.distances]
+    # For each signature, the record that fits best here.
+    best = {key: select(index.records(name, key), host)[0] for key in (*keys, found.room) if key}
+    order = sorted(found.distances, key=lambda item: (*item[:2], str(best[item[2]].record)))
+    nearest = [best[key] for *_, key in order]
+    lines = list(_describe(call, paths, nearest[:_SHOWN_SIGNATURES]))
+    if found.count > _SHOWN_SIGNATURES:
+        more = found.count - _SHOWN_SIGNATURES
+        lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
+    if found.room and call.bound.function.pad is None:
+        lines += _pad_hint(call, nearest, best[found.room])
+    summary = f"no signature of {found.count} fits this call; the nearest:"
+    if not found.count:
+        summary = "no signature was compiled"
+    return SignatureMismatch(name, summary, lines, REMEDY)
+
+
+def _describe(call: Call, paths: Sequence[str], nearest: Sequence[Verdict]) -> Iterator[str]:
+    for number, verdict in enumerate(nearest, 1):
+        yield f"{number}. {verdict.record}"
+        lines = differences(call, paths, verdict.record.signature)
+        if len(lines) > _SHOWN_DIFFERENCES:
+            more = len(lines) - _SHOWN_DIFFERENCES
+            lines = [*lines[:_SHOWN_DIFFERENCES], f"and {more} more differences"]
+        for line in (*lines, *verdict.reasons):
+            yield f"   {line}"
+
+
+def _pad_hint(call: Call, nearest: Sequence[Verdict], room: Verdict) -> Iterator[str]:
+    """Yield that a larger signature could serve the call with `pad:`, if sizes vary there.
+
+    An array that has the same size in all signatures, as weights have, is wrong, not too small.
+    """
+    wanted = room.record.signature.leaves
+    pairs = enumerate(zip(call.signature.leaves, wanted, strict=False))
+    larger = [number for number, (has, aval) in pairs if has != aval]
+    others = [verdict.record.signature.leaves for verdict in nearest]
+    if room.fits and all(any(o[n : n + 1] != (wanted[n],) for o in others) for n in larger):
+        yield f"with `pad:` in the manifest this call could be padded to {room.record}"
+
+
+# --- differences --------------------------------------------------------------------------------
+
+
+def differences(call: Call, paths: Sequence[str], expected: Signature) -> list[str]:
+    """Return every way in which a call differs from a signature, one line each."""
     found = call.signature
     lines = differences_around(call, expected)
     if found.tree == expected.tree:
-        pairs = zip(call.paths, found.leaves, expected.leaves, strict=True)
+        pairs = zip(paths, found.leaves, expected.leaves, strict=True)
         lines += [_leaf_difference(path, *pair) for path, *pair in pairs if pair[0] != pair[1]]
     return lines
 
 
 def differences_around(call: Call, expected: Signature) -> list[str]:
-    """Return how static values and trees differ; the leaves are not looked at."""
+    """Return how static values and trees differ; leaves are not compared."""
     found = call.signature
     lines = list(_static_differences(found.statics, expected.statics))
     if found.tree != expected.tree:
@@ -51,7 +115,7 @@ def _static_differences(
 ) -> Iterator[str]:
     values = dict(found)
     for name, want in expected:
-        # Compared as text: in Python True == 1 == 1.0.
+        # Compare the text: in Python True == 1 == 1.0.
         if repr(values.get(name)) != repr(want):
             yield f"static {name}: expected {shown(want)}, found {shown(values.get(name))}"
 
@@ -102,18 +166,14 @@ def _node(tree: Tree) -> str:
     return f"{name} with {count} children" + (f", data {tree[2]}" if kind == "node" else "")
 
 
-_TREE_WEIGHT = 1000
-_NO_SIZES: tuple[int, ...] = ()
-
-# (ways in which it differs, sum of the differences between sizes, key of the signature)
-Distance = tuple[int, int, str]
+# --- the nearest signatures ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """How many signatures there are, the nearest, and the key of the nearest with room.
+    """The number of signatures, the nearest, and the key of the nearest with room.
 
-    A signature has room for a call that differs in sizes only, and has no larger ones.
+    A signature has room for a call that differs in sizes only, none of which is larger.
     """
 
     count: int
@@ -122,7 +182,7 @@ class Nearest:
 
 
 def find_nearest(call: Call, outlines: Iterable[Outline], keep: int) -> Nearest:
-    """Return the nearest signatures, at most `keep` of them, equally near ones by their keys."""
+    """Return the nearest signatures, at most `keep`; the key decides between equally near ones."""
     ruler = _Ruler(call)
     measured = [ruler.measure(outline) for outline in outlines]
     nearest = tuple(nsmallest(keep, (distance for distance, _ in measured)))
@@ -131,7 +191,7 @@ def find_nearest(call: Call, outlines: Iterable[Outline], keep: int) -> Nearest:
 
 
 class _Ruler:
-    """Measures from one call; what several signatures share is compared once."""
+    """Measures distances from one call; what several signatures share is compared once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -153,7 +213,7 @@ class _Ruler:
         return (lines + len(pairs) * same_tree, size, key), has_room
 
     def _compare_rest(self, rest: bytes) -> tuple[int, bool]:
-        """Return how many ways statics and trees differ in, and whether the trees are one."""
+        """Return in how many ways statics and trees differ, and whether the trees are equal."""
         try:
             data = json.loads(b'{"leaves":[],"statics":' + rest + b"}")
             expected = Signature.from_json(data)
@@ -166,7 +226,7 @@ class _Ruler:
         return found
 
     def _compare_leaf(self, pair: tuple[str, str]) -> tuple[int, bool]:
-        """Return how far the sizes of two avals are apart, and whether the second has room."""
+        """Return the sum of the differences in sizes, and whether the second aval has room."""
         kind, have = self._split[pair[0]]
         wanted_kind, want = _split(pair[1])
         apart = sum(abs(a - b) for a, b in zip(have, want, strict=False))
@@ -177,65 +237,9 @@ class _Ruler:
 
 
 def _split(aval: str) -> tuple[str, tuple[int, ...]]:
-    """Return what is before the sizes of an aval, and the sizes."""
+    """Return the dtype part of an aval and its sizes."""
     kind, _, sizes = aval.partition("[")
     try:
         return kind, tuple(map(int, sizes[:-1].split(","))) if sizes != "]" else _NO_SIZES
     except ValueError:
         return aval, _NO_SIZES
-
-
-_SHOWN_SIGNATURES = 3
-_SHOWN_DIFFERENCES = 5
-# Signatures whose records are read: equally near ones are shown in the order of their names.
-_READ = 16
-
-
-def signature_mismatch(call: Call, index: Index, host: Host) -> SignatureMismatch:
-    """Return the error for a call that fits no signature of its function.
-
-    All signatures are compared by their outlines; only records of the nearest are read.
-    """
-    name = call.bound.function.name
-    found = find_nearest(call, index.outlines(name), _READ)
-    keys = [key for *_, key in found.distances]
-    # Of each signature the record that fits best here.
-    best = {key: select(index.records(name, key), host)[0] for key in (*keys, found.room) if key}
-    order = sorted(found.distances, key=lambda item: (*item[:2], str(best[item[2]].record)))
-    nearest = [best[key] for *_, key in order]
-    lines = list(_told(call, nearest[:_SHOWN_SIGNATURES]))
-    if found.count > _SHOWN_SIGNATURES:
-        more = found.count - _SHOWN_SIGNATURES
-        lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
-    if found.room and call.bound.function.pad is None:
-        lines += _padding(call, nearest, best[found.room])
-    summary = f"no signature of {found.count} fits this call; the nearest:"
-    if not found.count:
-        summary = "no signature was compiled"
-    return SignatureMismatch(name, summary, lines, REMEDY)
-
-
-def _told(call: Call, nearest: Sequence[Verdict]) -> Iterator[str]:
-    for number, verdict in enumerate(nearest, 1):
-        yield f"{number}. {verdict.record}"
-        for line in (*_shorten(differences(call, verdict.record.signature)), *verdict.reasons):
-            yield f"   {line}"
-
-
-def _padding(call: Call, nearest: Sequence[Verdict], room: Verdict) -> Iterator[str]:
-    """Yield that a larger signature could serve a padded call, if sizes vary where it is larger.
-
-    An array that has one size in all signatures, as weights have, is wrong and not too small.
-    """
-    wanted = room.record.signature.leaves
-    pairs = enumerate(zip(call.signature.leaves, wanted, strict=False))
-    larger = [number for number, (has, aval) in pairs if has != aval]
-    others = [verdict.record.signature.leaves for verdict in nearest]
-    if room.fits and all(any(o[n : n + 1] != (wanted[n],) for o in others) for n in larger):
-        yield f"with `pad:` in the manifest this call could be padded to {room.record}"
-
-
-def _shorten(lines: list[str]) -> list[str]:
-    if len(lines) <= _SHOWN_DIFFERENCES:
-        return lines
-    return [*lines[:_SHOWN_DIFFERENCES], f"and {len(lines) - _SHOWN_DIFFERENCES} more differences"]

@@ -1,31 +1,35 @@
-"""Padding: which calls run the executable of a larger size, and numpy arrays padded and cut.
+"""Padding: how a call runs the executable of a larger size, and numpy arrays padded and cut.
 
-Pure, and without jax: both doors decide and pad alike. What they put where is theirs.
+The rules are the same for every backend; where arrays live is the backend's matter. No jax here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.frozen import dataclass
-from aotbuild.runtime import binding as arguments
 from aotbuild.runtime.binding import Bound, Call
+from aotbuild.runtime.trees import flatten, leaf_paths
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
 from aotbuild.spec.padding import Padding, resized, volume
 from aotbuild.spec.signature import Function, Signature
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Door
+    from aotbuild.runtime.backends.protocol import Backend
 
 Shape = tuple[int, ...]
+
+# Plans that are cached for each function.
+_MOST_PLANS = 1024
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two leaves that have different sizes where one dim is; leaves are counted from 0."""
+    """Two leaves, counted from 0, that have different sizes for one dim."""
 
     dim: str
     leaf: int
@@ -34,14 +38,17 @@ class Disagreement:
     other_size: int
 
     def describe(self, paths: Sequence[str]) -> str:
-        """Return it for people; `paths` are those of the leaves."""
+        """Return a line for an error; `paths` are those of all leaves."""
         first = f"{self.size} in {paths[self.leaf]}"
         return f"pad: {self.dim} is {first} and {self.other_size} in {paths[self.other_leaf]}"
 
 
 @dataclass(frozen=True)
-class Step:
-    """A call that is padded: the sizes of its dims, those of its bucket, and the key of that."""
+class PadPlan:
+    """How a call is padded: the sizes of its dims, those of its bucket, the bucket's signature key.
+
+    `str(plan)` names the dims that grow, as `batch 3 → 8`.
+    """
 
     padding: Padding
     given: Shape
@@ -59,12 +66,12 @@ class Step:
                 yield index
 
     def pad(self, leaf: int, array: Any) -> Any:
-        """Return a numpy array as a larger one, the padding after what is there, on each axis."""
+        """Return a numpy array of the bucket's shape, with the padding at the end of each axis."""
         import numpy as np
 
         axes = self.padding.leaves[leaf]
         larger = np.empty(resized(axes, array.shape, self.bucket), array.dtype)
-        # The later dim has the corners, so it is filled in over the whole width of the others.
+        # The later dim owns the corners, so it is filled last and over the whole width.
         for axis, dim in sorted(axes, key=lambda pair: pair[1]):
             beyond = [slice(None)] * array.ndim
             beyond[axis] = slice(self.given[dim], None)
@@ -73,9 +80,9 @@ class Step:
         return larger
 
     def cut_shape(self, output: int, shape: Shape) -> Shape | None:
-        """Return the shape of an output without its padding, or None if it has none.
+        """Return the shape of an output without padding, or None if the output has none.
 
-        ValueError for a shape that is not the bucket's.
+        ValueError if `shape` is not the bucket's.
         """
         axes = self.padding.outputs[output]
         if any(axis >= len(shape) or shape[axis] != self.bucket[dim] for axis, dim in axes):
@@ -85,8 +92,26 @@ class Step:
         return None if cut == shape else cut
 
 
+def find_plan(index: Index, function: Function, signature: Signature) -> PadPlan | None:
+    """Return how a call is padded; None if it has executables of its own or fits no bucket."""
+    padding = function.pad
+    if padding is None or index.records(function.name, signature.key()):
+        return None
+    given = sizes_of(padding, signature.leaves)
+    if given is None or isinstance(given, Disagreement):
+        return None
+    for bucket in buckets_for(padding, signature.leaves, given):
+        key = padded_signature(padding, signature, bucket).key()
+        if index.records(function.name, key):
+            return PadPlan(padding, given, bucket, key)
+    return None
+
+
 def sizes_of(padding: Padding, leaves: Sequence[Aval]) -> Shape | Disagreement | None:
-    """Return the sizes of the dims in a call, where they disagree, or None if it is another one."""
+    """Return the sizes of the dims in a call, or where they disagree.
+
+    None if the call has other leaves or ranks than the padding.
+    """
     if len(leaves) != len(padding.leaves):
         return None
     found: dict[int, tuple[int, int]] = {}
@@ -102,7 +127,7 @@ def sizes_of(padding: Padding, leaves: Sequence[Aval]) -> Shape | Disagreement |
 
 
 def buckets_for(padding: Padding, leaves: Sequence[Aval], given: Shape) -> list[Shape]:
-    """Return the buckets that hold sizes, those with the fewest padded elements first."""
+    """Return the buckets that hold the sizes, those with the fewest padded elements first."""
     shapes = [aval.shape for aval in leaves]
     holding = [
         bucket
@@ -113,7 +138,7 @@ def buckets_for(padding: Padding, leaves: Sequence[Aval], given: Shape) -> list[
 
 
 def padded_signature(padding: Padding, signature: Signature, bucket: Shape) -> Signature:
-    """Return a call's signature with the sizes of a bucket."""
+    """Return the signature of a call with the sizes of a bucket."""
     leaves = tuple(
         Aval(resized(axes, aval.shape, bucket), aval.dtype, aval.weak_type)
         for aval, axes in zip(signature.leaves, padding.leaves, strict=True)
@@ -121,23 +146,8 @@ def padded_signature(padding: Padding, signature: Signature, bucket: Shape) -> S
     return Signature(signature.tree, leaves, signature.statics)
 
 
-def find_step(index: Index, function: Function, signature: Signature) -> Step | None:
-    """Return how a call is padded; None if it is compiled for as it is, or fits no bucket."""
-    padding = function.pad
-    if padding is None or index.records(function.name, signature.key()):
-        return None
-    given = sizes_of(padding, signature.leaves)
-    if given is None or isinstance(given, Disagreement):
-        return None
-    for bucket in buckets_for(padding, signature.leaves, given):
-        key = padded_signature(padding, signature, bucket).key()
-        if index.records(function.name, key):
-            return Step(padding, given, bucket, key)
-    return None
-
-
 def why_not(padding: Padding, signature: Signature, paths: Sequence[str]) -> list[str]:
-    """Return what an error says of padding, for a call that has no bucket; empty for nothing."""
+    """Return lines for an error that say why a call fits no bucket; empty if nothing helps."""
     given = sizes_of(padding, signature.leaves)
     if given is None:
         return []
@@ -151,73 +161,74 @@ def why_not(padding: Padding, signature: Signature, paths: Sequence[str]) -> lis
     return lines
 
 
-_KEPT = 1024
-
-
 class PaddedCalls:
-    """The calls of one function that run the executable of a larger size."""
+    """Pads the calls of one function that has `pad:` in the manifest."""
 
-    def __init__(self, index: Index, function: Function, door: Door) -> None:
+    def __init__(self, index: Index, function: Function, backend: Backend) -> None:
         self._index = index
         self._function = function
-        self._door = door
-        self._steps: dict[Hashable, Step | None] = {}
+        self._backend = backend
+        self._plans: dict[Hashable, PadPlan | None] = {}
 
-    def step(self, bound: Bound) -> Step | None:
-        """Return how a call is padded, None if it is not; raises what `flatten` does."""
+    def plan(self, bound: Bound) -> PadPlan | None:
+        """Return how a bound call is padded, None if it is not; raises what `flatten` raises.
+
+        Plans are cached by what decides the avals, so that a known call makes no signature.
+        """
         try:
-            leaves, treedef = self._door.trees.flatten((bound.args, bound.kwargs))
+            leaves, treedef = self._backend.trees.flatten((bound.args, bound.kwargs))
         except ValueError:
-            return self.of(arguments.flatten(bound, self._door))
-        facts = tuple(map(self._door.padding.fact, leaves))
+            return self.plan_of(flatten(bound, self._backend))
+        facts = tuple(map(self._backend.padding.aval_key, leaves))
         if None in facts:
-            return self.of(arguments.flatten(bound, self._door))
+            return self.plan_of(flatten(bound, self._backend))
         key = (treedef, facts, bound.statics_key)
         try:
-            return self._steps[key]
+            return self._plans[key]
         except KeyError:
-            step = self.of(arguments.flatten(bound, self._door))
-            if len(self._steps) >= _KEPT:
-                self._steps.clear()
-            self._steps[key] = step
-            return step
+            plan = self.plan_of(flatten(bound, self._backend))
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+            return plan
 
-    def of(self, call: Call) -> Step | None:
+    def plan_of(self, call: Call) -> PadPlan | None:
         """Return how a flattened call is padded, None if it is not."""
-        return find_step(self._index, self._function, call.signature)
+        return find_plan(self._index, self._function, call.signature)
 
     def why_not(self, call: Call) -> list[str]:
-        """Return what the error of a call without an executable says of padding."""
+        """Return lines for the error of a call that has no executable and fits no bucket."""
         pad = self._function.pad
-        return why_not(pad, call.signature, call.paths) if pad else []
+        paths = leaf_paths(call.bound, self._backend.trees)
+        return why_not(pad, call.signature, paths) if pad else []
 
-    def run(self, step: Step, bound: Bound, execute: Callable[..., Any]) -> Any:
-        """Pad a call, execute it as `execute(statics key, *args, **kwargs)`, cut its results."""
-        trees, arrays = self._door.trees, self._door.padding
+    def run(self, plan: PadPlan, bound: Bound, execute: Callable[..., Any]) -> Any:
+        """Pad a call, run `execute(statics key, *args, **kwargs)` and cut its results."""
+        trees, arrays = self._backend.trees, self._backend.padding
         leaves, treedef = trees.flatten((bound.args, bound.kwargs))
-        for index in step.leaves():
+        for index in plan.leaves():
             problem = arrays.problem(leaves[index])
             if problem:
-                path = arguments.flatten(bound, self._door).paths[index]
+                path = leaf_paths(bound, trees)[index]
                 raise InvalidArgument(self._function.name, path, *problem)
             try:
-                leaves[index] = arrays.pad(step, index, leaves[index])
+                leaves[index] = arrays.pad(leaves[index], partial(plan.pad, index))
             except (ValueError, OverflowError) as err:  # a value that the dtype does not have
                 msg = f"{self._function.name}: padding failed: {err}; rebuild the wheel"
                 raise AotbuildError(msg) from err
         args, kwargs = treedef.unflatten(leaves)
         outputs, out_tree = trees.flatten(execute(bound.statics_key, *args, **kwargs))
-        return out_tree.unflatten(self._cut(step, outputs))
+        return out_tree.unflatten(self._cut(plan, outputs))
 
-    def _cut(self, step: Step, outputs: Sequence[Any]) -> list[Any]:
-        count, name = len(step.padding.outputs), self._function.name
+    def _cut(self, plan: PadPlan, outputs: Sequence[Any]) -> list[Any]:
+        count, name = len(plan.padding.outputs), self._function.name
         if len(outputs) != count:
             msg = f"{name}: {len(outputs)} results, and padding for {count}; rebuild the wheel"
             raise AotbuildError(msg)
         try:
-            shapes = [step.cut_shape(index, array.shape) for index, array in enumerate(outputs)]
+            shapes = [plan.cut_shape(index, array.shape) for index, array in enumerate(outputs)]
         except ValueError as err:
             msg = f"{name}: {err}; rebuild the wheel"
             raise AotbuildError(msg) from err
         pairs = zip(outputs, shapes, strict=True)
-        return [array if s is None else self._door.padding.cut(array, s) for array, s in pairs]
+        return [array if s is None else self._backend.padding.cut(array, s) for array, s in pairs]

@@ -1,4 +1,4 @@
-"""Sources: where the files of an `_aot` folder are read from, and the check of every blob."""
+"""Sources: where the files of an `_aot` folder are read from, and opening the index in one."""
 
 from __future__ import annotations
 
@@ -11,58 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from aotbuild.errors import DamagedBlob, InvalidIndex
-from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME, Bytes, Index
-from aotbuild.spec.record import Blob
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
 
-# Bytes of an index that is read whole: of some hundreds of executables.
-_SMALL = 1 << 20
-
-
-def file_bytes(file: IO[bytes], place: str) -> Bytes:
-    """Return the bytes of an index that is open: as they are now, or of a large one its parts."""
-    if os.fstat(file.fileno()).st_size <= _SMALL or not hasattr(os, "pread"):
-        return file.read()
-    return IndexFile(file, place)
-
-
-class IndexFile:
-    """The bytes of an open file, as slices. `place` names it in errors.
-
-    It stays open until nothing refers to it, so a package that is replaced is read as it was, and a
-    process that forks shares it. It is read, not mapped: a mapped file that is cut short ends the
-    process. Slices may raise `InvalidIndex`.
-    """
-
-    def __init__(self, file: IO[bytes], place: str) -> None:
-        """Keep a descriptor of an open file, which may be closed."""
-        self._descriptor = os.dup(file.fileno())
-        self._size = os.fstat(self._descriptor).st_size
-        self._place = place
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, part: slice) -> bytes:
-        start, stop, _ = part.indices(self._size)
-        data = b""
-        try:
-            # The system gives 2 GB at once, and less from some networks; nothing at the end.
-            while start + len(data) < stop:
-                more = os.pread(self._descriptor, stop - start - len(data), start + len(data))
-                if not more:
-                    break
-                data = data + more if data else more
-        except OSError as err:
-            raise InvalidIndex(self._place, "a readable file", err.strerror or str(err)) from err
-        return data
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
+T = TypeVar("T")
 
 # The first line of every pointer file: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
 _LFS_POINTER = b"version https://git-lfs"
@@ -70,10 +24,8 @@ _LFS_REMEDY = (
     "The file is a placeholder of Git LFS. Run `git lfs pull` where the package comes from, or "
     "install its wheel."
 )
-
-
-T = TypeVar("T")
-B = TypeVar("B", bytes, memoryview)
+# An index up to this size (some hundreds of executables) is read into memory at once.
+_SMALL = 1 << 20
 
 
 class Source(Protocol):
@@ -87,7 +39,7 @@ class Source(Protocol):
         ...
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return a file of that size from a multiple of 64 on; a byte more of a longer one."""
+        """Return a file of `size` bytes, aligned to 64; one byte more if the file is longer."""
         ...
 
     def close(self) -> None: ...
@@ -105,7 +57,7 @@ class DirectorySource:
             return file.read(limit)
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return a file of that size, mapped or from a multiple of 64 on."""
+        """Return a file of `size` bytes, mapped or copied to an aligned buffer."""
         with open_regular(f"{self.place}/{name}", buffering=0) as file:
             return mapper.view(file, size)
 
@@ -116,7 +68,7 @@ class DirectorySource:
 class JoinedSource:
     """Several sources as one: the `_aot` folder of a base and those of its companions.
 
-    Blobs are named by their content, so it does not matter which of them has one.
+    Blobs are named by their content, so it does not matter which source has one.
     """
 
     def __init__(self, base: Source, *others: Source) -> None:
@@ -128,7 +80,7 @@ class JoinedSource:
         return self._first(lambda source: source.read(name, limit))
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return a file of that size, as the source that has it does."""
+        """Return a file as the first source that has it does."""
         return self._first(lambda source: source.view(name, size, mapper))
 
     def holding(self, name: str) -> Source:
@@ -141,7 +93,6 @@ class JoinedSource:
             source.close()
 
     def _first(self, read: Callable[[Source], T]) -> T:
-        """Return what the first source that has the file gives; ask no other one."""
         for source in self._sources[:-1]:
             with suppress(FileNotFoundError):
                 return read(source)
@@ -159,7 +110,7 @@ def _has(source: Source, name: str) -> bool:
 
 
 def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
-    """Open a regular file; OSError for anything else, such as a pipe that nobody writes to."""
+    """Open a regular file; OSError for anything else, such as a pipe without a writer."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
     mode = os.fstat(descriptor).st_mode
@@ -169,6 +120,22 @@ def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[byt
         reason = os.strerror(code) if stat.S_ISDIR(mode) else "not a regular file"
         raise OSError(code, reason, os.fspath(path))
     return os.fdopen(descriptor, "rb", buffering)
+
+
+def refuse_pointer(data: Bytes | memoryview, place: str, expected: str) -> None:
+    """Raise DamagedBlob if a file is a pointer of Git LFS instead of the file itself."""
+    if data[: len(_LFS_POINTER)] == _LFS_POINTER:
+        raise DamagedBlob(place, expected, "a Git LFS pointer", _LFS_REMEDY)
+
+
+def reason_of(err: OSError) -> str:
+    """Return why a file cannot be read, in the system's words and without its path."""
+    if isinstance(err, FileNotFoundError):
+        return "no such file"
+    return err.strerror or str(err) or type(err).__name__
+
+
+# --- the index ----------------------------------------------------------------------------------
 
 
 def open_index(source: Source) -> Index:
@@ -182,12 +149,12 @@ def index_place(source: Source) -> str:
 
 
 def read_index(source: Source) -> bytes:
-    """Return the bytes of the index of a source; InvalidIndex if there is none to read."""
+    """Return all bytes of the index of a source; InvalidIndex if it cannot be read."""
     return bytes(_index_bytes(source)[:])
 
 
 def _index_bytes(source: Source) -> Bytes:
-    """Return the bytes of an index; those of a folder may be read only when asked for."""
+    """Return the bytes of an index; of a large file on disk, slices are read on demand."""
     place = index_place(source)
     try:
         if isinstance(source, DirectorySource):
@@ -196,46 +163,48 @@ def _index_bytes(source: Source) -> Bytes:
         else:
             data = source.read(INDEX_NAME)
     except OSError as err:
-        raise InvalidIndex(place, "a readable file", _reason(err)) from err
-    if data[: len(_LFS_POINTER)] == _LFS_POINTER:
-        raise DamagedBlob(place, "an index", "a Git LFS pointer", _LFS_REMEDY)
+        raise InvalidIndex(place, "a readable file", reason_of(err)) from err
+    refuse_pointer(data, place, "an index")
     return data
 
 
-def read_blob(source: Source, blob: Blob) -> bytes:
-    """Return the bytes of a blob; DamagedBlob unless they are exactly the ones that were built."""
-    return _checked(source, blob, lambda: source.read(blob.path, blob.size + 1))
+def file_bytes(file: IO[bytes], place: str) -> Bytes:
+    """Return the bytes of an open index: all of a small one, an `IndexFile` of a large one."""
+    if os.fstat(file.fileno()).st_size <= _SMALL or not hasattr(os, "pread"):
+        return file.read()
+    return IndexFile(file, place)
 
 
-def view_blob(source: Source, blob: Blob, mapper: Mapper) -> memoryview:
-    """Return a blob in memory at a multiple of 64, read-only if mapped; DamagedBlob as above."""
-    return _checked(source, blob, lambda: source.view(blob.path, blob.size, mapper))
+class IndexFile:
+    """The bytes of an open file, as slices. `place` names it in errors.
 
+    The file stays open as long as this object lives, so a package that is replaced meanwhile is
+    read as it was, and forked processes share it. It is read and not mapped: access to a mapped
+    file that was truncated kills the process. Slices may raise InvalidIndex.
+    """
 
-def _checked(source: Source, blob: Blob, read: Callable[[], B]) -> B:
-    expected = f"{blob.size} bytes with SHA-256 {blob.sha256}"
-    try:
-        data = read()
-    except OSError as err:
-        raise DamagedBlob(_place(source, blob), expected, _reason(err)) from err
-    if data[: len(_LFS_POINTER)] == _LFS_POINTER:
-        raise DamagedBlob(_place(source, blob), expected, "a Git LFS pointer", _LFS_REMEDY)
-    if len(data) != blob.size:
-        found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
-        raise DamagedBlob(_place(source, blob), expected, found)
-    digest = sha256_hex(data)
-    if digest != blob.sha256:
-        found = f"{len(data)} bytes with SHA-256 {digest}"
-        raise DamagedBlob(_place(source, blob), expected, found)
-    return data
+    def __init__(self, file: IO[bytes], place: str) -> None:
+        """Duplicate the descriptor of `file`, which may be closed afterwards."""
+        self._descriptor = os.dup(file.fileno())
+        self._size = os.fstat(self._descriptor).st_size
+        self._place = place
 
+    def __len__(self) -> int:
+        return self._size
 
-def _place(source: Source, blob: Blob) -> str:
-    holder = source.holding(blob.path) if isinstance(source, JoinedSource) else source
-    return f"{holder.place}/{blob.path}"
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self._size)
+        data = b""
+        try:
+            # One pread gives at most 2 GB, less on some network file systems, nothing at the end.
+            while start + len(data) < stop:
+                more = os.pread(self._descriptor, stop - start - len(data), start + len(data))
+                if not more:
+                    break
+                data = data + more if data else more
+        except OSError as err:
+            raise InvalidIndex(self._place, "a readable file", err.strerror or str(err)) from err
+        return data
 
-
-def _reason(err: Exception) -> str:
-    if isinstance(err, FileNotFoundError):
-        return "no such file"
-    return (err.strerror if isinstance(err, OSError) else None) or str(err) or type(err).__name__
+    def __del__(self) -> None:
+        os.close(self._descriptor)

@@ -1,6 +1,6 @@
-"""Kept stages, read: from the package or the file beside it. Loading and calling need none of it.
+"""Kept stages: read from the package or from the file beside it. No call needs them.
 
-The digests are in the records, so a file from anywhere is as good as the index.
+The records hold their digests, so it does not matter where the file comes from.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import DamagedBlob, StagesNotFound
-from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.source import Source
 from aotbuild.runtime.wheel_source import WheelSource, read_member, view_member
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, stages_path
 from aotbuild.spec.record import Blob
@@ -39,7 +40,7 @@ class StagesFile:
         return read_member(self._file, name, limit)
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return a member of that size in memory, from a multiple of 64 on."""
+        """Return a member of `size` bytes in memory, aligned to 64."""
         return view_member(self._file, name, size, mapper)
 
     def names(self) -> list[str]:
@@ -52,10 +53,7 @@ class StagesFile:
 
 
 def beside(place: Path) -> Path:
-    """Return where the file of kept stages of a wheel or an `_aot` folder is looked for.
-
-    It need not be there.
-    """
+    """Return where the stages file of a wheel or an `_aot` folder belongs; it may not exist."""
     return stages_path(place if place.name else place.absolute())
 
 
@@ -63,9 +61,9 @@ def beside(place: Path) -> Path:
 def open_stages(
     source: Source, header: dict[str, Any], given: str | os.PathLike[str] | None = None
 ) -> Iterator[Source]:
-    """Yield what holds the kept stages of a package; `given` is a file to take them from.
+    """Yield the source of a package's kept stages; `given` is a file to read them from instead.
 
-    StagesNotFound if the file is not there, DamagedBlob if it is no zip file.
+    StagesNotFound if the file does not exist, DamagedBlob if it is not a zip file.
     """
     if given is None and header.get(HEADER_KEY) != BESIDE:
         yield source
@@ -83,7 +81,7 @@ def open_stages(
 
 
 def read_stage(source: Source, blob: Blob) -> bytes:
-    """Return the bytes of a kept stage; DamagedBlob unless they are the ones that were built."""
+    """Return the bytes of a kept stage; DamagedBlob unless they match the record."""
     try:
         return read_blob(source, blob)
     except DamagedBlob as err:

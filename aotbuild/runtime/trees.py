@@ -1,21 +1,72 @@
-"""Trees: from the description in a record to the treedef that a call's outputs are put into."""
+"""Trees: from a bound call to leaves and a signature, and back from leaves to the output tree.
+
+A typed PRNG key is one leaf here, of dtype `key<fry>`. Executables take its uint32 data, which the
+backend unwraps (`physical_shape` in `runtime.backends.jax.private`).
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
+from aotbuild.runtime.binding import REMEDY, Bound, Call
+from aotbuild.spec.aval import NotAnArray
 from aotbuild.spec.record import Record
-from aotbuild.spec.tree import LEAF, Tree, children_of, subtree
+from aotbuild.spec.signature import Signature
+from aotbuild.spec.tree import LEAF, Tree, TreeRefused, children_of, describe, subtree
 from aotbuild.spec.values import decode
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Trees
+    from aotbuild.runtime.backends.protocol import Backend, Trees
 
-# Results of jax.numpy.linalg, for the most part.
+# Namedtuples of jax itself, most of them results of jax.numpy.linalg.
 _OF_JAX = ("jax:", "jax.")
 _STANDARD: dict[str, type] = {"none": type(None), "tuple": tuple, "list": list}
+
+
+def flatten(bound: Bound, backend: Backend) -> Call:
+    """Flatten a bound call into leaves, a treedef and its signature.
+
+    InvalidArgument for a leaf that is not an array, SignatureMismatch for a tree without identity.
+    """
+    function = bound.function
+    try:
+        leaves, treedef = backend.trees.flatten((bound.args, bound.kwargs))
+    except ValueError as err:
+        expected, remedy = "pytrees", "Use dict keys of one type that can be sorted."
+        raise InvalidArgument(function.name, "(all)", expected, str(err), remedy) from err
+    avals = []
+    for index, leaf in enumerate(leaves):
+        try:
+            avals.append(backend.aval_of(leaf))
+        except NotAnArray as err:
+            raise InvalidArgument(
+                function.name,
+                leaf_paths(bound, backend.trees)[index],
+                "an array, a number or a bool",
+                str(err),
+                f"Convert it with {backend.convert}, "
+                "or declare the parameter static in the manifest.",
+            ) from err
+    try:
+        tree = describe(treedef)
+    except TreeRefused as err:
+        summary = "an argument's tree cannot be compared with the compiled ones"
+        raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
+    return Call(bound, leaves, treedef, Signature(tree, tuple(avals), bound.statics))
+
+
+def leaf_paths(bound: Bound, trees: Trees) -> list[str]:
+    """Return the path of each leaf of a bound call, as `params['w'][0]`."""
+    paths, dynamic = trees.paths((bound.args, bound.kwargs)), bound.function.dynamic
+    return [
+        f"{dynamic[entry.idx] if group.idx == 0 else entry.key}{''.join(map(str, rest))}"
+        for group, entry, *rest in paths
+    ]
+
+
+# --- outputs ------------------------------------------------------------------------------------
 
 
 def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
@@ -30,15 +81,18 @@ def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
 def restore(tree: Tree, inputs: Any, trees: Trees) -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
-    AotbuildError if a type of the tree cannot be imported or is not a pytree.
+    AotbuildError if a type in the tree cannot be imported or is not a pytree.
     """
     if tree == LEAF:
         return trees.make_treedef(None, ())
-    kind = tree[0]
-    if kind == "input":
+    if tree[0] == "input":
         return subtree(inputs, tree[1])
     children = [restore(child, inputs, trees) for child in children_of(tree)]
-    return _make(tree, _node_data(tree, trees), children, trees)
+    node_data = _node_data(tree, trees)
+    try:
+        return trees.make_treedef(node_data, children)
+    except (ValueError, TypeError, RuntimeError) as err:
+        raise _unusable(str(tree[1] if len(tree) > 1 else tree[0]), str(err)) from err
 
 
 def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
@@ -60,22 +114,20 @@ def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
     return found, decode(tree[2])
 
 
-def _make(tree: Tree, node_data: tuple[type, Any], children: list[Any], trees: Trees) -> Any:
-    try:
-        return trees.make_treedef(node_data, children)
-    except (ValueError, TypeError, RuntimeError) as err:
-        raise _unusable(str(tree[1] if len(tree) > 1 else tree[0]), str(err)) from err
-
-
 def _import(name: str) -> Any:
-    """Import `module:qualname`. Who trusts the executables of a package trusts its modules too."""
-    module, _, qualname = name.partition(":")
+    # Whoever trusts the executables of a package trusts the modules that it names, too.
     try:
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
+        return import_object(name)
     except (ImportError, AttributeError, ValueError) as err:
         raise _unusable(name, f"{type(err).__name__}: {err}") from err
+
+
+def import_object(name: str) -> Any:
+    """Return the object `module:qualname`; raises whatever importing and looking it up raises."""
+    module, _, qualname = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
     return found
 
 

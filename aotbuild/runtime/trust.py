@@ -1,21 +1,21 @@
-"""Trust: whose signature an index must carry before anything in it is used.
+"""Trust policy: who demands that an index is signed, and by which keys.
 
-Two parties may demand one: whoever runs the process, by AOTBUILD_TRUST, and the code, by `trust=`.
-Both must be content, so neither weakens the other. What they demand is read and checked in
-`runtime.demands`, which nobody imports where nothing is demanded.
+Two parties may demand a signature: the operator, with AOTBUILD_TRUST, and the code, with `trust=`.
+Both demands must be met, so neither weakens the other. `runtime.signatures`, which checks them, is
+imported only if there is one.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.index import Index
 
-# The path of a public key in PEM, or the PEM itself.
-Key: TypeAlias = str | os.PathLike[str] | bytes
+if TYPE_CHECKING:
+    from aotbuild.runtime.signatures import Key
 
 VARIABLE = "AOTBUILD_TRUST"
 
@@ -23,16 +23,28 @@ VARIABLE = "AOTBUILD_TRUST"
 def open_trusted(source: Source, trust: Iterable[Key] | None, package: str | None) -> Index:
     """Open the index of a source, and check that it satisfies `trust` and AOTBUILD_TRUST.
 
-    `package` is the name that was asked for, if one was. UntrustedPackage, or what opening raises.
+    `package` is the name that was asked for, or None for a path. Raises UntrustedPackage, and what
+    `open_index` raises.
     """
     index = open_index(source)
-    if is_demanded(trust):
-        from aotbuild.runtime.demands import check_demands
+    demanded = demanded_keys(trust)
+    if demanded:
+        from aotbuild.runtime.signatures import check_signatures
 
-        check_demands(source, index, trust, package)
+        check_signatures(source, index, demanded, package)
     return index
 
 
-def is_demanded(trust: Iterable[Key] | None) -> bool:
-    """Return whether anybody demands a signature."""
-    return trust is not None or VARIABLE in os.environ
+def demanded_keys(
+    trust: Iterable[Key] | None, origin: str = "trust=", *, operator: bool = True
+) -> dict[str, Iterable[Key]]:
+    """Return the keys of each party that demands a signature; `origin` names the code in errors.
+
+    Without `operator`, AOTBUILD_TRUST is ignored.
+    """
+    demanded: dict[str, Iterable[Key]] = {}
+    if operator and VARIABLE in os.environ:
+        demanded[VARIABLE] = os.environ[VARIABLE].split(os.pathsep)
+    if trust is not None:
+        demanded[origin] = trust
+    return demanded

@@ -1,4 +1,4 @@
-"""The source inside a wheel, or another zip file. Apart, because zipfile takes 10 ms to import."""
+"""The source inside a wheel, and members of zip files. Imported late: zipfile takes 10 ms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
 
-# A ZipFile counts its open members without a lock, and closes itself where the count is wrong.
+# A ZipFile counts its open members without a lock, and closes itself if the count is wrong.
 _COUNTING = threading.RLock()
 
 
@@ -45,7 +45,7 @@ class WheelSource:
         return read_member(self._file, self._folder + name, limit)
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return a file of that size from a multiple of 64 on; nothing in a wheel is mapped."""
+        """Return a file of `size` bytes, aligned to 64; files in a wheel are never mapped."""
         self._check_open()
         return view_member(self._file, self._folder + name, size, mapper)
 
@@ -66,7 +66,7 @@ def read_member(archive: zipfile.ZipFile, name: str, limit: int = -1) -> bytes:
 
 
 def view_member(archive: zipfile.ZipFile, name: str, size: int, mapper: Mapper) -> memoryview:
-    """Return a member of that size in memory, from a multiple of 64 on; OSError as above."""
+    """Return a member of `size` bytes in memory, aligned to 64; OSError if it cannot be read."""
     with _member(archive, name) as file:
         return mapper.view(file, size)
 

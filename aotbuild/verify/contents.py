@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from aotbuild.errors import AotbuildError, DamagedBlob
-from aotbuild.runtime.source import Source, index_place, read_blob, read_index
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, packaged_blobs

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from aotbuild.platforms.base import HostPart, host_part, known_names, machine, names
-from aotbuild.runtime.host import Host, probe
+from aotbuild.runtime.host import Host
 from aotbuild.spec.target import HOST
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
@@ -61,6 +61,8 @@ def gather() -> Facts:
 
 def _probe() -> tuple[tuple[Host, ...], str | None]:
     try:
+        from aotbuild.runtime.backends.jax.backend import probe  # imports jax
+
         default = probe()
         others = [probe(name) for name in known_names() if name != default.platform]
     except ModuleNotFoundError as err:

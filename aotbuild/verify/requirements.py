@@ -8,7 +8,7 @@ from email.parser import HeaderParser
 from importlib import metadata
 from pathlib import Path
 
-from aotbuild.runtime.locate import find_owner
+from aotbuild.runtime.distribution import find_owner
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.record import Record
 from aotbuild.verify.archive.wheel_record import read_metadata

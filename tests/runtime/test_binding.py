@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
-from aotbuild.runtime import binding as arguments
-from aotbuild.runtime.backends.jax.backend import JaxDoor
+from aotbuild.runtime import trees
+from aotbuild.runtime.backends.jax.backend import JaxBackend
 from aotbuild.runtime.binding import Bound, Call, bind, rebind
+from aotbuild.runtime.package import Stats
 from aotbuild.runtime.source import DirectorySource
-from aotbuild.runtime.stats import Stats
 from aotbuild.spec.signature import Function, Static
 
 # def f(a, k, b, unused=None, *, c, d, mode="fast")
@@ -28,7 +28,7 @@ FUNCTION = Function(
 
 
 def flatten(bound: Bound) -> Call:
-    return arguments.flatten(bound, JaxDoor(DirectorySource(Path("nowhere")), Stats()))
+    return trees.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats()))
 
 
 def test_canonical_order_and_defaults() -> None:

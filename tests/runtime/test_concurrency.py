@@ -7,26 +7,26 @@ import threading
 import pytest
 from support.processes import fresh
 
-from aotbuild.runtime.concurrency import side_by_side
+from aotbuild.runtime.concurrency import parallel_map
 
 
 def test_each_item_once() -> None:
-    assert sorted(side_by_side(lambda n: n * 2, range(1000), 4)) == [*range(0, 2000, 2)]
+    assert sorted(parallel_map(lambda n: n * 2, range(1000), 4)) == [*range(0, 2000, 2)]
 
 
 def test_no_item() -> None:
-    assert [*side_by_side(lambda n: n, [], 4)] == []
+    assert [*parallel_map(lambda n: n, [], 4)] == []
 
 
 @pytest.mark.parametrize(("items", "threads"), [(1, 4), (4, 1)])
 def test_one_at_a_time_is_done_here(items: int, threads: int) -> None:
-    where = {*side_by_side(lambda _: threading.get_ident(), range(items), threads)}
+    where = {*parallel_map(lambda _: threading.get_ident(), range(items), threads)}
     assert where == {threading.get_ident()}
 
 
 def test_several_at_once() -> None:
     meeting = threading.Barrier(3)
-    assert [*side_by_side(lambda _: bool(meeting.wait(60) + 1), range(3), 3)] == [True] * 3
+    assert [*parallel_map(lambda _: bool(meeting.wait(60) + 1), range(3), 3)] == [True] * 3
 
 
 class Refused(threading.Thread):
@@ -38,7 +38,7 @@ class Refused(threading.Thread):
 
 def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "Thread", Refused)
-    done = [*side_by_side(lambda n: (n, threading.get_ident()), range(3), 3)]
+    done = [*parallel_map(lambda n: (n, threading.get_ident()), range(3), 3)]
     assert done == [(n, threading.get_ident()) for n in range(3)]
 
 
@@ -62,13 +62,13 @@ class Slow:
 def test_what_is_raised_is_raised_here_and_ends_it() -> None:
     work = Slow(fails=True)
     with pytest.raises(KeyError):
-        [*side_by_side(work, range(MANY), 2)]
+        [*parallel_map(work, range(MANY), 2)]
     assert work.begun < MANY
 
 
 def test_what_nobody_wants_is_not_begun() -> None:
     work = Slow(fails=False)
-    results = side_by_side(work, range(MANY), 2)
+    results = parallel_map(work, range(MANY), 2)
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert work.begun < MANY
@@ -80,7 +80,7 @@ def test_the_end_of_the_process_ends_it() -> None:
     code = """
 import atexit, json, threading
 from aotbuild.runtime.preload import Preloading
-from aotbuild.runtime.concurrency import side_by_side
+from aotbuild.runtime.concurrency import parallel_map
 begun = []
 
 def work(goes_on):
@@ -88,7 +88,7 @@ def work(goes_on):
         if goes_on():
             begun.append(number)
             threading.main_thread().join()
-    return len([*side_by_side(one, range(100_000), 2)])
+    return len([*parallel_map(one, range(100_000), 2)])
 
 atexit.register(lambda: print(json.dumps(len(begun) <= 2)))
 Preloading(work)
@@ -101,7 +101,7 @@ def test_the_end_of_the_process_ends_what_a_daemon_wants() -> None:
     """And waits for what was begun: no daemon does it, which would be ended inside XLA."""
     code = """
 import atexit, json, threading
-from aotbuild.runtime.concurrency import side_by_side
+from aotbuild.runtime.concurrency import parallel_map
 begun, first = [], threading.Event()
 
 def one(number):
@@ -110,7 +110,7 @@ def one(number):
     threading.main_thread().join()
 
 def wanted():
-    [*side_by_side(one, range(100_000), 2)]
+    [*parallel_map(one, range(100_000), 2)]
 
 atexit.register(lambda: print(json.dumps(len(begun) <= 2 and not any(begun))))
 threading.Thread(target=wanted, daemon=True).start()
@@ -124,11 +124,11 @@ def test_the_main_thread_may_end_before_others() -> None:
     """What a daemon does for one of these is wanted still."""
     code = """
 import json, threading
-from aotbuild.runtime.concurrency import side_by_side
+from aotbuild.runtime.concurrency import parallel_map
 
 def wanted():
     threading.main_thread().join()
-    print(json.dumps(sorted(side_by_side(lambda number: number, range(5), 2))), flush=True)
+    print(json.dumps(sorted(parallel_map(lambda number: number, range(5), 2))), flush=True)
 
 # Both begin here: from Python 3.12 on no thread can be started after the main one.
 daemon = threading.Thread(target=wanted, daemon=True)
@@ -142,7 +142,7 @@ threading.Thread(target=daemon.join).start()
 def test_an_interrupt_ends_it() -> None:
     code = """
 import json, os, signal, threading
-from aotbuild.runtime.concurrency import side_by_side
+from aotbuild.runtime.concurrency import parallel_map
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
 begun = []
 
@@ -153,7 +153,7 @@ def work(number):
     threading.Event().wait(0.001)
 
 try:
-    [*side_by_side(work, range(100_000), 2)]
+    [*parallel_map(work, range(100_000), 2)]
 except KeyboardInterrupt:
     print(json.dumps(len(begun) < 100_000))
 """

@@ -21,7 +21,7 @@ from support.packages import Built, build, write
 import aotbuild
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
-from aotbuild.runtime.backends.jax.executables import JaxEngine
+from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.blobs import Blobs, Constants, read_constant
 from aotbuild.runtime.buffers import Mapper
 from aotbuild.runtime.library import Library
@@ -200,14 +200,14 @@ class TestMapping:
 
 def put_by(source: Source, constants: list[Constant], **options: Any) -> tuple[Any, list[Any]]:
     """Return constants as jax arrays, and the numpy arrays that were given for them."""
-    engine, given = JaxEngine(), []
+    loader, given = JaxExecutableLoader(), []
 
     def put(array: Any, aval: Aval, place: Any) -> Any:
         given.append(array)
-        return engine.put(array, aval, place)
+        return loader.put(array, aval, place)
 
-    made = Constants(Blobs(source), engine.physical, put, **options)
-    with made.ahead(constants):
+    made = Constants(Blobs(source), loader.physical, put, **options)
+    with made.read_ahead(constants):
         placed = made.put(constants, [SingleDeviceSharding(jax.devices()[0])] * len(constants))
     return placed, given
 

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from support.processes import fresh
 
-from aotbuild.runtime.backends.jax import private as jax_private
+from aotbuild.runtime.backends.jax import private
+from aotbuild.runtime.backends.jax.backend import probe
 from aotbuild.runtime.cuda_versions import CudaVersions
 from aotbuild.runtime.devices import (
-    Scope,
-    bounds,
+    DeviceSet,
     capability_of,
     devices_for,
-    in_wiring_order,
-    misplaced,
-    scope_around,
+    devices_like,
+    find_problem,
+    in_executable_order,
+    slice_bounds,
 )
-from aotbuild.runtime.host import probe
 from aotbuild.spec.record import Requirements
 
 
@@ -101,25 +101,25 @@ class TestOrder:
     def test_the_order_of_libtpu(self, devices: list[Device]) -> None:
         shuffled = sorted(devices, key=lambda d: (d.id * 7) % len(devices))
         assert shuffled != devices
-        assert in_wiring_order(shuffled) == tuple(devices)
+        assert in_executable_order(shuffled) == tuple(devices)
 
     def test_processes_that_are_numbered_otherwise(self) -> None:
         renumbered = [
             Device(d.id, 3 - d.process_index, "tpu", d.device_kind, d.coords) for d in V5E_4X4
         ]
-        assert in_wiring_order(reversed(renumbered)) == tuple(renumbered)
-        assert misplaced(needs(16, 4, "tpu"), renumbered) is None
+        assert in_executable_order(reversed(renumbered)) == tuple(renumbered)
+        assert find_problem(needs(16, 4, "tpu"), renumbered) is None
 
     def test_others_stay_as_they_are(self) -> None:
         gpus = [Device(3), Device(1), Device(2)]
-        assert in_wiring_order(gpus) == tuple(gpus)
-        assert bounds(gpus) is None
+        assert in_executable_order(gpus) == tuple(gpus)
+        assert slice_bounds(gpus) is None
 
     def test_the_size_of_a_slice(self) -> None:
-        assert bounds(V5E_4X4) == "4x4x1"
-        assert bounds(V5E_4X4[4:8]) == "2x2x1"
-        assert bounds(TPU7X) == "2x2x1"
-        assert bounds(TWO_SLICES) == "4x4x1"
+        assert slice_bounds(V5E_4X4) == "4x4x1"
+        assert slice_bounds(V5E_4X4[4:8]) == "2x2x1"
+        assert slice_bounds(TPU7X) == "2x2x1"
+        assert slice_bounds(TWO_SLICES) == "4x4x1"
 
     @pytest.mark.parametrize(
         ("requires", "devices"),
@@ -133,7 +133,7 @@ class TestOrder:
         ],
     )
     def test_what_fits(self, requires: Requirements, devices: list[Device]) -> None:
-        assert misplaced(requires, devices) is None
+        assert find_problem(requires, devices) is None
 
     @pytest.mark.parametrize(
         ("requires", "devices", "words"),
@@ -179,19 +179,21 @@ class TestOrder:
         ],
     )
     def test_what_does_not(self, requires: Requirements, devices: list[Device], words: str) -> None:
-        assert words in str(misplaced(requires, devices))
+        assert words in str(find_problem(requires, devices))
 
     def test_many_devices_are_not_all_told(self) -> None:
-        assert str(misplaced(needs(16, 4, "tpu"), [*V5E_4X4[4:], *V5E_4X4[:4]])).count("tpu:") == 32
+        assert (
+            str(find_problem(needs(16, 4, "tpu"), [*V5E_4X4[4:], *V5E_4X4[:4]])).count("tpu:") == 32
+        )
         wide = tpus(*((x, 0, 0) for x in range(40)))
-        assert "and 24 more" in str(misplaced(needs(40, 1, "tpu"), wide[::-1]))
+        assert "and 24 more" in str(find_problem(needs(40, 1, "tpu"), wide[::-1]))
 
     def test_each_process_gives_its_first_devices(self) -> None:
         everywhere = tuple(Device(i, i // 4) for i in range(8))
-        scope = Scope("cuda", everywhere[0], everywhere[:4], everywhere)
-        ids = [d.id for d in devices_for(needs(4, 2), scope)]
+        found = DeviceSet("cuda", everywhere[0], everywhere[:4], everywhere)
+        ids = [d.id for d in devices_for(needs(4, 2), found)]
         assert ids == [0, 1, 4, 5]
-        assert [d.id for d in devices_for(needs(2), scope)] == [0, 1]
+        assert [d.id for d in devices_for(needs(2), found)] == [0, 1]
 
 
 def test_a_call_may_use_the_devices_of_one_kind() -> None:
@@ -199,11 +201,11 @@ def test_a_call_may_use_the_devices_of_one_kind() -> None:
     kinds = ("NVIDIA H200", "NVIDIA A10G")
     plain = [Device(i, i // 4, device_kind=kinds[i % 2]) for i in range(8)]
     client = Client(everywhere=tuple(plain))
-    scope = scope_around(dataclasses.replace(plain[5], client=client))
-    assert (scope.platform, scope.first.id) == ("cuda", 5)
-    assert [d.id for d in scope.everywhere] == [1, 3, 5, 7]
-    assert [d.id for d in scope.here] == [5, 7]
-    assert [d.id for d in devices_for(needs(1), scope)] == [5]
+    found = devices_like(dataclasses.replace(plain[5], client=client))
+    assert (found.platform, found.first.id) == ("cuda", 5)
+    assert [d.id for d in found.devices] == [1, 3, 5, 7]
+    assert [d.id for d in found.local] == [5, 7]
+    assert [d.id for d in devices_for(needs(1), found)] == [5]
 
 
 @pytest.mark.parametrize(
@@ -225,9 +227,9 @@ class TestProbe:
 
     def test_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
         versions = CudaVersions("13.5", "13.2", "9.12.0")
-        monkeypatch.setattr(jax_private, "cuda_versions", lambda: versions)
+        monkeypatch.setattr(private, "cuda_versions", lambda: versions)
         gpus = tuple(Device(i, compute_capability="9.0") for i in range(8))
-        host = probe(Scope("cuda", gpus[0], gpus, gpus))
+        host = probe(DeviceSet("cuda", gpus[0], gpus, gpus))
         assert (host.platform, host.device_count, host.device_kinds) == (
             "cuda",
             8,
@@ -239,7 +241,7 @@ class TestProbe:
     def test_a_part_of_a_slice(self) -> None:
         client = Client(everywhere=tuple(V5E_4X4))
         here = tuple(dataclasses.replace(device, client=client) for device in V5E_4X4[4:8])
-        host = probe(Scope("tpu", here[0], here[:2], here, named=True))
+        host = probe(DeviceSet("tpu", here[0], here[:2], here, named=True))
         assert (host.device_count, host.devices_everywhere, host.named) == (2, 4, True)
         assert (host.device_kinds, host.topology) == (("TPU v5 lite",), "4x4x1")
         assert (host.capability, host.cuda) == (None, None)
@@ -252,12 +254,11 @@ class TestProbe:
     def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
         code = """
 import sys
-from aotbuild.runtime import host
-from aotbuild.runtime.backends.jax import private
+from aotbuild.runtime.backends.jax import backend, private
 def asked():
     raise AssertionError
 private.cuda_versions = asked
-found = host.probe()
+found = backend.probe()
 print(f'["{found.platform}", {len(found.plugins)}]')
 """
         assert fresh(code) == ["cpu", 0]
@@ -287,4 +288,4 @@ print(f'["{found.platform}", {len(found.plugins)}]')
         names = ("cuda_runtime_get_version", "cuda_driver_get_version", "cudnn_get_version")
         module = numbers and SimpleNamespace(**dict(zip(names, map(tell, numbers), strict=True)))
         monkeypatch.setattr("jax._src.lib.cuda_versions", module)
-        assert jax_private.cuda_versions.__wrapped__() == expected
+        assert private.cuda_versions.__wrapped__() == expected

@@ -15,14 +15,14 @@ from support.packages import build, write
 from support.processes import fresh
 
 import aotbuild
-from aotbuild.runtime.concurrency import Once, Worker
-from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.concurrency import JoinableThread, SingleFlight
+from aotbuild.runtime.package import Stats
 
 X = np.arange(4, dtype=np.float32)
 
 
 class Signalled:
-    """The signal that a handler of the test waits for, raised once at most."""
+    """The signal that a handler of the test waits for, raised flight at most."""
 
     def __init__(self) -> None:
         self.handler: Callable[[], Any] = lambda: None
@@ -44,18 +44,18 @@ def signalled() -> Iterator[Signalled]:
 
 class TestHandlers:
     def test_what_is_being_made_is_made_for_it(self, signalled: Signalled) -> None:
-        once, given = Once[list[int]](), []
+        flight, given = SingleFlight[list[int]](), []
 
         def make() -> list[int]:
             signalled()
             return []
 
-        signalled.handler = lambda: given.append(once.get("key", make))
-        assert once.get("key", make) is given[0]
-        assert once.get("key", make) is given[0]
+        signalled.handler = lambda: given.append(flight.get("key", make))
+        assert flight.get("key", make) is given[0]
+        assert flight.get("key", make) is given[0]
 
     def test_a_failure_for_it_is_none_for_others(self, signalled: Signalled) -> None:
-        once = Once[int]()
+        flight = SingleFlight[int]()
 
         def make() -> int:
             signalled()
@@ -63,10 +63,10 @@ class TestHandlers:
 
         def fail() -> None:
             with pytest.raises(ZeroDivisionError):
-                once.get("key", lambda: 1 // 0)
+                flight.get("key", lambda: 1 // 0)
 
         signalled.handler = fail
-        assert once.get("key", make) == 7
+        assert flight.get("key", make) == 7
 
     def test_counting_in_the_middle_of_counting(self, signalled: Signalled) -> None:
         stats = Stats()
@@ -152,40 +152,40 @@ def _total(p: Pair) -> Any:
     return p.leaves[0] + p.leaves[1]
 
 
-class TestWorker:
+class TestJoinableThread:
     def test_the_wait_for_its_end(self) -> None:
         go_on = threading.Event()
-        worker = Worker("worker", lambda: [go_on.wait(60), None][1])
-        assert worker.ended
-        assert worker.start()
-        assert (worker.ended, worker.wait(0)) == (False, False)
+        thread = JoinableThread("thread", lambda: [go_on.wait(60), None][1])
+        assert thread.ended
+        assert thread.start()
+        assert (thread.ended, thread.wait(0)) == (False, False)
         go_on.set()
-        assert (worker.wait(), worker.ended) == (True, True)
+        assert (thread.wait(), thread.ended) == (True, True)
 
     def test_no_thread_to_be_had(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(_: threading.Thread) -> None:
             raise RuntimeError("can't start new thread")
 
         monkeypatch.setattr(threading.Thread, "start", refuse)
-        worker = Worker("worker", lambda: None)
-        assert not worker.start()
-        assert worker.wait()
+        thread = JoinableThread("thread", lambda: None)
+        assert not thread.start()
+        assert thread.wait()
 
     @pytest.mark.process
     def test_it_is_not_waited_for_in_a_process_that_was_forked(self) -> None:
         code = """
 import json, os, threading, warnings
-from aotbuild.runtime.concurrency import Worker
+from aotbuild.runtime.concurrency import JoinableThread
 warnings.simplefilter("ignore")
 go_on = threading.Event()
-worker = Worker("worker", go_on.wait)
-worker.start()
+thread = JoinableThread("thread", go_on.wait)
+thread.start()
 child = os.fork()
 if not child:
-    os._exit(not worker.wait())
+    os._exit(not thread.wait())
 status = os.waitpid(child, 0)[1]
 go_on.set()
-print(json.dumps([worker.wait(), status]))
+print(json.dumps([thread.wait(), status]))
 """
         assert fresh(code) == [True, 0]
 
@@ -198,7 +198,7 @@ from aotbuild.runtime.preload import Preloading
 go_on = threading.Event()
 
 def interrupt(*_):
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # flight is enough
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGINT, interrupt)

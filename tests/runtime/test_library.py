@@ -22,7 +22,7 @@ from aotbuild.errors import (
     UnknownFunction,
 )
 from aotbuild.manifest.names import LIBRARY_NAMES
-from aotbuild.runtime.host import probe
+from aotbuild.runtime.backends.jax.backend import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 from aotbuild.spec.index import write_index
@@ -139,13 +139,13 @@ class TestDamage:
     def test_lapack_that_cannot_be_had_stops_no_other(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from aotbuild.runtime.backends.jax import private as jax_private
+        from aotbuild.runtime.backends.jax import private
         from aotbuild.spec.record import CustomCall
 
         def broken() -> None:
             raise ImportError("scipy.linalg is not whole")
 
-        monkeypatch.setattr(jax_private, "initialize_lapack", broken)
+        monkeypatch.setattr(private, "initialize_lapack", broken)
         calls = (CustomCall("lapack_sgetrf_ffi", "lapack"),)
         built = build("f", double, {"x": X}).replace(custom_calls=calls)
         library = aotbuild.load(write(tmp_path, [built, build("g", lambda x: x * 3, {"x": X})]))

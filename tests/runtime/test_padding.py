@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from aotbuild.runtime.padding import (
     Disagreement,
-    Step,
+    PadPlan,
     buckets_for,
-    find_step,
+    find_plan,
     padded_signature,
     sizes_of,
     why_not,
@@ -140,55 +140,55 @@ class TestChoosing:
 
     def test_only_what_was_compiled(self) -> None:
         index: Any = FakeIndex((2, 16), (8, 8))
-        step = find_step(index, FUNCTION, signature(1, 3))
-        assert step is not None
-        assert (step.given, step.bucket) == ((1, 3), (2, 16))
-        assert step.key == padded_signature(PADDING, signature(1, 3), (2, 16)).key()
-        assert str(step) == "batch 1 → 2, seq 3 → 16"
-        assert find_step(index, FUNCTION, signature(9, 3)) is None
+        plan = find_plan(index, FUNCTION, signature(1, 3))
+        assert plan is not None
+        assert (plan.given, plan.bucket) == ((1, 3), (2, 16))
+        assert plan.key == padded_signature(PADDING, signature(1, 3), (2, 16)).key()
+        assert str(plan) == "batch 1 → 2, seq 3 → 16"
+        assert find_plan(index, FUNCTION, signature(9, 3)) is None
 
     def test_never_where_it_was_compiled(self) -> None:
         index: Any = FakeIndex((1, 3), (2, 4))
-        assert find_step(index, FUNCTION, signature(1, 3)) is None
+        assert find_plan(index, FUNCTION, signature(1, 3)) is None
 
     def test_zero(self) -> None:
         index: Any = FakeIndex((2, 4))
-        step = find_step(index, FUNCTION, signature(0, 0))
-        assert step is not None
-        assert step.pad(0, np.empty((0, 0), np.float32)).shape == (2, 4)
+        plan = find_plan(index, FUNCTION, signature(0, 0))
+        assert plan is not None
+        assert plan.pad(0, np.empty((0, 0), np.float32)).shape == (2, 4)
 
 
 class TestArrays:
     def test_corners_have_the_later_dim(self) -> None:
-        step = Step(PADDING, (2, 3), (3, 4), "")
-        padded = step.pad(0, np.ones((2, 3), np.float32))
+        plan = PadPlan(PADDING, (2, 3), (3, 4), "")
+        padded = plan.pad(0, np.ones((2, 3), np.float32))
         nan = math.nan
         expected = [[1, 1, 1, nan], [1, 1, 1, nan], [0, 0, 0, nan]]
         np.testing.assert_array_equal(padded, np.array(expected, np.float32))
 
     def test_untouched_leaves(self) -> None:
-        assert list(Step(PADDING, (2, 3), (2, 4), "").leaves()) == [0]
-        assert list(Step(PADDING, (2, 4), (8, 4), "").leaves()) == [0, 2]
+        assert list(PadPlan(PADDING, (2, 3), (2, 4), "").leaves()) == [0]
+        assert list(PadPlan(PADDING, (2, 4), (8, 4), "").leaves()) == [0, 2]
 
     @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "complex64"])
     def test_dtype_stays(self, dtype: str) -> None:
-        padded = Step(PADDING, (2, 4), (8, 4), "").pad(2, np.ones((3, 2), dtype))
+        padded = PadPlan(PADDING, (2, 4), (8, 4), "").pad(2, np.ones((3, 2), dtype))
         assert padded.dtype == dtype
         assert padded.tolist() == np.pad(np.ones((3, 2), dtype), ((0, 0), (0, 6))).tolist()
 
     def test_cut(self) -> None:
-        step = Step(PADDING, (3, 5), (8, 8), "")
-        assert step.cut_shape(0, (8, 7)) == (3, 7)
-        assert step.cut_shape(1, (9,)) is None
+        plan = PadPlan(PADDING, (3, 5), (8, 8), "")
+        assert plan.cut_shape(0, (8, 7)) == (3, 7)
+        assert plan.cut_shape(1, (9,)) is None
         for shape in ((7, 7), ()):
             with pytest.raises(ValueError, match="result 0 of"):
-                step.cut_shape(0, shape)
+                plan.cut_shape(0, shape)
 
     @settings(max_examples=50)
     @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 4), st.integers(0, 4))
     def test_what_was_there_is_still_there(self, a: int, b: int, more: int, wide: int) -> None:
         array = np.arange(a * b, dtype=np.float32).reshape(a, b)
-        padded = Step(PADDING, (a, b), (a + more, b + wide), "").pad(0, array)
+        padded = PadPlan(PADDING, (a, b), (a + more, b + wide), "").pad(0, array)
         np.testing.assert_array_equal(padded[:a, :b], array)
         np.testing.assert_array_equal(padded[a:, :b], np.zeros((more, b)))
         assert np.isnan(padded[:, b:]).all()

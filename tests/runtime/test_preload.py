@@ -16,9 +16,9 @@ from support.processes import fresh
 import aotbuild
 from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.runtime.backends.jax.placement import Placement
-from aotbuild.runtime.preload import Job, preload
+from aotbuild.runtime.package import Stats
+from aotbuild.runtime.preload import Selected, preload
 from aotbuild.runtime.select import Grade, Verdict
-from aotbuild.runtime.stats import Stats
 from aotbuild.spec.record import Record
 
 X = np.arange(4, dtype=np.float32)
@@ -45,9 +45,9 @@ class Told:
         self.records.append(record)
 
 
-def job(record: Record, digest: str = "0") -> Job:
+def job(record: Record, digest: str = "0") -> Selected:
     record = replace(record, blob=replace(record.blob, sha256=digest * 64))
-    return Job(Verdict(record, Grade.OPTIMAL), Placement(("cpu",), False))
+    return Selected(Verdict(record, Grade.OPTIMAL), Placement(("cpu",), False))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ class TestOrder:
 
                 return FakeLoader(run)
 
-        def of_size(digest: str, size: int) -> Job:
+        def of_size(digest: str, size: int) -> Selected:
             leaves = tuple(replace(aval, shape=(size,)) for aval in record.signature.leaves)
             signature = replace(record.signature, leaves=leaves)
             return job(replace(record, signature=signature), digest)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from aotbuild.errors import DamagedBlob, InvalidIndex, UnsupportedFormat
-from aotbuild.runtime.source import DirectorySource, open_index, read_blob
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob

@@ -18,7 +18,7 @@ from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 
 import aotbuild
 from aotbuild.errors import NoArtifacts, UntrustedPackage
-from aotbuild.runtime.host import probe
+from aotbuild.runtime.backends.jax.backend import probe
 from aotbuild.spec.signing import Seal
 from aotbuild.verify.diagnosis import diagnose
 from aotbuild.verify.signing.key import SigningKey

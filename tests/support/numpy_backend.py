@@ -1,4 +1,4 @@
-"""One package opened by both doors."""
+"""One package opened by both backends."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def both(root: Path, *built: Built, **options: Any) -> tuple[Library, Library]:
     return aotbuild.load(folder), aotbuild.load(folder, arrays="numpy")
 
 
-def door(root: Path, *built: Built, **options: Any) -> Library:
+def with_numpy(root: Path, *built: Built, **options: Any) -> Library:
     return both(root, *built, **options)[1]

@@ -1,1 +1,1 @@
-"""Ways to call executables: with arrays of jax, or with arrays of numpy and no jax."""
+"""Ways to call executables: with jax arrays, or with numpy arrays and without jax."""

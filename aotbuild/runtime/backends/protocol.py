@@ -1,46 +1,69 @@
-"""Doors: what differs between calling with jax's arrays and with numpy's. Types only.
+"""The seam between the runtime and a backend: what calling with jax or with numpy has to provide.
 
-Nobody imports this at run time: each module costs every process that starts 0.1 ms.
+Types only, so nobody imports this module at run time. A backend never sees a kernel or a library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from aotbuild.errors import NoExecutable
 from aotbuild.runtime.binding import Call
-from aotbuild.runtime.devices import Scope
+from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.host import Host
-from aotbuild.runtime.kernel import Package
-from aotbuild.runtime.padding import Step
+from aotbuild.runtime.package import Package
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 
 class Placement(Protocol):
-    """Where an executable runs, as its door sees it; equal ones are the same place."""
+    """Where an executable runs; placements that compare equal are the same place."""
 
     @property
     def devices(self) -> tuple[Any, ...]: ...
 
 
-class Engine(Protocol):
-    """The last step of a door. Bytes and constants that it is given are whole, and fit."""
+class Executable(Protocol):
+    """A loaded record. Leaves are in the order of its signature, outputs in that of the record."""
+
+    @property
+    def record(self) -> Record: ...
+
+    def run(self, leaves: Sequence[Any]) -> list[Any]:
+        """Run it on leaves that fit, and return its flat outputs."""
+        ...
+
+    def run_on_zeros(self) -> list[Any]:
+        """Run it on zeros, and return its outputs when they are ready."""
+        ...
+
+    def examples(self) -> Mapping[str, Callable[[], list[Any]]]:
+        """Return, for each kind of array that a caller may pass, what makes zeros as leaves."""
+        ...
+
+    def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
+        """Return what the C++ dispatch needs to run it without Python, or None."""
+        ...
+
+
+class ExecutableLoader(Protocol):
+    """The last step of loading. Bytes and constants that it is given are checked and fit."""
 
     def initialize_lapack(self) -> None:
-        """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
+        """Initialize jaxlib's LAPACK kernels; an executable that calls one before segfaults."""
         ...
 
     def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
-        """Return PJRT bytes, loaded onto devices in that order."""
+        """Return the XLA executable of PJRT bytes, loaded onto devices in that order."""
         ...
 
     def constant_places(
         self, record: Record, loaded: Any, devices: tuple[Any, ...]
     ) -> Sequence[Hashable]:
-        """Return where each constant of a record has to be."""
+        """Return the place that each constant of a record has to be put into."""
         ...
 
     def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
@@ -53,17 +76,17 @@ class Engine(Protocol):
 
     def executable(
         self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Any
-    ) -> Any:
-        """Return what runs a record, made of what was loaded for it."""
+    ) -> Executable:
+        """Return the executable of a record from its loaded bytes and constants."""
         ...
 
 
 class Trees(Protocol):
-    """What a door calls a tree: which types are nodes, and how treedefs are made.
+    """Pytrees of a backend: which types are nodes, and how treedefs are made.
 
-    `nodes` are the types, as `module:name`, that are nodes beside the standard containers and
-    namedtuples; None: all that were registered with jax. Where they are named, jax's own
-    namedtuples are tuples: to import them would be to import jax.
+    `nodes` are the types, as `module:name`, that are nodes besides the standard containers and
+    namedtuples. None means all that are registered with jax. If they are listed, namedtuples that
+    jax defines are restored as tuples, because importing them would import jax.
     """
 
     nodes: frozenset[str] | None
@@ -73,48 +96,53 @@ class Trees(Protocol):
         ...
 
     def paths(self, tree: Any) -> list[tuple[Any, ...]]:
-        """Return the key path of each leaf; a key is written by `str`."""
+        """Return the key path of each leaf; `str(key)` is how a key is written."""
         ...
 
     def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
-        """Return the treedef of a node, or of a leaf; ValueError if its type is no node."""
+        """Return the treedef of a node, or of a leaf; ValueError if its type is not a node."""
         ...
 
 
 class PaddedArrays(Protocol):
-    """How a door's arrays are padded and cut; nothing is traced or compiled for it."""
+    """Pads and cuts the arrays of a backend. It traces and compiles nothing."""
 
-    def fact(self, leaf: Any) -> Hashable | None:
-        """Return what of a leaf decides its aval, without making that; None if unknown."""
+    def aval_key(self, leaf: Any) -> Hashable | None:
+        """Return a key that decides the aval of a leaf, cheaper than the aval; None if unknown."""
         ...
 
     def problem(self, leaf: Any) -> tuple[str, str, str] | None:
-        """Return (expected, found, remedy) of a leaf that cannot be padded, else None."""
+        """Return (expected, found, remedy) if a leaf cannot be padded, else None."""
         ...
 
-    def pad(self, step: Step, index: int, leaf: Any) -> Any:
-        """Return the leaf of that number, padded."""
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
+        """Return a leaf padded; `enlarge` returns a numpy array of the larger shape."""
         ...
 
     def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """Return the beginning of a result, on each axis."""
+        """Return the first part of a result on each axis."""
         ...
 
 
 class Fallback(Protocol):
-    """What a function does where no executable runs."""
+    """What one function does where no executable runs."""
 
     def call_source(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the source, or raise NotTransformable."""
+        """Call the Python source; NotTransformable if it cannot be imported."""
         ...
 
-    def fall_back(self, error: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do what the policy says instead of raising `error`, or raise it."""
+    def run(
+        self, policy: str, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Obey the policy `portable` or `jit`; raise `error`, with reasons added, if it fails."""
         ...
 
 
-class Door(Protocol):
-    """One way to call executables. `arrays` is its name, `convert` makes an array of its kind."""
+class Backend(Protocol):
+    """One way to call executables.
+
+    `arrays` is its name, as in `load(arrays=…)`. `convert` names the function that makes an array.
+    """
 
     arrays: str
     convert: str
@@ -123,17 +151,17 @@ class Door(Protocol):
     def trees(self) -> Trees: ...
 
     @property
-    def engine(self) -> Engine: ...
+    def executable_loader(self) -> ExecutableLoader: ...
 
     @property
     def padding(self) -> PaddedArrays: ...
 
     def aval_of(self, value: Any) -> Aval:
-        """Return the aval of a leaf; NotAnArray if it is none that an executable takes."""
+        """Return the aval of a leaf; NotAnArray if no executable takes such a value."""
         ...
 
-    def is_tracer(self, value: Any) -> bool:
-        """Return whether a leaf belongs to a transformation that is being traced."""
+    def has_tracers(self, values: Sequence[Any]) -> bool:
+        """Return whether one of some trees holds a tracer of a JAX transformation."""
         ...
 
     def dispatch(
@@ -144,35 +172,39 @@ class Door(Protocol):
         static_argnums: Sequence[int],
         static_argnames: Sequence[str],
     ) -> Callable[..., Any]:
-        """Return the C++ cache of a function, with `miss` behind it."""
+        """Return the C++ dispatch of a function, which calls `miss` on a cache miss.
+
+        `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
+        under `jax.disable_jit`.
+        """
         ...
 
     def settings(self) -> Callable[[], AbstractContextManager[None]]:
-        """Return what gives another thread those settings of this one that decide loading."""
+        """Return a context manager that gives another thread this thread's relevant settings."""
         ...
 
-    def probe(self, scope: Any) -> Host:
-        """Return the facts of some devices."""
+    def probe(self, devices: DeviceSet) -> Host:
+        """Return the host's facts for some devices."""
         ...
 
-    def scope(self) -> Scope:
-        """Return what a call may use that says nothing of devices."""
+    def default_devices(self) -> DeviceSet:
+        """Return the devices for a call that does not say where to run."""
         ...
 
-    def scope_on(self, where: Any) -> Scope:
-        """Return what `Library.on(where)` stands for; AotbuildError if it is nothing."""
+    def devices_on(self, where: Any) -> DeviceSet:
+        """Return the devices that `Library.on(where)` names; AotbuildError if it names none."""
         ...
 
-    def scope_of_call(self, call: Call) -> Scope:
-        """Return what a call may use."""
+    def devices_of_call(self, call: Call) -> DeviceSet:
+        """Return the devices that a call may use, judged by its arguments."""
         ...
 
-    def place(self, call: Call, record: Record, scope: Scope) -> Any:
-        """Return where a call of a record runs; InvalidArgument if it cannot run there."""
+    def place(self, call: Call, record: Record, devices: DeviceSet) -> Any:
+        """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
         ...
 
-    def place_alone(self, record: Record, scope: Scope) -> Any:
-        """Return where a call of a record runs that says nothing of devices."""
+    def place_alone(self, record: Record, devices: DeviceSet) -> Any:
+        """Return where a record runs for a call without committed arguments."""
         ...
 
     def fallback(
@@ -180,7 +212,7 @@ class Door(Protocol):
         package: Package,
         function: Function,
         source: Callable[..., Any] | None,
-        scope: Scope | None,
+        devices: DeviceSet | None,
     ) -> Fallback:
-        """Return what a function does where no executable runs."""
+        """Return the fallback of a function; `devices` are those that the caller chose, if any."""
         ...

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.blobs import Blobs, read_blob, read_constant
+from aotbuild.runtime.source import Source
 from aotbuild.spec.golden import (
     Tolerance,
     default_tolerance,
@@ -190,8 +191,7 @@ def check_golden(
 
 
 def _leaves(source: Source, record: Record, shardings: Sequence[Any]) -> list[Any]:
-    from aotbuild.runtime.backends.jax import private as jax_private
-    from aotbuild.runtime.blobs import Blobs, read_constant
+    from aotbuild.runtime.backends.jax import private
 
     assert record.golden is not None
     given = dict(record.golden.inputs)
@@ -200,11 +200,11 @@ def _leaves(source: Source, record: Record, shardings: Sequence[Any]) -> list[An
         if index in given:
             constant = Constant(aval, given[index])
             array = read_constant(
-                Blobs(source, maps=False), constant, *jax_private.physical_shape(aval)
+                Blobs(source, maps=False), constant, *private.physical_shape(aval)
             )
-            leaves.append(jax_private.put(array, aval, sharding))
+            leaves.append(private.put(array, aval, sharding))
         else:
-            leaves.append(jax_private.put(seeded(index, aval), aval, sharding))
+            leaves.append(private.put(seeded(index, aval), aval, sharding))
     return leaves
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.select import Verdict
-from aotbuild.runtime.source import Source, read_blob
+from aotbuild.runtime.source import Source
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import HOST
@@ -108,16 +109,16 @@ class Loaded:
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's checks, then compare its shapes with the record."""
-    from aotbuild.runtime.backends.jax.executables import JaxEngine
-    from aotbuild.runtime.backends.jax.placement import Placement, scope_of
+    from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
+    from aotbuild.runtime.backends.jax.placement import Placement, default_devices
     from aotbuild.runtime.devices import devices_for
     from aotbuild.runtime.loader import Loader
-    from aotbuild.runtime.stats import Stats
+    from aotbuild.runtime.package import Stats
 
     record = verdict.record
-    devices = devices_for(record.requires, scope_of(record.target.platform))
-    loader = Loader(source, Stats(), JaxEngine())
-    loaded = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
+    devices = devices_for(record.requires, default_devices(record.target.platform))
+    loader = Loader(source, Stats(), JaxExecutableLoader())
+    loaded: Any = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
     executable = loaded.mesh_executable.xla_executable
     stated = stated_shapes(executable.hlo_modules()[0].to_string())
     if stated is None:
@@ -165,7 +166,7 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     import jax
     from jax import export
 
-    from aotbuild.runtime.backends.jax.placement import leaf_shardings, scope_of
+    from aotbuild.runtime.backends.jax.placement import default_devices, leaf_shardings
     from aotbuild.runtime.devices import devices_for
 
     exported = export.deserialize(bytearray(read_blob(source, record.blob)))
@@ -174,7 +175,7 @@ def load_portable(source: Source, record: Record, host: Host) -> Loaded:
     if host.platform not in record.requires.platforms:
         reason = f"it is for {', '.join(record.requires.platforms)}; this is {host.platform}"
         return Loaded(*concluded, no_call=reason)
-    devices = devices_for(record.requires, scope_of(host.platform))
+    devices = devices_for(record.requires, default_devices(host.platform))
     if len(devices) < record.requires.devices:
         reason = f"it needs {record.requires.devices} devices, there are {len(devices)}"
         return Loaded(*concluded, no_call=reason)

@@ -24,7 +24,7 @@ from typing import Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.base import known_names
-from aotbuild.runtime.host import Host, probe
+from aotbuild.runtime.host import Host
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
@@ -60,6 +60,8 @@ def main() -> None:
 
 def _platforms() -> list[str]:
     """Return the platforms with devices on this host, the default one first."""
+    from aotbuild.runtime.backends.jax.backend import probe  # imports jax
+
     default = probe()
     others = [probe(name) for name in known_names() if name != default.platform]
     return [host.platform for host in (default, *others) if host.device_count]
@@ -124,6 +126,8 @@ def _find(source: Source, job: dict[str, Any]) -> Record:
 
 def _host(record: Record) -> Host:
     """Return the host facts of a record's platform, or of the default platform."""
+    from aotbuild.runtime.backends.jax.backend import probe  # imports jax
+
     if not record.target.is_portable:
         host = probe(record.target.platform)
         if host.device_count:

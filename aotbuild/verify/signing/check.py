@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import UntrustedPackage
-from aotbuild.runtime.demands import check_package, read_demands, read_seals_file
+from aotbuild.runtime.signatures import Key, check_package, read_policies, read_seals_file
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trust import Key
+from aotbuild.runtime.trust import demanded_keys
 from aotbuild.spec.index import Index
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.verify.outcome import Outcome, Status, concluded, not_checked
@@ -43,17 +43,17 @@ def check_signature(
     if index is None:
         return not_checked(CHECK, place, "the index failed")
     try:
-        keys, operator = wanted.keys, wanted.operator
-        demands = read_demands(source.place, keys, "--trust", operator=operator)
-        if demands:
+        demanded = demanded_keys(wanted.keys, "--trust", operator=wanted.operator)
+        policies = read_policies(source.place, demanded)
+        if policies:
             check_package(source.place, index, package)
         elif wanted.file is None and not has_seals(source):
             return not_checked(CHECK, place, NOT_SIGNED)
         seals = read_seals(_read(source, wanted.file), place)
-        signers = {key for demand in demands for key in demand.check(place, data, seals)}
+        signers = {key for policy in policies for key in policy.check(place, data, seals)}
     except UntrustedPackage as err:
         return concluded(CHECK, place, [str(err)])
-    if not demands:
+    if not policies:
         return not_checked(CHECK, place, NO_KEY)
     reasons = tuple(f"signed by {key}" for key in sorted(signers))
     return Outcome(CHECK, place, Status.PASS, reasons)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO
 
 from aotbuild.errors import UntrustedPackage
-from aotbuild.runtime.demands import read_seals_file
 from aotbuild.runtime.locate import locate
+from aotbuild.runtime.signatures import read_seals_file
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import move_whole, write_whole

@@ -1,4 +1,4 @@
-"""Processes of the numpy door alone: jax stays out, and finds everything in order if it comes."""
+"""Processes with the numpy backend only: jax is not imported, and works if it is later."""
 
 from __future__ import annotations
 

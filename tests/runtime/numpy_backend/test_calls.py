@@ -1,4 +1,4 @@
-"""The numpy door beside the jax door, in one process: equal results."""
+"""The numpy backend beside the jax backend, in one process: equal results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support import packages
-from support.numpy_backend import both, door
+from support.numpy_backend import both, with_numpy
 from support.packages import build
 
 from aotbuild.errors import AotbuildError, SignatureMismatch
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def check(root: Path, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Call both doors twice, slow and fast, and compare everything that a caller can see."""
+    """Call both backends twice, slow and fast, and compare everything that a caller can see."""
     named = {f"a{index}": arg for index, arg in enumerate(args)}
     with_jax, without = both(root, build("f", fn, named, kwargs))
     expected = with_jax.f(*args, **kwargs)
@@ -108,7 +108,7 @@ class TestEqualToTheOtherDoor:
 
     def test_constants(self, tmp_path: Path) -> None:
         built = build("f", lambda x, w: x @ w, {"x": X}, constants={"w": X.T.copy()})
-        library = door(tmp_path, built)
+        library = with_numpy(tmp_path, built)
         for _ in range(2):
             np.testing.assert_array_equal(library.f(X), X @ X.T)
 
@@ -126,7 +126,7 @@ class TestEqualToTheOtherDoor:
                   defaults={"k": (1,)})
             for k in ((1,), (1, 2))
         ]  # fmt: skip
-        library = door(tmp_path, *built)
+        library = with_numpy(tmp_path, *built)
         np.testing.assert_array_equal(library.f(X), X)
         np.testing.assert_array_equal(library.f(X, (1, 2)), 2 * X)
         np.testing.assert_array_equal(library.f(x=X, k=(1, 2)), 2 * X)
@@ -138,7 +138,7 @@ class TestMemory:
     @pytest.mark.parametrize("shape", [(16,), (512, 512)])
     def test_a_donated_argument_keeps_its_content(self, tmp_path: Path, shape: Any) -> None:
         x = packages.aligned(np.ones(shape, "float32"))
-        library = door(tmp_path, build("f", lambda x: x + 1, {"x": x}, donate=["x"]))
+        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": x}, donate=["x"]))
         for _ in range(3):
             np.testing.assert_array_equal(library.f(x), np.full(shape, 2, "float32"))
             np.testing.assert_array_equal(x, np.ones(shape, "float32"))
@@ -147,7 +147,7 @@ class TestMemory:
     def test_a_result_is_no_view_of_an_argument(self, tmp_path: Path, donate: Any) -> None:
         x = packages.aligned(np.ones(1024, "float32"))
         fn: Callable[[Any, Any], Any] = lambda x, y: (x, y, x)  # noqa: E731
-        library = door(tmp_path, build("f", fn, {"x": x, "y": x}, donate=donate))
+        library = with_numpy(tmp_path, build("f", fn, {"x": x, "y": x}, donate=donate))
         for _ in range(2):
             x[:] = 1
             results = library.f(x, x)
@@ -159,7 +159,7 @@ class TestMemory:
     @pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16, ml_dtypes.int4])
     def test_a_result_outlives_the_library(self, tmp_path: Path, dtype: Any) -> None:
         x = np.arange(4).astype(dtype)
-        library = door(tmp_path, build("f", lambda x: x + x, {"x": x}))
+        library = with_numpy(tmp_path, build("f", lambda x: x + x, {"x": x}))
         results = [library.f(x) for _ in range(100)]
         library.close()
         del library
@@ -168,7 +168,7 @@ class TestMemory:
             np.testing.assert_array_equal(result, x + x)
 
     def test_threads(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x * 2, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x * 2, {"x": X}))
         start, wrong = threading.Barrier(8), list[Any]()
 
         def work(number: int) -> None:
@@ -198,19 +198,19 @@ class TestLibrary:
         assert (without.stats()["misses"], without.stats()["loaded"]) == (0, 1)
 
     def test_on_names_a_device(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x * 2, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x * 2, {"x": X}))
         view = library.on("cpu:0")
         assert view is library.on("cpu:0") is library.on("cpu")
         np.testing.assert_array_equal(view.f(X), 2 * X)
 
     @pytest.mark.parametrize("where", ["cpu:99", "tpu", "cpu:x", "", 0, None])
     def test_on_refuses_the_rest(self, tmp_path: Path, where: Any) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with pytest.raises(AotbuildError, match="expected the name of a device"):
             library.on(where)
 
     def test_clear_caches(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x * 2, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x * 2, {"x": X}))
         for _ in range(2):
             np.testing.assert_array_equal(library.f(X), 2 * X)
             jax.clear_caches()

@@ -90,7 +90,7 @@ class TestPlatform:
         self, path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Any, expected: str
     ) -> None:
         monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-        monkeypatch.setattr(client, "_OF_GPUS", gpus)
+        monkeypatch.setattr(client, "_GPU_FILES", gpus)
         assert client.default_platform() == "cpu"
         plugin_at(path, 13)
         sys.path_importer_cache.clear()

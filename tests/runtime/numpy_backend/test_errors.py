@@ -1,4 +1,4 @@
-"""The numpy door beside the jax door: what it refuses, and in which words."""
+"""The numpy backend beside the jax backend: what it refuses, and in which words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import packages
-from support.numpy_backend import both, door
+from support.numpy_backend import both, with_numpy
 from support.packages import build
 
 from aotbuild.errors import (
@@ -32,7 +32,7 @@ class Registered:
 
 
 class TestErrors:
-    """Both doors raise the same: type, data and text, but for whose function makes an array."""
+    """Both backends raise the same: type, data and text, but for whose function makes an array."""
 
     @pytest.mark.parametrize(
         ("args", "kwargs"),
@@ -47,9 +47,9 @@ class TestErrors:
         ],
     )
     def test_no_signature(self, tmp_path: Path, args: Any, kwargs: Any) -> None:
-        doors = both(tmp_path, build("f", lambda x: x, {"x": X}))
+        libraries = both(tmp_path, build("f", lambda x: x, {"x": X}))
         texts = []
-        for library in doors:
+        for library in libraries:
             with pytest.raises(SignatureMismatch) as raised:
                 library.f(*args, **kwargs)
             texts.append(str(raised.value))
@@ -67,30 +67,30 @@ class TestErrors:
         ],
     )
     def test_no_array(self, tmp_path: Path, value: Any, found: str) -> None:
-        doors = both(tmp_path, build("f", lambda x: x, {"x": [X]}))
+        libraries = both(tmp_path, build("f", lambda x: x, {"x": [X]}))
         with pytest.raises(InvalidArgument):
-            doors[0].f([value])
+            libraries[0].f([value])
         with pytest.raises(InvalidArgument, match=found) as raised:
-            doors[1].f([value])
+            libraries[1].f([value])
         assert raised.value.path == "x[0]"
         assert "Convert it with numpy.asarray" in str(raised.value)
 
     def test_numpy_ma_is_being_imported_elsewhere(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        _, door = both(tmp_path, build("f", lambda x: x + 1, {"x": X}))
+        _, library = both(tmp_path, build("f", lambda x: x + 1, {"x": X}))
         monkeypatch.setitem(sys.modules, "numpy.ma", ModuleType("numpy.ma"))
-        assert np.array_equal(door.f(X), X + 1)
+        assert np.array_equal(library.f(X), X + 1)
 
     def test_an_array_of_jax_is_refused_each_time(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         library.f(X)
         for _ in range(2):
             with pytest.raises(InvalidArgument, match="ArrayImpl"):
                 library.f(jnp.asarray(X))
 
     def test_inside_jit(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with pytest.raises(InvalidArgument, match="Tracer"):
             jax.jit(library.f)(X)
 
@@ -98,7 +98,7 @@ class TestErrors:
         key = jax.random.key(0)
         draw = build("draw", lambda k: jax.random.bits(k, (2,)), {"k": key})
         make = build("make", jax.random.key, {"seed": 1})
-        library = door(tmp_path, draw, make, build("f", lambda x: x, {"x": X}))
+        library = with_numpy(tmp_path, draw, make, build("f", lambda x: x, {"x": X}))
         with pytest.raises(SignatureMismatch, match=r"k: expected key<fry>\[\], found u32\[2\]"):
             library.draw(np.zeros(2, "uint32"))
         with pytest.raises(NoExecutable, match="arrays: a typed PRNG key needs load"):
@@ -108,7 +108,7 @@ class TestErrors:
     def test_a_type_that_only_jax_knows(self, tmp_path: Path) -> None:
         out = build("f", lambda x: x, {"x": X})
         tree = ["node", "test_jaxfree_errors:Registered", None, "*"]
-        library = door(tmp_path, packages.with_out_tree(out, tree))
+        library = with_numpy(tmp_path, packages.with_out_tree(out, tree))
         with pytest.raises(AotbuildError, match="a type that only jax knows"):
             library.f(X)
         with pytest.raises(InvalidArgument, match="Registered"):
@@ -116,7 +116,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("policy", ["portable", "jit"])
     def test_fallbacks_need_jax(self, tmp_path: Path, policy: str) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}), fallback=policy)
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}), fallback=policy)
         with pytest.raises(SignatureMismatch) as raised:
             library.f(X[:2])
         assert raised.value.trace[-1] == (
@@ -124,18 +124,18 @@ class TestErrors:
         )
 
     def test_a_mesh_is_refused(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}).replace(devices=64))
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}).replace(devices=64))
         with pytest.raises(NoExecutable, match="arrays: a function over 64 devices needs load"):
             library.f(X)
         assert library.preload() == 0
 
     def test_disable_jit(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with jax.disable_jit(), pytest.raises(NotTransformable, match="calls executables only"):
             library.f(X)
 
     def test_what_jaxlib_refuses_is_named(self, tmp_path: Path) -> None:
-        library = door(tmp_path, build("f", lambda x: x, {"x": X}))
+        library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with jax.transfer_guard("disallow"), pytest.raises(AotbuildError, match="host-to-device"):
             library.f(X)
         np.testing.assert_array_equal(library.f(X), X)

@@ -1,1 +1,1 @@
-"""The jax door: calls with jax's arrays, on its devices, and what that needs."""
+"""The jax backend: jax arrays in and out, on jax's devices, with transformations and fallbacks."""

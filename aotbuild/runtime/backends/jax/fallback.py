@@ -1,80 +1,141 @@
-"""Fallbacks: what a call does that no executable can serve."""
+"""Fallbacks: a call that no executable serves runs the source, or the StableHLO of the package."""
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
-from aotbuild.runtime.binding import Call
-from aotbuild.runtime.concurrency import Once
-from aotbuild.runtime.host import Host
+from aotbuild.runtime.backends.jax.placement import leaf_shardings
+from aotbuild.runtime.backends.jax.transformations import import_source, jitted
+from aotbuild.runtime.binding import Call, bind
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.select import portable_reasons
-from aotbuild.runtime.source import Source, read_blob
-from aotbuild.runtime.stats import Stats
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.trees import flatten, leaf_paths, restore_outputs
 from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.devices import Scope
+    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.host import Host
 
 _LOG = logging.getLogger("aotbuild")
 
 
-def import_source(function: Function) -> Callable[..., Any]:
-    """Return the source function under jit; NotTransformable if it cannot be imported."""
-    module, _, qualname = function.call.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except Exception as err:  # the user's module runs here and may raise anything
-        reason = f"{type(err).__name__}: {err}"
-        raise NotTransformable(function.name, function.call, reason) from err
-    return jitted(function, found)
+class JaxFallback:
+    """The fallback of one function: the source under jit, or a portable executable.
 
+    `source` is the Python function, or None to import it. `devices` are those that the caller chose
+    with `Library.on`.
+    """
 
-def jitted(function: Function, source: Any) -> Callable[..., Any]:
-    """Return a source function under jit with the statics it was compiled with."""
-    import jax
+    def __init__(
+        self,
+        backend: Backend,
+        portable: Portable,
+        package: Package,
+        function: Function,
+        source: Callable[..., Any] | None,
+        devices: DeviceSet | None,
+    ) -> None:
+        self._backend = backend
+        self._portable = portable
+        self._package = package
+        self._function = function
+        self._source = source
+        self._chosen = devices
+        self._logged: set[str] = set()
 
-    source = getattr(source, "__aotbuild_source__", source)
-    if hasattr(source, "lower"):
-        return cast("Callable[..., Any]", source)
-    names = tuple(static.name for static in function.statics)
-    return cast("Callable[..., Any]", jax.jit(source, static_argnames=names or None))
+    def call_source(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the source under jit; NotTransformable if it cannot be imported."""
+        return self._jitted_source(*args, **kwargs)
+
+    def run(
+        self, policy: str, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Obey the policy `portable` or `jit`; raise `error`, with reasons added, if it fails."""
+        with jax.default_device(self._chosen.first) if self._chosen else nullcontext():
+            if policy == "portable":
+                return self._run_portable(error, args, kwargs)
+            source = self._source_instead_of(error)
+            self._package.stats.count("fallback.jit")
+            return source(*args, **kwargs)
+
+    def _source_instead_of(self, error: NoExecutable) -> Callable[..., Any]:
+        try:
+            source = self._jitted_source
+        except NotTransformable as err:
+            trace = [*error.trace, f"fallback jit: {err.call} is not importable: {err.reason}"]
+            raise type(error)(error.function, error.summary, trace, error.remedy) from err
+        level = logging.DEBUG if str(error) in self._logged else logging.WARNING
+        self._logged.add(str(error))
+        _LOG.log(level, "no executable fits, calling the source with jit: %s", error)
+        return source
+
+    def _run_portable(
+        self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        call = flatten(bind(self._function, args, kwargs), self._backend)
+        devices = self._chosen or self._backend.devices_of_call(call)
+        host = self._package.probe(devices)
+        record, outputs = self._portable.run(call, self._portable_records, devices, host, error)
+        self._package.stats.count("fallback.portable")
+        out_tree = restore_outputs(record, call.treedef, self._backend.trees)
+        return out_tree.unflatten(outputs)
+
+    @cached_property
+    def _portable_records(self) -> list[Record]:
+        records = self._package.index.records(self._function.name)
+        return [record for record in records if record.target.is_portable]
+
+    @cached_property
+    def _jitted_source(self) -> Callable[..., Any]:
+        if self._source is None:
+            return import_source(self._function)
+        return jitted(self._function, self._source)
 
 
 class Portable:
-    """Compiles and runs the StableHLO that a package ships, once for each record."""
+    """Compiles and runs the StableHLO of one package, once for each record and its devices."""
 
-    def __init__(self, source: Source, stats: Stats) -> None:
+    def __init__(self, backend: Backend, source: Source, stats: Stats) -> None:
+        self._backend = backend
         self._source = source
         self._stats = stats
-        self._exported: Once[Any] = Once()
-        self._jitted: Once[Callable[..., Any]] = Once()
-        self._counted: Once[bool] = Once()
+        self._exported: SingleFlight[Any] = SingleFlight()
+        self._jitted: SingleFlight[Callable[..., Any]] = SingleFlight()
+        self._counted: SingleFlight[bool] = SingleFlight()
 
     def run(
         self,
         call: Call,
         records: Iterable[Record],
-        scope: Scope,
+        devices: DeviceSet,
         host: Host,
         error: NoExecutable,
     ) -> tuple[Record, list[Any]]:
-        """Run the first portable record that fits a call; else raise `error` with more reasons."""
+        """Run the first portable record that fits; return it and the flat outputs.
+
+        If none fits, raise `error` with the reasons added.
+        """
         reasons = []
         for record in records:
-            reason = _refuse(call, record, host)
+            reason = self._refuse(call, record, host)
             if reason is None:
                 try:
-                    return record, self._run(call, record, scope)
+                    return record, self._run(call, record, devices)
                 except ValueError as err:
-                    if not _symbolic(record):
+                    if not _symbolic_leaves(record):
                         raise
                     reason = str(err).splitlines()[0]
             reasons.append(f"{record}: REFUSED: {reason}")
@@ -82,34 +143,24 @@ class Portable:
         trace = [*known, *(reasons or ["no portable record was built"])]
         raise type(error)(error.function, error.summary, trace, error.remedy) from error
 
-    def _run(self, call: Call, record: Record, scope: Scope) -> list[Any]:
-        devices, options = self._placement(call, record, scope)
-        key = (record.blob.sha256, devices)
-        jitted = self._jitted.get(key, lambda: self._jit(record, options))
-        outputs = list(jitted(*call.leaves))
-        # A symbolic one is compiled again for every signature that it serves.
+    def _run(self, call: Call, record: Record, devices: DeviceSet) -> list[Any]:
+        placed: tuple[Any, ...] = ()
+        options: dict[str, Any] = {}
+        if record.calling.mesh:
+            placed = self._backend.place(call, record, devices).devices
+            options["in_shardings"] = leaf_shardings(record, placed)
+        key = (record.blob.sha256, placed)
+        run = self._jitted.get(key, lambda: self._jit(record, options))
+        outputs = list(run(*call.leaves))
+        # A symbolic record is compiled again for every signature that it serves.
         self._counted.get((*key, call.signature.key()), lambda: self._count(call, record))
         return outputs
 
-    def _placement(
-        self, call: Call, record: Record, scope: Scope
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if not record.calling.mesh:
-            return (), {}
-        from aotbuild.runtime.backends.jax.placement import leaf_shardings, place
-
-        devices = place(call, record, scope).devices
-        return devices, {"in_shardings": leaf_shardings(record, devices)}
-
     def _jit(self, record: Record, options: dict[str, Any]) -> Callable[..., Any]:
-        import jax
-
         exported = self._exported.get(record.blob.sha256, lambda: self._deserialize(record))
-        donated = tuple(record.calling.donated)
-        jitted: Callable[..., Any] = jax.jit(
-            exported.call, donate_argnums=donated or None, **options
-        )
-        return jitted
+        donated = tuple(record.calling.donated) or None
+        run: Callable[..., Any] = jax.jit(exported.call, donate_argnums=donated, **options)
+        return run
 
     def _deserialize(self, record: Record) -> Any:
         from jax import export
@@ -127,35 +178,34 @@ class Portable:
         _LOG.warning("%s: no executable fits; compiled the portable one for %s", record, leaves)
         return True
 
+    def _refuse(self, call: Call, record: Record, host: Host) -> str | None:
+        reasons = portable_reasons(record, host)
+        if reasons:
+            return "; ".join(reasons)
+        leaves = _symbolic_leaves(record)
+        if leaves is None:
+            return None if record.signature.key() == call.signature.key() else "another signature"
+        return self._refuse_symbolic(call, record, leaves)
 
-def _symbolic(record: Record) -> list[str] | None:
+    def _refuse_symbolic(self, call: Call, record: Record, leaves: list[str]) -> str | None:
+        found, expected = call.signature, record.signature
+        if found.tree != expected.tree or repr(found.statics) != repr(expected.statics):
+            return "another signature"
+        paths = leaf_paths(call.bound, self._backend.trees)
+        for path, have, text in zip(paths, found.leaves, leaves, strict=True):
+            dtype, weak, rank = _parse_symbolic(text)
+            if (have.dtype, have.weak_type, len(have.shape)) != (dtype, weak, rank):
+                return f"{path}: expected {text}, found {have}"
+        return None
+
+
+def _symbolic_leaves(record: Record) -> list[str] | None:
     """Return the leaves of a record whose shapes have symbols, as jax prints them, or None."""
     return record.provenance.get("symbolic_leaves")
 
 
-def _refuse(call: Call, record: Record, host: Host) -> str | None:
-    reasons = portable_reasons(record, host)
-    if reasons:
-        return "; ".join(reasons)
-    leaves = _symbolic(record)
-    if leaves is None:
-        return None if record.signature.key() == call.signature.key() else "another signature"
-    return _refuse_symbolic(call, record, leaves)
-
-
-def _refuse_symbolic(call: Call, record: Record, leaves: list[str]) -> str | None:
-    found, expected = call.signature, record.signature
-    if found.tree != expected.tree or repr(found.statics) != repr(expected.statics):
-        return "another signature"
-    for path, have, text in zip(call.paths, found.leaves, leaves, strict=True):
-        dtype, weak, rank = _parse_symbolic(text)
-        if (have.dtype, have.weak_type, len(have.shape)) != (dtype, weak, rank):
-            return f"{path}: expected {text}, found {have}"
-    return None
-
-
 def _parse_symbolic(text: str) -> tuple[str, bool, int]:
-    """Return (dtype, weak type, rank); commas inside `max(a, b)` and the like do not count."""
+    """Return (dtype, weak type, rank); a comma inside `max(a, b)` separates no axes."""
     head, _, dims = text.partition("[")
     _, dtype, weak = parse_spec(f"{head}[]")
     depth, rank = 0, 1 if dims.rstrip("]").strip() else 0

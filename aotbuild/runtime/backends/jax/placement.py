@@ -1,4 +1,4 @@
-"""Devices of jax that a call may use, and whether its arguments may go there."""
+"""Placement: the devices that a call may use, and whether its arguments can be used there."""
 
 from __future__ import annotations
 
@@ -12,59 +12,60 @@ from jax.sharding import AxisType, Mesh, NamedSharding, Sharding, SingleDeviceSh
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.backends.jax import private as jax_private
+from aotbuild.runtime.backends.jax import private
 from aotbuild.runtime.binding import Call
-from aotbuild.runtime.devices import Scope, devices_for, misplaced, platform_of, scope_around
+from aotbuild.runtime.devices import (
+    DeviceSet,
+    devices_for,
+    devices_like,
+    find_problem,
+    platform_of,
+)
 from aotbuild.spec.record import Calling, PartitionSpec, Record
 
 
-def default_device() -> Any:
-    """Return the device that jit would use: `jax_default_device`, or the first local one."""
-    chosen = jax.config.jax_default_device
-    if chosen is None:
-        return jax.local_devices()[0]
-    return jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
+@dataclass(frozen=True)
+class Placement:
+    """Devices in the order of the executable, and whether its outputs are committed to them."""
+
+    devices: tuple[Any, ...]
+    committed: bool
 
 
-def settings() -> Callable[[], AbstractContextManager[None]]:
-    """Return what gives another thread those settings of this one that decide loading.
-
-    `jax.enable_x64` and `jax.default_device` hold for the thread that entered them.
-    """
-    x64, device = bool(jax.config.jax_enable_x64), jax.config.jax_default_device
-
-    @contextmanager
-    def entered() -> Iterator[None]:
-        with jax.enable_x64(x64), jax.default_device(device):
-            yield
-
-    return entered
+# --- devices ------------------------------------------------------------------------------------
 
 
-def local_devices(platform: str) -> list[Any]:
-    """Return this process's devices of a platform; none if it has no such platform."""
-    try:
-        return [d for d in jax.local_devices(backend=platform) if platform_of(d) == platform]
-    except RuntimeError:
-        return []
-
-
-def scope_of(platform: str | None = None) -> Scope:
-    """Return what a call may use that says nothing of devices, or nothing but the platform."""
-    device = default_device()
+def default_devices(platform: str | None = None) -> DeviceSet:
+    """Return the devices for a call that does not say where to run, of any platform or of one."""
+    device = jax.config.jax_default_device
+    if device is None:
+        device = jax.local_devices()[0]
+    elif isinstance(device, str):
+        device = jax.local_devices(backend=device)[0]
     if platform in (None, platform_of(device)):
-        return scope_around(device)
-    found = local_devices(str(platform))
-    return scope_around(found[0]) if found else Scope(str(platform))
+        return devices_like(device)
+    try:
+        found = [d for d in jax.local_devices(backend=platform) if platform_of(d) == platform]
+    except RuntimeError:  # this process has no such platform
+        found = []
+    return devices_like(found[0]) if found else DeviceSet(str(platform))
 
 
-def scope_on(where: Any) -> Scope:
-    """Return the scope of a device, of several, of a Mesh or a Sharding, in their own order.
+def devices_of_call(call: Call) -> DeviceSet:
+    """Return the devices like those of a call's first committed argument, or the default ones."""
+    for leaf in call.leaves:
+        if isinstance(leaf, jax.Array) and leaf.committed:
+            return devices_like(next(iter(leaf.sharding.device_set)))
+    return default_devices()
+
+
+def devices_on(where: Any) -> DeviceSet:
+    """Return one device, several, or those of a Mesh or a Sharding, in their own order.
 
     AotbuildError if they are not devices, not of one kind, or if none of them is this process's.
     """
     devices = _devices_in(where)
-    here = tuple(d for d in devices if d.process_index == jax.process_index())
+    local = tuple(d for d in devices if d.process_index == jax.process_index())
     kinds = sorted({f"{platform_of(d)} {d.device_kind}" for d in devices})
     if len(kinds) > 1:
         expected, found = "devices of one kind", ", ".join(kinds)
@@ -72,11 +73,11 @@ def scope_on(where: Any) -> Scope:
     if len(set(devices)) != len(devices):
         expected, found = "each device once", ", ".join(map(str, devices))
         raise _no_place(expected, found, "Leave out what is there twice.")
-    if not here:
+    if not local:
         expected = f"a device of this process ({jax.process_index()})"
         found = ", ".join(map(str, devices)) or "no device"
         raise _no_place(expected, found, "Take it from jax.local_devices().")
-    return Scope(platform_of(here[0]), here[0], here, devices, named=True)
+    return DeviceSet(platform_of(local[0]), local[0], local, devices, named=True)
 
 
 def _devices_in(where: Any) -> tuple[Any, ...]:
@@ -86,7 +87,7 @@ def _devices_in(where: Any) -> tuple[Any, ...]:
     elif isinstance(where, Mesh):
         found = where.devices.flat
     elif isinstance(where, Sharding):
-        found = jax_private.device_assignment(where)
+        found = private.device_assignment(where)
     devices = tuple(found) if isinstance(found, Iterable) else (found,)
     if all(isinstance(device, jax.Device) for device in devices):
         return devices
@@ -98,67 +99,135 @@ def _no_place(expected: str, found: str, remedy: str) -> AotbuildError:
     return AotbuildError(f"on(…)\n  expected {expected}\n  found    {found}\n{remedy}")
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Devices in the order of the executable, and whether its outputs are committed to them."""
+def settings() -> Callable[[], AbstractContextManager[None]]:
+    """Return a context manager that gives another thread this thread's relevant settings.
 
-    devices: tuple[Any, ...]
-    committed: bool
-
-
-@dataclass(frozen=True)
-class _Committed:
-    """A leaf that must stay where it is."""
-
-    path: str
-    array: Any
-
-
-def scope_of_call(call: Call) -> Scope:
-    """Return what a call may use: devices like those of its committed arguments, else the default.
-
-    A caller who named devices with `on` has a scope already.
+    `jax.enable_x64` and `jax.default_device` hold only for the thread that entered them.
     """
-    for leaf in call.leaves:
-        if isinstance(leaf, jax.Array) and leaf.committed:
-            return scope_around(next(iter(leaf.sharding.device_set)))
-    return scope_of()
+    x64, device = bool(jax.config.jax_enable_x64), jax.config.jax_default_device
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        with jax.enable_x64(x64), jax.default_device(device):
+            yield
+
+    return entered
 
 
-def place(call: Call, record: Record, scope: Scope) -> Placement:
+# --- arguments ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """An array argument of a call. `paths` returns the paths of all leaves; for errors only."""
+
+    call: Call
+    index: int
+    paths: Callable[[], Sequence[str]]
+
+    @property
+    def array(self) -> Any:
+        return self.call.leaves[self.index]
+
+    @property
+    def path(self) -> str:
+        return self.paths()[self.index]
+
+    def error(self, expected: str, found: str, remedy: str) -> InvalidArgument:
+        name = self.call.bound.function.name
+        return InvalidArgument(name, self.path, expected, found, remedy)
+
+
+def place(
+    call: Call, record: Record, devices: DeviceSet, paths: Callable[[], Sequence[str]]
+) -> Placement:
     """Return where a call of a record runs; InvalidArgument if an argument cannot be used there.
 
-    Committed arrays decide, as they do for jit; every other value follows them.
+    Committed arrays decide, as they do for jit; every other value follows them. `paths` returns the
+    path of each leaf.
     """
-    arrays = [
-        (index, leaf) for index, leaf in enumerate(call.leaves) if isinstance(leaf, jax.Array)
-    ]
-    for index, array in arrays:
-        _check_layout(call, index, array)
-    committed = [_Committed(call.paths[index], array) for index, array in arrays if array.committed]
-    name, requires = call.bound.function.name, record.requires
+    leaves = [_Leaf(call, index, paths) for index in range(len(call.leaves))]
+    arrays = [leaf for leaf in leaves if isinstance(leaf.array, jax.Array)]
+    for leaf in arrays:
+        _check_layout(leaf)
+    committed = [leaf for leaf in arrays if leaf.array.committed]
+    requires, chosen = record.requires, devices_for(record.requires, devices)
     if committed:
-        devices = _common_devices(name, committed, requires.devices)
-        _check_scope(name, committed[0], devices, scope)
-    else:
-        devices = devices_for(requires, scope)
-    problem = misplaced(requires, devices)
+        chosen = _common_devices(committed, requires.devices)
+        _check_named(committed[0], chosen, devices)
+    problem = find_problem(requires, chosen)
     if problem:
-        path = committed[0].path if committed else "(all)"
+        path, name = committed[0].path if committed else "(all)", call.bound.function.name
         raise InvalidArgument(name, path, problem.expected, problem.found, problem.remedy)
-    shardings = leaf_shardings(record, devices)
-    for path, leaf, sharding in zip(call.paths, call.leaves, shardings, strict=True):
-        if isinstance(leaf, jax.Array) and leaf.committed:
-            _check_sharding(name, _Committed(path, leaf), sharding)
+    for leaf, sharding in zip(leaves, leaf_shardings(record, chosen), strict=True):
+        if isinstance(leaf.array, jax.Array) and leaf.array.committed:
+            _check_sharding(leaf, sharding)
         elif requires.processes > 1:
-            _check_replicated(name, path, leaf, sharding)
-    return Placement(devices, bool(committed) or bool(record.calling.mesh) or scope.named)
+            _check_replicated(leaf, sharding)
+    return Placement(chosen, bool(committed) or bool(record.calling.mesh) or devices.named)
 
 
-def place_alone(record: Record, scope: Scope) -> Placement:
-    """Return where a call of a record runs that gives no committed arrays."""
-    devices = devices_for(record.requires, scope)
-    return Placement(devices, bool(record.calling.mesh) or scope.named)
+def place_alone(record: Record, devices: DeviceSet) -> Placement:
+    """Return where a call of a record without committed arguments runs."""
+    chosen = devices_for(record.requires, devices)
+    return Placement(chosen, bool(record.calling.mesh) or devices.named)
+
+
+def _common_devices(committed: Sequence[_Leaf], count: int) -> tuple[Any, ...]:
+    first = committed[0]
+    devices = private.device_assignment(first.array.sharding)
+    for leaf in committed[1:]:
+        others = private.device_assignment(leaf.array.sharding)
+        if others != devices:
+            expected = f"the devices of {first.path}: {_names(devices)}"
+            remedy = "Put all arguments on the same devices in the same order with jax.device_put."
+            raise leaf.error(expected, _names(others), remedy)
+    if len(devices) != count:
+        expected = f"an array on {count} device{'s' if count > 1 else ''}"
+        where = "jax.devices()[0]" if count == 1 else "sharding"
+        remedy = f"Put it where the function was compiled to run: jax.device_put(x, {where})."
+        raise first.error(expected, f"{first.array.sharding}", remedy)
+    return devices
+
+
+def _check_named(first: _Leaf, chosen: Sequence[Any], devices: DeviceSet) -> None:
+    """Refuse devices that `on` does not name, as jit refuses those not in its shardings."""
+    if devices.named and not set(chosen) <= set(devices.devices):
+        expected = f"an array on {_names(devices.devices)}, as on(…) says, or one not committed"
+        remedy = "Put it there with jax.device_put, or call the library without on(…)."
+        raise first.error(expected, f"an array on {_names(chosen)}", remedy)
+
+
+def _check_replicated(leaf: _Leaf, sharding: Any) -> None:
+    """Refuse a value of one process if it is sharded over several, as jit does."""
+    if not sharding.is_fully_replicated:
+        expected = f"an array over all processes: {sharding}"
+        found = f"a value of this process alone ({type(leaf.array).__name__})"
+        remedy = "Make it with jax.make_array_from_process_local_data(sharding, x)."
+        raise leaf.error(expected, found, remedy)
+
+
+def _check_sharding(leaf: _Leaf, expected: Any) -> None:
+    if not leaf.array.sharding.is_equivalent_to(expected, leaf.array.ndim):
+        remedy = f"Use jax.device_put(x, sharding), where sharding is the expected {expected}."
+        raise leaf.error(str(expected), str(leaf.array.sharding), remedy)
+
+
+def _check_layout(leaf: _Leaf) -> None:
+    if leaf.array.is_deleted():
+        remedy = "It was donated to an earlier call; use that call's result instead."
+        raise leaf.error(expected="an array", found="a deleted array", remedy=remedy)
+    if not private.has_default_layout(leaf.array):
+        remedy = "Copy it with jax.numpy.array(x) into the default layout."
+        expected, found = "the row-major layout", str(leaf.array.format.layout)
+        raise leaf.error(expected, found, remedy)
+
+
+def _names(devices: Sequence[Any]) -> str:
+    return ", ".join(str(device) for device in devices)
+
+
+# --- shardings ----------------------------------------------------------------------------------
 
 
 def constant_shardings(calling: Calling, xla_executable: Any, devices: Sequence[Any]) -> list[Any]:
@@ -166,7 +235,7 @@ def constant_shardings(calling: Calling, xla_executable: Any, devices: Sequence[
     whole = _shardings(calling, [()] * len(calling.constants), devices)
     if not calling.mesh or not whole:
         return whole
-    chosen = jax_private.parameter_shardings(xla_executable, whole[0].mesh)
+    chosen = private.parameter_shardings(xla_executable, whole[0].mesh)
     by_input = dict(zip(sorted(calling.kept), chosen, strict=False))
     return [by_input.get(index, sharding) for index, sharding in enumerate(whole)]
 
@@ -191,68 +260,3 @@ def _shardings(
     names = tuple(axis for axis, _ in calling.mesh)
     mesh = Mesh(grid, names, axis_types=(AxisType.Auto,) * len(names))
     return [NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)) for spec in specs]
-
-
-def _common_devices(name: str, committed: Sequence[_Committed], count: int) -> tuple[Any, ...]:
-    first = committed[0]
-    devices = jax_private.device_assignment(first.array.sharding)
-    for item in committed[1:]:
-        if jax_private.device_assignment(item.array.sharding) != devices:
-            raise _misplaced(
-                name,
-                item,
-                f"the devices of {first.path}: {_ids(devices)}",
-                _ids(jax_private.device_assignment(item.array.sharding)),
-                "Put all arguments on the same devices in the same order with jax.device_put.",
-            )
-    if len(devices) != count:
-        expected = f"an array on {count} device{'s' if count > 1 else ''}"
-        where = "jax.devices()[0]" if count == 1 else "sharding"
-        remedy = f"Put it where the function was compiled to run: jax.device_put(x, {where})."
-        raise _misplaced(name, first, expected, f"{first.array.sharding}", remedy)
-    return devices
-
-
-def _check_scope(name: str, first: _Committed, devices: Sequence[Any], scope: Scope) -> None:
-    """Refuse devices that `on` does not name, as jit refuses those not in its shardings."""
-    if scope.named and not set(devices) <= set(scope.everywhere):
-        expected = f"an array on {_ids(scope.everywhere)}, as on(…) says, or one not committed"
-        remedy = "Put it there with jax.device_put, or call the library without on(…)."
-        raise _misplaced(name, first, expected, f"an array on {_ids(devices)}", remedy)
-
-
-def _check_replicated(name: str, path: str, leaf: Any, sharding: Any) -> None:
-    """Refuse a value of one process where each needs its part: theirs may differ. As jit does."""
-    if not sharding.is_fully_replicated:
-        expected = f"an array over all processes: {sharding}"
-        found = f"a value of this process alone ({type(leaf).__name__})"
-        remedy = "Make it with jax.make_array_from_process_local_data(sharding, x)."
-        raise InvalidArgument(name, path, expected, found, remedy)
-
-
-def _check_sharding(name: str, item: _Committed, expected: Any) -> None:
-    if not item.array.sharding.is_equivalent_to(expected, item.array.ndim):
-        remedy = f"Use jax.device_put(x, sharding), where sharding is the expected {expected}."
-        raise _misplaced(name, item, str(expected), str(item.array.sharding), remedy)
-
-
-def _check_layout(call: Call, index: int, array: Any) -> None:
-    if array.is_deleted():
-        item = _Committed(call.paths[index], array)
-        remedy = "It was donated to an earlier call; use that call's result instead."
-        raise _misplaced(call.bound.function.name, item, "an array", "a deleted array", remedy)
-    if not jax_private.has_default_layout(array):
-        item = _Committed(call.paths[index], array)
-        remedy = "Copy it with jax.numpy.array(x) into the default layout."
-        found = str(array.format.layout)
-        raise _misplaced(call.bound.function.name, item, "the row-major layout", found, remedy)
-
-
-def _misplaced(
-    name: str, item: _Committed, expected: str, found: str, remedy: str
-) -> InvalidArgument:
-    return InvalidArgument(name, item.path, expected, found, remedy)
-
-
-def _ids(devices: Sequence[Any]) -> str:
-    return ", ".join(str(device) for device in devices)

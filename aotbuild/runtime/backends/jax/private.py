@@ -1,12 +1,12 @@
-"""Every private name of jax and jaxlib that the runtime uses. Imports jax.
+"""Every private name of jax and jaxlib that the jax backend uses.
 
 Each was tried on jax and jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12) unless it says
-otherwise. Nothing else in `aotbuild.runtime` may import from `jax._src` or `jaxlib`.
+otherwise. No other file of the jax backend may import from `jax._src` or `jaxlib`, so this one is
+longer than others: an upgrade of jax is checked here and nowhere else.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -27,15 +27,15 @@ from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
-from aotbuild.runtime import buffers, forked
+from aotbuild.runtime import buffers, fork
 from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
+from aotbuild.runtime.custom_calls import xla_platform
 from aotbuild.spec.aval import Aval, NotAnArray
 
 Tracer = core.Tracer
 
-# Entries of one function's C++ cache; jit's own caches hold 8192 for all functions together.
+# Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
-_PLATFORM_OF_TARGETS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM", "tpu": "tpu"}
 
 
 # --- dispatch -----------------------------------------------------------------------------------
@@ -48,10 +48,10 @@ def make_dispatch(
     static_argnums: Sequence[int],
     static_argnames: Sequence[str],
 ) -> Callable[..., Any]:
-    """Return jit's C++ dispatch with `miss` behind it; `source` is what `jax.disable_jit` calls.
+    """Return jit's C++ dispatch, with a cache of its own, which calls `miss` on a cache miss.
 
-    `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). The cache is this
-    function's own. Seen in pjit._cpp_pjit and MeshExecutable.create_cpp_call.
+    `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
+    under `jax.disable_jit`. Compare pjit._cpp_pjit and MeshExecutable.create_cpp_call.
     """
     dispatch: Callable[..., Any] = _jax.pjit(
         name,
@@ -64,20 +64,16 @@ def make_dispatch(
         _shard_arg,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
-    forked.empty_there(dispatch, _clear)
+    fork.clear_in_child(dispatch, lambda dispatch: dispatch._clear_cache())
     return dispatch
-
-
-def _clear(dispatch: Any) -> None:
-    dispatch._clear_cache()
 
 
 def fastpath_data(
     executable: Any, outputs: Sequence[Any], out_tree: Any, constants: Sequence[Any], leaves: int
 ) -> Any:
-    """Return what the C++ dispatch needs to run `executable` alone, or None if it cannot.
+    """Return what the C++ dispatch needs to run a MeshExecutable, or None if it cannot.
 
-    As in MeshExecutable.create_cpp_call; only 0.12 makes the output shardings physical there.
+    Compare MeshExecutable.create_cpp_call; only 0.12 makes the output shardings physical there.
     """
     flat, tree = pxla.reflatten_outputs_for_dispatch(out_tree, outputs)
     if not all(isinstance(array, xc.ArrayImpl) for array in flat):
@@ -96,10 +92,10 @@ def fastpath_data(
 
 
 def spread(value: Any, sharding: Any) -> Any:
-    """Return a value that can be put into a sharding without compiling anything.
+    """Return a value that jax can put into a sharding without compiling anything.
 
-    jax cuts an array of one device for several with a program that it compiles
-    (ArrayImpl._multi_slice), and an array of the host with none.
+    jax compiles a program to split an array of one device over several (ArrayImpl._multi_slice),
+    but none to split an array of the host.
     """
     if isinstance(value, prng.PRNGKeyArray):
         base = spread(value._base_array, sharding_impls.physical_sharding(value.aval, sharding))
@@ -111,7 +107,7 @@ def spread(value: Any, sharding: Any) -> Any:
         return value
     if sharding.num_devices == 1 or sharding.is_fully_replicated:
         return value
-    # Not numpy.asarray: the array would keep that view, and could not be donated any more.
+    # Not numpy.asarray: the jax array would keep that view and could not be donated any more.
     return value._single_device_array_to_np_array_did_copy()[0]
 
 
@@ -134,8 +130,8 @@ def _physical(shardings: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
 def deserialize(data: bytes, devices: Sequence[Any]) -> Any:
     """Return the XLA executable of PJRT bytes, loaded onto devices in that order.
 
-    The devices may be of several processes, of which each loads the same bytes (tried on the CPU).
-    The bytes must be whole and fit: XLA aborts the process where they do not.
+    The devices may belong to several processes, each of which loads the same bytes (tried on CPUs).
+    The bytes must be complete and fit: XLA aborts the process otherwise.
     """
     client = devices[0].client
     options = compiler.get_compile_options(
@@ -158,7 +154,7 @@ def mesh_executable(
     kept: Sequence[int],
     committed: bool,
 ) -> Any:
-    """Return jax's MeshExecutable; `inputs` are (aval, sharding) of the kept ones only."""
+    """Return jax's MeshExecutable; `inputs` are (aval, sharding) of the kept inputs only."""
     unloaded = pxla.UnloadedMeshExecutable(
         xla_executable=xla_executable,
         device_list=xc.DeviceList(tuple(devices)),
@@ -185,7 +181,7 @@ def mesh_executable(
 
 
 def parameter_shardings(xla_executable: Any, mesh: Any) -> list[Any]:
-    """Return the sharding that XLA gave to each kept input of an executable over a mesh."""
+    """Return the sharding that XLA chose for each kept input of an executable over a mesh."""
     specs = [
         sharding_impls.parse_flatten_op_sharding(sharding, mesh)[0]
         for sharding in xla_executable.get_parameter_shardings() or ()
@@ -198,7 +194,7 @@ def has_shardings(
 ) -> bool:
     """Return whether an executable is sharded as (aval, sharding) pairs say.
 
-    Buffers of another size segfault in XLA; other outputs would be put together wrongly.
+    Inputs of another size segfault in XLA; outputs in another order give wrong results.
     """
     pairs = (
         (xla_executable.get_parameter_shardings(), inputs),
@@ -220,18 +216,12 @@ def _all_equal(found: Sequence[Any], expected: Sequence[tuple[Aval, Any]]) -> bo
 
 
 def has_client() -> bool:
-    """Return whether jax has made a client. Not `backends_are_initialized`, which takes a lock."""
+    """Return whether jax has a client. `backends_are_initialized` would take a lock."""
     return bool(xla_bridge._backends)
 
 
-@cache
-def has_lapack() -> bool:
-    """Return whether jaxlib can initialize its LAPACK kernels."""
-    return importlib.util.find_spec("jaxlib.lapack") is not None
-
-
 def initialize_lapack() -> None:
-    """Bind jaxlib's LAPACK kernels; an executable that calls one before this segfaults."""
+    """Bind jaxlib's LAPACK kernels to scipy's; an executable that calls one before segfaults."""
     from jaxlib import lapack
 
     lapack._lapack.initialize()
@@ -239,12 +229,12 @@ def initialize_lapack() -> None:
 
 def custom_call_targets(platform: str) -> frozenset[str]:
     """Return the names of the custom-call targets that Python registered for a platform."""
-    return frozenset(xc.custom_call_targets(_PLATFORM_OF_TARGETS.get(platform, platform)))
+    return frozenset(xc.custom_call_targets(xla_platform(platform)))
 
 
 @cache
 def cuda_versions() -> CudaVersions:
-    """Return what jax's CUDA plugin finds of CUDA."""
+    """Return the versions of CUDA that jax's CUDA plugin finds."""
     from jax._src import lib
 
     return versions_of(getattr(lib, "cuda_versions", None))
@@ -254,7 +244,7 @@ def cuda_versions() -> CudaVersions:
 
 
 def aval_of(value: Any) -> Aval:
-    """Return the aval that jit would give a value; NotAnArray if it would take none."""
+    """Return the aval that jit would give a value; NotAnArray if jit would refuse it."""
     if not any(kind in pxla.shard_arg_handlers for kind in type(value).__mro__):
         raise NotAnArray(value)
     try:
@@ -272,7 +262,7 @@ def aval_of(value: Any) -> Aval:
 
 
 def shaped_array(aval: Aval) -> Any:
-    """Return jax's own form of an aval."""
+    """Return an aval as jax's ShapedArray."""
     return core.ShapedArray(aval.shape, dtype_of(aval), weak_type=aval.weak_type)
 
 
@@ -284,9 +274,9 @@ def dtype_of(aval: Aval) -> Any:
 
 
 def put(array: Any, aval: Aval, sharding: Any) -> Any:
-    """Return a numpy array as a jax array with a sharding; neither traces nor compiles.
+    """Return a numpy array as a jax array with a sharding; traces and compiles nothing.
 
-    A typed PRNG key is given as its uint32 data.
+    For a typed PRNG key, `array` is its uint32 data.
     """
     if aval.dtype.startswith("key<"):
         impl = _prng_impl(aval.dtype)
@@ -296,14 +286,14 @@ def put(array: Any, aval: Aval, sharding: Any) -> Any:
 
 
 def zeros(aval: Aval) -> Any:
-    """Return numpy zeros as an aval is stored; on Linux they take no memory until written to."""
+    """Return numpy zeros of the array that an aval is stored as; see `buffers.zeros`."""
     return buffers.zeros(*physical_shape(aval))
 
 
 def numpy_example(aval: Aval) -> Any:
-    """Return zeros as callers give them without jax: a number if weakly typed, or a numpy array.
+    """Return zeros as a caller without jax passes them: a numpy array, or a number if weakly typed.
 
-    Of a typed PRNG key there are none without jax.
+    For a typed PRNG key, which numpy does not have, return a jax array.
     """
     if aval.dtype.startswith("key<") or (aval.weak_type and aval.shape):
         return array_example(aval, None)
@@ -312,9 +302,9 @@ def numpy_example(aval: Aval) -> Any:
 
 
 def array_example(aval: Aval, sharding: Any) -> Any:
-    """Return zeros as a jax array, committed to a sharding, or to none where it is None.
+    """Return zeros as a jax array, committed to a sharding, or uncommitted if it is None.
 
-    ValueError for an array that is weakly typed: only jax's own operations make one.
+    ValueError for a weakly typed array that is not a scalar: only jax's operations make one.
     """
     if aval.weak_type and aval.shape:
         msg = f"no {aval} is made without running something"
@@ -329,22 +319,25 @@ def array_example(aval: Aval, sharding: Any) -> Any:
 
 
 def wait(arrays: list[Any]) -> list[Any]:
-    """Return arrays when they are there."""
+    """Return arrays when they are ready."""
     ready: list[Any] = api.block_until_ready(arrays)
     return ready
 
 
 def physical_shape(aval: Aval) -> tuple[tuple[int, ...], Any]:
-    """Return (shape, numpy dtype) of the array that an aval is stored as."""
+    """Return (shape, numpy dtype) of the array that an aval is stored as.
+
+    A typed PRNG key is stored as uint32 data with the axes of its key shape at the end.
+    """
     if aval.dtype.startswith("key<"):
         return (*aval.shape, *_prng_impl(aval.dtype).key_shape), np.dtype(np.uint32)
     return aval.shape, np.dtype(dtype_of(aval))
 
 
 def host_view(array: Any) -> Any:
-    """Return a jax array as numpy's; on a CPU without a copy, and the array keeps no view.
+    """Return a jax array as a numpy array, on a CPU without a copy.
 
-    Whoever holds the view keeps the array from being donated. All of it must be in this process.
+    The view keeps the array from being donated while it lives. All shards must be in this process.
     """
     if array.sharding.num_devices == 1:
         return array._single_device_array_to_np_array_did_copy()[0]
@@ -355,9 +348,9 @@ def host_view(array: Any) -> Any:
 
 
 def put_like(array: Any, like: Any) -> Any:
-    """Return a numpy array where `like`, a jax array, is: as committed and as weakly typed.
+    """Return a numpy array as a jax array placed like `like`, as committed and as weakly typed.
 
-    Sharded as it is where the devices can share the other shape, else whole on each of them.
+    It is sharded like `like` if the sharding fits its shape, else replicated over the devices.
     """
     sharding = like.sharding
     aval = core.ShapedArray(array.shape, like.dtype, weak_type=like.weak_type)
@@ -373,9 +366,9 @@ def put_like(array: Any, like: Any) -> Any:
 
 
 def has_default_layout(array: Any) -> bool:
-    """Return whether a jax array lies in memory as an executable expects it.
+    """Return whether a jax array has the memory layout that an executable expects.
 
-    That is row-major on CPUs and GPUs; on TPUs f32[1000,2] is transposed, for one.
+    That is row-major on CPUs and GPUs. TPUs have other defaults: f32[1000,2] is transposed.
     """
     if isinstance(array, prng.PRNGKeyArray):
         return has_default_layout(array._base_array)

@@ -1,1 +1,1 @@
-"""The numpy door: calls executables with numpy arrays. Nothing here imports jax."""
+"""The numpy backend: numpy arrays in and out, on devices of its own. It never imports jax."""

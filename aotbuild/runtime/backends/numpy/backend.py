@@ -1,4 +1,4 @@
-"""The numpy door: numpy's arrays in and out, devices of its own, no transformations."""
+"""The numpy backend: numpy arrays in and out, devices of its own, no transformations."""
 
 from __future__ import annotations
 
@@ -6,76 +6,60 @@ import os
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from aotbuild.errors import AotbuildError, NotTransformable
-from aotbuild.runtime import forked
-from aotbuild.runtime.backends.numpy import client
-from aotbuild.runtime.backends.numpy import private as jaxlib_private
-from aotbuild.runtime.backends.numpy.executables import NumpyEngine, NumpyPlacement
+from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
+from aotbuild.runtime import fork
+from aotbuild.runtime.backends.numpy import client, private
+from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
-from aotbuild.runtime.devices import Scope, devices_for
+from aotbuild.runtime.binding import Call
+from aotbuild.runtime.custom_calls import has_lapack
+from aotbuild.runtime.devices import DeviceSet, devices_for
 from aotbuild.runtime.host import Host, host_of
-from aotbuild.runtime.policy import policy_of
+from aotbuild.runtime.package import Package
 from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
-if TYPE_CHECKING:
-    from aotbuild.runtime.binding import Call
-    from aotbuild.runtime.kernel import Package
-    from aotbuild.runtime.padding import Step
+_X64_VARIABLE = "JAX_ENABLE_X64"
+# As jax reads it (jax._src.config.bool_env).
+_YES, _NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
+# What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
+_WITHOUT_X64 = {
+    "int64": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "complex128": "complex64",
+}
+_PYTHON_NUMBERS = {int: "int64", float: "float64", complex: "complex128"}
 
 
-class NumpyPadding:
-    """See `runtime.backends.protocol.PaddedArrays`."""
-
-    def fact(self, leaf: Any) -> Hashable | None:
-        """Return what of a leaf decides its aval."""
-        if isinstance(leaf, np.ndarray | np.generic):
-            return (type(leaf), leaf.shape, leaf.dtype)
-        # A Python int that is too large for its dtype is no array, so it is looked at each time.
-        kind = type(leaf)
-        return (kind,) if kind in (bool, float, complex) else None
-
-    def problem(self, _: Any) -> tuple[str, str, str] | None:
-        """Return None: every numpy array can be padded."""
-        return None
-
-    def pad(self, step: Step, index: int, leaf: Any) -> Any:
-        """Return a leaf padded."""
-        return step.pad(index, np.asarray(leaf))
-
-    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """Return the beginning of a result: a view, no copy."""
-        return array[tuple(map(slice, shape))]
-
-
-class NumpyDoor:
-    """See `runtime.backends.protocol.Door`."""
+class NumpyBackend:
+    """See `runtime.backends.protocol.Backend`."""
 
     arrays = "numpy"
     convert = "numpy.asarray"
 
     def __init__(self) -> None:
-        forked.watch(client.has_client)
+        fork.watch(client.has_client)
         self.trees = NumpyTrees()
-        self.engine = NumpyEngine(self.trees)
-        self.padding = NumpyPadding()
+        self.executable_loader = NumpyExecutableLoader(self.trees)
+        self.padding = NumpyPaddedArrays()
         self.probe = probe
-        # Of numpy's and ours, none is a thread's own.
+        # No setting of numpy or of this backend belongs to a thread.
         self.settings = lambda: nullcontext
-        self.scope = client.default_scope
-        self.scope_on = client.scope_on
+        self.default_devices = client.default_devices
+        self.devices_on = client.devices_on
 
     def aval_of(self, value: Any) -> Aval:
-        """Return the aval of a leaf; NotAnArray if it is none that an executable takes."""
+        """Return the aval of a leaf; NotAnArray if no executable takes such a value."""
         return aval_of(value, x64=x64())
 
-    def is_tracer(self, _: Any) -> bool:
-        """Return False: a tracer is refused as any other value that is no numpy array."""
+    def has_tracers(self, _: Sequence[Any]) -> bool:
+        """Return False: a tracer is refused like any other value that is not a numpy array."""
         return False
 
     def dispatch(
@@ -86,88 +70,103 @@ class NumpyDoor:
         static_argnums: Sequence[int],
         static_argnames: Sequence[str],
     ) -> Callable[..., Any]:
-        """Return the C++ cache of a function, with `miss` behind it."""
-        jaxlib_private.ensure_states(x64())
-        return jaxlib_private.make_dispatch(
+        """Return the C++ dispatch of a function, which calls `miss` on a cache miss."""
+        private.ensure_states(x64())
+        return private.make_dispatch(
             name, source, miss, static_argnums, static_argnames, self.trees.registry
         )
 
-    def scope_of_call(self, _: Call) -> Scope:
-        """Return what a call may use: numpy arrays are on no device."""
-        return self.scope()
+    def devices_of_call(self, _: Call) -> DeviceSet:
+        """Return the default devices: numpy arrays are on no device."""
+        return self.default_devices()
 
-    def place(self, _: Call, record: Record, scope: Scope) -> NumpyPlacement:
+    def place(self, _: Call, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a call of a record runs."""
-        return self.place_alone(record, scope)
+        return self.place_alone(record, devices)
 
-    def place_alone(self, record: Record, scope: Scope) -> NumpyPlacement:
+    def place_alone(self, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a record runs."""
-        return NumpyPlacement(devices_for(record.requires, scope))
+        return NumpyPlacement(devices_for(record.requires, devices))
 
     def fallback(
         self,
-        package: Package,
+        _package: Package,
         function: Function,
         _source: Callable[..., Any] | None,
-        _scope: Scope | None,
+        _devices: DeviceSet | None,
     ) -> NumpyFallback:
-        """Return what a function does where no executable runs."""
-        return NumpyFallback(package, function)
+        """Return the fallback of a function."""
+        return NumpyFallback(function)
 
 
 class NumpyFallback:
-    """Nothing: all that could be done instead needs jax."""
+    """No fallback: each of them needs jax."""
 
-    def __init__(self, package: Package, function: Function) -> None:
-        self._package = package
+    def __init__(self, function: Function) -> None:
         self._function = function
 
     def call_source(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise NotTransformable: somebody who has jax wants the source under jax.disable_jit."""
+        """Raise NotTransformable; called if a process that has jax enters jax.disable_jit."""
         name, call = self._function.name, self._function.call
         raise NotTransformable(name, call, 'load(…, arrays="numpy") calls executables only')
 
-    def fall_back(self, error: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> NoReturn:
-        """Raise `error`, and say why the policy is of no use."""
-        policy = policy_of(self._package.fallback)
-        if policy == "none":
-            raise error
+    def run(
+        self, policy: str, error: NoExecutable, _args: tuple[Any, ...], _kwargs: dict[str, Any]
+    ) -> NoReturn:
+        """Raise `error`, and add why the policy does not help."""
         why = f'fallback {policy}: it needs jax, and load(…, arrays="jax")'
         raise type(error)(error.function, error.summary, [*error.trace, why], error.remedy)
 
 
-# What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
-_SQUASHED = {
-    "int64": "int32",
-    "uint64": "uint32",
-    "float64": "float32",
-    "complex128": "complex64",
-}
-_PYTHON = {int: "int64", float: "float64", complex: "complex128"}
+class NumpyPaddedArrays:
+    """See `runtime.backends.protocol.PaddedArrays`."""
+
+    def aval_key(self, leaf: Any) -> Hashable | None:
+        """Return what decides the aval of a leaf."""
+        if isinstance(leaf, np.ndarray | np.generic):
+            return (type(leaf), leaf.shape, leaf.dtype)
+        # No key for an int: whether it is an array depends on whether its value fits the dtype.
+        kind = type(leaf)
+        return (kind,) if kind in (bool, float, complex) else None
+
+    def problem(self, _: Any) -> tuple[str, str, str] | None:
+        """Return None: every numpy array can be padded."""
+        return None
+
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
+        """Return a padded leaf."""
+        return enlarge(np.asarray(leaf))
+
+    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """Return the first part of a result on each axis, as a view."""
+        return array[tuple(map(slice, shape))]
+
+
+# --- avals --------------------------------------------------------------------------------------
 
 
 def aval_of(value: Any, *, x64: bool) -> Aval:
-    """Return the aval that jit would give a value; NotAnArray if it would take none."""
+    """Return the aval that jit would give a value; NotAnArray if jit would refuse it."""
     if isinstance(value, np.ndarray | np.generic):
-        return _of_numpy(value, x64)
+        return _aval_of_numpy(value, x64)
     if isinstance(value, bool):
         return Aval((), "bool")
-    for kind, dtype in _PYTHON.items():
+    for kind, dtype in _PYTHON_NUMBERS.items():
         if isinstance(value, kind):
-            name = dtype if x64 else _SQUASHED[dtype]
+            name = dtype if x64 else _WITHOUT_X64[dtype]
             _check_fits(value, name)
             return Aval((), name, weak_type=True)
     raise NotAnArray(value)
 
 
-def _of_numpy(value: Any, x64: bool) -> Aval:
+def _aval_of_numpy(value: Any, x64: bool) -> Aval:
     dtype = str(value.dtype)
-    # Not np.ma: naming it imports it, for 8 ms of a start; without it nothing is masked.
-    # While another thread imports it, it is there without its class.
+    # `np.ma` would import it, which takes 8 ms; nothing is masked while it is not imported. While
+    # another thread imports it, the module exists without its class.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is not None and isinstance(value, masked):
         raise NotAnArray(value, "it is masked; use its filled()")
-    aval = Aval(value.shape, dtype if x64 else _SQUASHED.get(dtype, dtype))
+    aval = Aval(value.shape, dtype if x64 else _WITHOUT_X64.get(dtype, dtype))
     try:
         str(aval)
     except KeyError:
@@ -183,37 +182,35 @@ def _check_fits(value: Any, dtype: str) -> None:
         raise NotAnArray(value, f"{value} is too large for {dtype}")
 
 
-_VARIABLE = "JAX_ENABLE_X64"
-# As jax reads it (jax._src.config.bool_env).
-_YES, _NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
+# --- the host -----------------------------------------------------------------------------------
 
 
 def x64() -> bool:
-    """Return what jax's own setting is if jax is imported, else what JAX_ENABLE_X64 says."""
+    """Return jax's setting if jax is imported, else what JAX_ENABLE_X64 says."""
     config: Any = getattr(sys.modules.get("jax"), "config", None)
     if config is not None:
         return bool(config.jax_enable_x64)
-    value = os.environ.get(_VARIABLE, "0").lower()
+    value = os.environ.get(_X64_VARIABLE, "0").lower()
     if value not in _YES + _NO:
-        msg = f"the environment variable {_VARIABLE}: expected 0 or 1, found {value!r}"
+        msg = f"the environment variable {_X64_VARIABLE}: expected 0 or 1, found {value!r}"
         raise AotbuildError(msg)
     return value in _YES
 
 
-def probe(scope: Scope) -> Host:
-    """Return the facts of some devices. Imports numpy and jaxlib."""
+def probe(devices: DeviceSet) -> Host:
+    """Return the host's facts for some devices."""
     facts: dict[str, Any] = {}
-    if scope.platform == "cuda":
+    if devices.platform == "cuda":
         from aotbuild.runtime.backends.numpy import cuda
 
         found = cuda.versions()
         facts = {"cuda": found.runtime, "driver": found.driver, "cudnn": found.cudnn}
     return host_of(
-        scope,
+        devices,
         arrays="numpy",
         process_count=1,
         x64=x64(),
-        custom_calls=jaxlib_private.custom_call_targets(scope.platform),
-        lapack=jaxlib_private.has_lapack(),
+        custom_calls=private.custom_call_targets(devices.platform),
+        lapack=has_lapack(),
         **facts,
     )

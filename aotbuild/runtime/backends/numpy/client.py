@@ -1,4 +1,4 @@
-"""Clients: the devices of this process, made without jax and apart from those that jax makes."""
+"""Clients: the devices of this process, made without jax and separate from jax's own."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import os
 from typing import Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.backends.numpy import private as jaxlib_private
-from aotbuild.runtime.concurrency import Once
-from aotbuild.runtime.devices import Scope, platform_of, scope_around
+from aotbuild.runtime.backends.numpy import private
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.devices import DeviceSet, devices_like, platform_of
 
-_CLIENTS: Once[Any] = Once()
+_CLIENTS: SingleFlight[Any] = SingleFlight()
 _PLATFORMS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda"}
-# What jax looks for before it loads the plugin (jax._src.hardware_utils).
-_OF_GPUS = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
+# jax looks for these before it loads the plugin (jax._src.hardware_utils).
+_GPU_FILES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 
 
 def client_of(platform: str) -> Any:
-    """Return the client of a platform, the same for the whole process."""
+    """Return the client of a platform; there is one for the whole process."""
     return _CLIENTS.get(platform, _make_cpu if platform == "cpu" else _make_cuda)
 
 
 def has_client() -> bool:
-    """Return whether there is a client of any platform."""
+    """Return whether there is a client of any platform; takes no lock."""
     return len(_CLIENTS) > 0
 
 
-def default_scope() -> Scope:
-    """Return what a call may use that says nothing of devices."""
-    return scope_around(client_of(default_platform()).local_devices()[0])
+def default_devices() -> DeviceSet:
+    """Return the devices for a call that does not say where to run."""
+    return devices_like(client_of(default_platform()).local_devices()[0])
 
 
 def default_platform() -> str:
@@ -41,18 +41,15 @@ def default_platform() -> str:
         expected = f'one of {", ".join(_PLATFORMS)} (arrays="numpy" knows no other)'
         msg = f"JAX_PLATFORMS\n  expected {expected}\n  found    {','.join(asked)}"
         raise AotbuildError(msg)
-    if any(map(os.path.exists, _OF_GPUS)):
+    if any(map(os.path.exists, _GPU_FILES)):
         from aotbuild.runtime.backends.numpy import cuda
 
         return "cuda" if cuda.plugin() else "cpu"
     return "cpu"
 
 
-def scope_on(where: Any) -> Scope:
-    """Return the scope of a device by its name, as `cpu`, `cuda` or `cuda:1`.
-
-    AotbuildError if there is none of that name.
-    """
+def devices_on(where: Any) -> DeviceSet:
+    """Return a device by its name, as `cpu`, `cuda` or `cuda:1`; AotbuildError if there is none."""
     platform, _, number = str(where).partition(":")
     known = isinstance(where, str) and platform in _PLATFORMS and (number or "0").isdecimal()
     devices = client_of(_PLATFORMS[platform]).local_devices() if known else []
@@ -63,13 +60,13 @@ def scope_on(where: Any) -> Scope:
         msg = f"on(…)\n  expected {expected}\n  found    {found}"
         raise AotbuildError(msg)
     device = devices[index]
-    return Scope(platform_of(device), device, (device,), (device,), named=True)
+    return DeviceSet(platform_of(device), device, (device,), (device,), named=True)
 
 
 def _make_cpu() -> Any:
     # As jax.config.jax_num_cpu_devices reads it; XLA_FLAGS are read by XLA itself.
     number = os.environ.get("JAX_NUM_CPU_DEVICES", "")
-    return jaxlib_private.make_cpu_client(int(number) if number.isdecimal() else None)
+    return private.make_cpu_client(int(number) if number.isdecimal() else None)
 
 
 def _make_cuda() -> Any:

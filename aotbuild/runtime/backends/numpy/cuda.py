@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.backends.numpy import private as jaxlib_private
+from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
 
 # The newest first: of two that are installed jax takes this one too.
@@ -49,7 +49,7 @@ def make_client() -> Any:
         raise AotbuildError(msg)
     _load_libraries()
     try:
-        return jaxlib_private.make_cuda_client(str(library), _extension())
+        return private.make_cuda_client(str(library), _extension())
     except Exception as err:  # jaxlib raises RuntimeError and its own
         msg = f"CUDA cannot be used\n  found    {type(err).__name__}: {err}"
         raise AotbuildError(msg) from err
@@ -90,8 +90,8 @@ def _load_libraries() -> None:
 class Driver:
     """What is used of NVIDIA's driver: a copy from a GPU to the host.
 
-    Only jaxlib's own way to do that imports jax (see `jaxlib_private`). The functions are those of
-    the CUDA Driver API, version 2, and of its primary contexts, which XLA uses too.
+    jaxlib's own way to do that imports jax; see `private`. The functions are those of the CUDA
+    Driver API, version 2, and of its primary contexts, which XLA uses too.
     """
 
     def __init__(self, library: Any) -> None:

@@ -1,21 +1,20 @@
-"""Every private name of jaxlib that the numpy door uses. Never imports jax, and never lets C++ do.
+"""Every private name of jaxlib that the numpy backend uses. It never imports jax, not even in C++.
 
 Each was tried on jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.13), with jax and without it.
 
-jaxlib's C++ imports jax by itself to make an array whose aval or sharding nobody gave it: in
+jaxlib's C++ imports jax to make an array that has no aval or sharding yet: in
 `disassemble_into_single_device_arrays`, `consume_with_handlers` without a result handler,
 `_single_device_array_to_np_array_did_copy`, `_copy_single_device_array_to_host_async`,
-`_fully_replicated_shard`, and where a dlpack or CUDA array is taken (py_array.cc, sharding.cc).
-Where that import fails, it remembers for the rest of the process that there is no `ShapedArray`,
-and a later `import jax` gets arrays without avals. So none of them is used: `pjit` is told avals
-and shardings, and results are read through the buffer protocol.
+`_fully_replicated_shard`, and where it takes a dlpack or CUDA array (py_array.cc, sharding.cc).
+If that import fails, it remembers for the rest of the process that there is no `ShapedArray`, and
+a later `import jax` gets arrays without avals. So none of these is used: `pjit` is given avals and
+shardings, and results are read through the buffer protocol.
 """
 
 from __future__ import annotations
 
 import _imp
 import importlib
-import importlib.util
 import os
 import sys
 from collections import OrderedDict
@@ -26,16 +25,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aotbuild.runtime import forked
+from aotbuild.runtime import fork
+from aotbuild.runtime.custom_calls import xla_platform
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep XLA from writing what is no warning, as jax does.
+    """Keep XLA from logging messages below warnings, as jax does.
 
-    It reads the variable once, while it is loaded; who comes later finds it as it was.
+    XLA reads the variable once, while it is loaded; afterwards the variable is as it was.
     """
     if _LOG_LEVEL in os.environ:
         yield
@@ -50,9 +50,8 @@ def _quiet() -> Iterator[None]:
 with _quiet():
     from jaxlib import _hlo, _jax
 
-# Entries of one function's C++ cache; jit's own caches hold 8192 for all functions together.
+# Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
-_PLATFORM_OF_TARGETS = {"cpu": "cpu", "cuda": "CUDA"}
 _CUDA = "aotbuild_cuda"
 
 
@@ -60,10 +59,10 @@ _CUDA = "aotbuild_cuda"
 
 
 def ensure_states(x64: bool) -> None:
-    """Give the C++ dispatch the three settings that it reads, unless jax has given it its own.
+    """Give the C++ dispatch the three settings that it reads, unless jax has set them.
 
-    jax sets them while it is imported, and must win whenever that is: as long as the global import
-    lock is held, no other thread can come to where jax does so.
+    jax sets them while it is imported, and its settings must win. Holding the global import lock
+    keeps other threads from importing jax meanwhile.
     """
     _imp.acquire_lock()
     try:
@@ -72,10 +71,10 @@ def ensure_states(x64: bool) -> None:
             return
     finally:
         _imp.release_lock()
-    # Another thread may be in the middle of it; this waits until it is done.
+    # Another thread may be importing jax; this waits until it is done.
     try:
         importlib.import_module("jax")
-    except ImportError:  # it is broken, and so was its import
+    except ImportError:  # jax is broken
         _set_states(x64)
 
 
@@ -91,18 +90,18 @@ def _set_states(x64: bool) -> None:
 
 
 def make_cpu_client(devices: int | None) -> Any:
-    """Return a client of its own for this machine's CPU, which runs where it is called.
+    """Return a new client for this machine's CPU that runs executables in the calling thread.
 
-    A result is always waited for here, so a thread to run in would only cost time.
+    This backend waits for every result, so a thread to run in would only cost time.
     """
     return _jax.get_tfrt_cpu_client(asynchronous=False, num_devices=devices)
 
 
 def make_cuda_client(library: str, extension: Any) -> Any:
-    """Return a client of its own for the GPUs, of the plugin's library. Not tried on a GPU.
+    """Return a new client for the GPUs, from the plugin's library. Not tried on a GPU.
 
-    `extension` registers jax's own custom calls; the variables that jax reads say how much memory
-    is taken. The name is not jax's, which would find the plugin loaded, and refuse to load it again
+    `extension` registers jax's own custom calls. The variables that jax reads limit the memory. The
+    plugin is loaded under another name than jax's, because jax refuses to load it twice
     (pjrt_api.cc).
     """
     from jaxlib.xla_client import generate_pjrt_gpu_plugin_options
@@ -123,7 +122,7 @@ def make_cuda_client(library: str, extension: Any) -> Any:
 
 
 def make_registry() -> Any:
-    """Return a registry of the standard containers and namedtuples, which jax does not share."""
+    """Return a registry, separate from jax's, of the standard containers and namedtuples."""
     return _jax.pytree.PyTreeRegistry()
 
 
@@ -133,7 +132,7 @@ def make_treedef(registry: Any, node_data: tuple[type, Any] | None, children: Se
 
 
 def with_keys(flatten: Callable[[Any], tuple[Any, Any]]) -> Callable[[Any], tuple[Any, Any]]:
-    """Return what flattens a mapping into pairs of key and child, for the paths of leaves."""
+    """Return a function that flattens a mapping into (key, child) pairs, for leaf paths."""
 
     def flatten_with_keys(tree: Any) -> tuple[Any, Any]:
         children, data = flatten(tree)
@@ -157,7 +156,7 @@ class _Sharding(_jax.SingleDeviceSharding):  # type: ignore[misc]
 
 
 class _Aval(NamedTuple):
-    """What C++ reads of an aval."""
+    """The attributes of an aval that C++ reads."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -165,7 +164,7 @@ class _Aval(NamedTuple):
 
 
 class _FastpathData(NamedTuple):
-    """What C++ reads of `MeshExecutableFastpathData` (jax._src.interpreters.pxla)."""
+    """The attributes that C++ reads of jax's MeshExecutableFastpathData (interpreters.pxla)."""
 
     xla_executable: Any
     out_pytree_def: Any
@@ -181,7 +180,7 @@ class _FastpathData(NamedTuple):
 def deserialize(data: bytes, device: Any) -> Any:
     """Return the XLA executable of PJRT bytes, loaded onto a device.
 
-    The bytes must be whole and fit: XLA aborts the process where they do not.
+    The bytes must be complete and fit: XLA aborts the process otherwise.
     """
     options = _jax.CompileOptions()
     options.num_replicas = options.num_partitions = 1
@@ -193,7 +192,7 @@ def deserialize(data: bytes, device: Any) -> Any:
 
 
 def put(array: Any, device: Any) -> Any:
-    """Return a numpy array on a device; one that is aligned to 64 bytes is taken as it is."""
+    """Return a numpy array on a device, without a copy if it is aligned to 64 bytes."""
     aval = _Aval(array.shape, array.dtype, weak_type=False)
     return _jax.batched_device_put(aval, _Sharding(device), [array], [device], enable_x64=True)
 
@@ -206,10 +205,10 @@ def make_dispatch(
     static_argnames: Sequence[str],
     registry: Any,
 ) -> Callable[..., Any]:
-    """Return jit's C++ dispatch with `miss` behind it; `source` is what `jax.disable_jit` calls.
+    """Return jit's C++ dispatch, with a cache of its own, which calls `miss` on a cache miss.
 
-    `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). See
-    `jax_private.make_dispatch`; what is no numpy array or number always misses.
+    `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
+    under `jax.disable_jit`. A call with anything but numpy arrays and numbers always misses.
     """
     dispatch: Callable[..., Any] = _jax.pjit(
         name,
@@ -222,12 +221,8 @@ def make_dispatch(
         _no_other_array,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
-    forked.empty_there(dispatch, _clear)
+    fork.clear_in_child(dispatch, lambda dispatch: dispatch._clear_cache())
     return dispatch
-
-
-def _clear(dispatch: Any) -> None:
-    dispatch._clear_cache()
 
 
 def _no_other_array(*_: Any) -> Any:
@@ -243,10 +238,10 @@ def fastpath_data(
     constants: Sequence[Any],
     kept: Sequence[bool],
 ) -> Any:
-    """Return what the C++ dispatch needs to run `executable` alone.
+    """Return what the C++ dispatch needs to run an executable.
 
-    `outputs` are (shape, dtype); `kept` says of the constants and then the leaves which the
-    executable takes. The leaves of `out_tree` become jaxlib's arrays.
+    `outputs` are (shape, dtype). `kept` has a flag for each constant, then for each leaf: whether
+    the executable takes it. The leaves of `out_tree` become jaxlib's arrays.
     """
     sharding = _Sharding(device)
     return _FastpathData(
@@ -266,14 +261,8 @@ def fastpath_data(
 
 
 @cache
-def has_lapack() -> bool:
-    """Return whether jaxlib can initialize its LAPACK kernels."""
-    return importlib.util.find_spec("jaxlib.lapack") is not None
-
-
-@cache
 def initialize_lapack() -> None:
-    """Bind jaxlib's LAPACK kernels and tell XLA of them, as `import jax` does. Imports scipy."""
+    """Bind jaxlib's LAPACK kernels to scipy's and register them, as `import jax` does."""
     from jaxlib import lapack
 
     lapack._lapack.initialize()
@@ -284,11 +273,11 @@ def initialize_lapack() -> None:
 def custom_call_targets(platform: str) -> frozenset[str]:
     """Return the names of the custom-call targets that are registered for a platform.
 
-    What was registered with `xla_client`, as `jax.ffi` does, waits there for somebody who makes a
-    client; without jax nobody else tells XLA of it.
+    `jax.ffi` registers targets with `xla_client`, which passes them on to XLA when jax makes a
+    client. Without jax, this function passes them on.
     """
     if "jaxlib.xla_client" in sys.modules and platform == "cpu":
-        # Another thread may be in the middle of importing it; this waits until it is done.
+        # Another thread may be importing it; this waits until it is done.
         client = importlib.import_module("jaxlib.xla_client")
         client.register_custom_call_handler("cpu", _jax.register_custom_call_target)
-    return frozenset(_jax.custom_call_targets(_PLATFORM_OF_TARGETS.get(platform, platform)))
+    return frozenset(_jax.custom_call_targets(xla_platform(platform)))

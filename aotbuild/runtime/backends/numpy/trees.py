@@ -1,8 +1,8 @@
-"""Trees of the numpy door: standard containers and namedtuples; results become numpy's arrays.
+"""Trees of the numpy backend: standard containers and namedtuples. Results become numpy arrays.
 
-A leaf of the output tree is wrapped into a node of one child. So the C++ dispatch itself turns
-jaxlib's array into numpy's when it builds the tree: of a type that numpy knows without any Python,
-and no call is wrapped.
+Each leaf of the output tree is wrapped in a node with one child. So the C++ dispatch turns jaxlib's
+array into a numpy array while it builds the tree. No Python runs for dtypes that numpy knows, and
+no call needs a wrapper.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from aotbuild.runtime.backends.numpy import private as jaxlib_private
+from aotbuild.runtime.backends.numpy import private
 from aotbuild.spec.aval import Aval
 
-# Of what the buffer protocol does not know: how many elements XLA puts into one byte.
+# How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
 _PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
 
 class _CallsNumpy(type):
-    """Of classes that are called in numpy's own C function, with no Python between."""
+    """Makes calling a class call numpy's own C function, with no Python in between."""
 
     __call__ = staticmethod(np.asarray)
 
 
 class _Plain(tuple[Any], metaclass=_CallsNumpy):
-    """The node around an array of a type that numpy knows.
+    """The node around an array whose dtype numpy knows.
 
-    C++ takes it for a namedtuple, whose class it calls with the children: numpy reads the buffer
-    of the one child. Of an array without a buffer it makes an array of objects; whether an
-    executable's arrays have one is seen at its first call.
+    C++ takes it for a namedtuple and calls the class with the child, so numpy reads the child's
+    buffer. An array without a buffer becomes an array of objects; `NumpyExecutable` finds that out
+    at its first call.
     """
 
     __slots__ = ()
@@ -40,24 +40,24 @@ class _Plain(tuple[Any], metaclass=_CallsNumpy):
 
 
 class _Other:
-    """The node around any other array; its data is (shape, dtype, elements in a byte, GPU).
+    """The node around any other array; its data is (shape, dtype, elements per byte, GPU).
 
-    Of a type of ml_dtypes, which the buffer protocol does not know, or in the memory of a GPU.
+    Such an array has a dtype of ml_dtypes, which the buffer protocol lacks, or is on a GPU.
     """
 
 
 class NumpyTrees:
-    """Pytrees without jax: types that somebody registers with jax are leaves here."""
+    """Pytrees without jax: types that are registered with jax are leaves here."""
 
     nodes: frozenset[str] | None = frozenset({"collections:OrderedDict", "collections:defaultdict"})
 
     def __init__(self) -> None:
-        self.registry = registry = jaxlib_private.make_registry()
+        self.registry = registry = private.make_registry()
         for kind, flatten, unflatten in (
             (OrderedDict, _flatten_ordered, _unflatten_ordered),
             (defaultdict, _flatten_default, _unflatten_default),
         ):
-            with_keys = jaxlib_private.with_keys(flatten)
+            with_keys = private.with_keys(flatten)
             registry.register_node(kind, flatten, unflatten, with_keys)
         registry.register_node(_Other, _never, _read)
 
@@ -73,10 +73,10 @@ class NumpyTrees:
 
     def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
         """Return the treedef of a node, or of a leaf."""
-        return jaxlib_private.make_treedef(self.registry, node_data, children)
+        return private.make_treedef(self.registry, node_data, children)
 
     def with_arrays(self, treedef: Any, avals: Sequence[Aval], device: Any) -> Any:
-        """Return a treedef whose leaves, jaxlib's arrays, become numpy's as it is unflattened."""
+        """Return a treedef that turns jaxlib's arrays into numpy arrays as it unflattens."""
         gpu = None if device.platform == "cpu" else device.local_hardware_id
         return self._wrap(treedef, iter([_node_of(aval, gpu) for aval in avals]))
 
@@ -96,7 +96,7 @@ def _node_of(aval: Aval, gpu: int | None) -> tuple[type, Any]:
 
 
 class _Memory:
-    """Memory as numpy takes it, with what keeps it alive."""
+    """Memory that numpy can view; the view keeps the array alive."""
 
     def __init__(self, array: Any, count: int) -> None:
         self.owner = array
@@ -127,7 +127,7 @@ def _copy(array: Any, size: int, gpu: int) -> Any:
 
 
 def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
-    """Return packed elements as one byte each; the first of a byte is in its lowest bits."""
+    """Return packed elements as one byte each; the lowest bits of a byte are its first element."""
     bits = 8 // per_byte
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     return ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]

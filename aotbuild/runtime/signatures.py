@@ -1,19 +1,18 @@
-"""Demands: reading the keys that must have signed an index, and checking that they did.
+"""Signatures of an index, checked against the keys that a trust policy names.
 
-`cryptography` is imported only where a key is given, and a demand that cannot be checked is
-refused: nothing here ever means "trust all".
+`cryptography` is imported only if a key is given. A policy that cannot be checked is refused: there
+is no value that means "trust all".
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import Source, open_regular
-from aotbuild.runtime.trust import VARIABLE, Key
 from aotbuild.spec.index import Index
 from aotbuild.spec.parts import home_of
 from aotbuild.spec.signing import (
@@ -29,6 +28,9 @@ from aotbuild.spec.signing import (
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+# The path of a public key in PEM, or the PEM itself.
+Key: TypeAlias = str | os.PathLike[str] | bytes
+
 _SHOWN = 4
 _GIVE_KEYS = "Give the paths of public keys in PEM, as `aotbuild keygen` writes them (.pub.pem)."
 _INSTALL = 'Install it: pip install "aotbuild[sign]"'
@@ -39,18 +41,17 @@ _WRONG_PACKAGE = "Do not use the package: another one's `_aot` folder is in its 
 
 
 @dataclass(frozen=True)
-class Demand:
-    """What one party demands: a valid signature by one of these keys. `origin` names the party."""
+class TrustPolicy:
+    """The demand of one party, `origin`: a valid signature by one of these keys (by their ids)."""
 
     origin: str
     keys: Mapping[str, Ed25519PublicKey]
 
     def check(self, place: str, index: bytes, seals: Sequence[Seal]) -> tuple[str, ...]:
-        """Return the keys of this demand that signed `index`; UntrustedPackage if none did.
+        """Return the keys of this policy that signed `index`; UntrustedPackage if none did.
 
-        Of the index the first two lines are enough.
-
-        A signature that names a key of the demand and does not fit is refused, whatever others say.
+        The first two lines of the index are enough. A signature that names one of the keys and does
+        not verify is refused, even if another one does.
         """
         from cryptography.exceptions import InvalidSignature
 
@@ -69,20 +70,20 @@ class Demand:
         return tuple(seal.key_id for seal in mine)
 
 
-def check_demands(
-    source: Source, index: Index, trust: Iterable[Key] | None, package: str | None
+def check_signatures(
+    source: Source, index: Index, demanded: Mapping[str, Iterable[Key]], package: str | None
 ) -> None:
-    """Raise UntrustedPackage unless an index satisfies `trust` and AOTBUILD_TRUST."""
-    demands = read_demands(source.place, trust, "trust=")
+    """Raise UntrustedPackage unless every party's keys signed the index of `package`."""
+    policies = read_policies(source.place, demanded)
     check_package(source.place, index, package)
     place = f"{source.place}/{SEALS_NAME}"
     seals = read_seals(read_seals_file(source), place)
-    for demand in demands:
-        demand.check(place, index.start, seals)
+    for policy in policies:
+        policy.check(place, index.start, seals)
 
 
 def check_package(place: str, index: Index, package: str | None) -> None:
-    """Raise UntrustedPackage if an index is of another package than the one asked for, if any."""
+    """Raise UntrustedPackage if an index belongs to another package than the one asked for."""
     stated = home_of(index.header)
     if package is not None and stated != package:
         expected, found = f"the index of package {package!r}", f"the one of {stated!r}"
@@ -90,7 +91,7 @@ def check_package(place: str, index: Index, package: str | None) -> None:
 
 
 def read_seals_file(source: Source) -> bytes:
-    """Return the signature file of a source; UntrustedPackage if it has none that can be read."""
+    """Return the signature file of a source; UntrustedPackage if it cannot be read."""
     try:
         return source.read(SEALS_NAME, MAX_SEALS_BYTES + 1)
     except FileNotFoundError:
@@ -101,29 +102,18 @@ def read_seals_file(source: Source) -> bytes:
     raise UntrustedPackage(place, "a signature file", found, _GET_SIGNED)
 
 
-def read_demands(
-    place: str, trust: Iterable[Key] | None, origin: str, *, operator: bool = True
-) -> tuple[Demand, ...]:
-    """Return the demand of AOTBUILD_TRUST (unless not `operator`) and that of the code, if any.
-
-    UntrustedPackage for one that names no key, or a key that cannot be read.
-    """
-    demands = []
-    variable = os.environ.get(VARIABLE) if operator else None
-    if variable is not None:
-        demands.append(_read_demand(place, variable.split(os.pathsep), VARIABLE))
-    if trust is not None:
-        demands.append(_read_demand(place, trust, origin))
-    return tuple(demands)
+def read_policies(place: str, demanded: Mapping[str, Iterable[Key]]) -> tuple[TrustPolicy, ...]:
+    """Return the policy of each party; UntrustedPackage for no key or one that cannot be read."""
+    return tuple(_read_policy(place, keys, origin) for origin, keys in demanded.items())
 
 
-def _read_demand(place: str, trust: Iterable[Key], origin: str) -> Demand:
+def _read_policy(place: str, trust: Iterable[Key], origin: str) -> TrustPolicy:
     if isinstance(trust, (str, bytes, os.PathLike)):
         raise _refused(place, origin, "one key, not a list")
     keys = dict(_read_key(key, place, origin) for key in trust)
     if not keys:
         raise _refused(place, origin, "none")
-    return Demand(origin, keys)
+    return TrustPolicy(origin, keys)
 
 
 def _read_key(key: Key, place: str, origin: str) -> tuple[str, Ed25519PublicKey]:
@@ -136,7 +126,7 @@ def _read_key(key: Key, place: str, origin: str) -> tuple[str, Ed25519PublicKey]
         expected = f"the package cryptography, to check what {origin} demands"
         raise UntrustedPackage(place, expected, f"none: {err}", _INSTALL) from err
     except Exception as err:
-        # ValueError, TypeError, UnsupportedAlgorithm: cryptography does not say which it raises.
+        # cryptography documents no common base of ValueError, TypeError, UnsupportedAlgorithm…
         raise _refused(place, origin, f"{shown}: {err}") from err
     return key_id(public.public_bytes_raw()), public
 

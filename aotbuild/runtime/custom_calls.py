@@ -1,0 +1,46 @@
+"""Custom calls: LAPACK is initialized here, before an executable that calls it is loaded.
+
+A record names each native function that its executable calls, and the function's provider: `xla` is
+always there, `jax` and `user` register theirs on import, and `lapack` needs the call below.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING
+
+from aotbuild.errors import AotbuildError
+from aotbuild.spec.record import Record
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.backends.protocol import ExecutableLoader
+
+_REMEDY = "They come from scipy: reinstall it. At the end of a process it may be too late."
+_XLA_PLATFORMS = {"cuda": "CUDA", "rocm": "ROCM"}
+
+
+def initialize(record: Record, loader: ExecutableLoader) -> None:
+    """Initialize what a record's custom calls need.
+
+    An executable that calls a LAPACK kernel before jaxlib has bound it to scipy's segfaults.
+    """
+    if any(call.provider == "lapack" for call in record.requires.custom_calls):
+        try:
+            loader.initialize_lapack()
+        except Exception as err:
+            found = f"{type(err).__name__}: {err}"
+            what = "jaxlib could not initialize LAPACK's kernels"
+            msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
+            raise AotbuildError(msg) from err
+
+
+@cache
+def has_lapack() -> bool:
+    """Return whether jaxlib has LAPACK kernels to initialize."""
+    return importlib.util.find_spec("jaxlib.lapack") is not None
+
+
+def xla_platform(platform: str) -> str:
+    """Return the name under which XLA registers the custom calls of a platform."""
+    return _XLA_PLATFORMS.get(platform, platform)

@@ -1,0 +1,109 @@
+"""What the kernels of one library share: the index, the host's facts, counters, the policy."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from aotbuild.errors import AotbuildError
+from aotbuild.frozen import dataclass
+from aotbuild.spec.index import Index
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.runtime.host import Host
+
+POLICIES = ("none", "portable", "jit")
+VARIABLE = "AOTBUILD_FALLBACK"
+
+
+class Stats:
+    """Thread-safe counters of one library since it was opened; times are in seconds."""
+
+    def __init__(self) -> None:
+        # Reentrant: a signal handler or a finalizer may interrupt `count` and count too.
+        self._lock = threading.RLock()
+        self._counts: Counter[str] = Counter()
+        self._seconds = 0.0
+        self._prime_seconds = 0.0
+
+    def count(self, name: str) -> None:
+        """Add one to a counter."""
+        with self._lock:
+            self._counts[name] += 1
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Count one loaded executable and add the time that the block took."""
+        start = perf_counter()
+        yield
+        with self._lock:
+            self._counts["loaded"] += 1
+            self._seconds += perf_counter() - start
+
+    def primed(self, seconds: float) -> None:
+        """Count one executable that was run on zeros, and the time that it took."""
+        with self._lock:
+            self._counts["primed"] += 1
+            self._prime_seconds += seconds
+
+    def to_dict(self) -> dict[str, int | float | dict[str, int]]:
+        """Return all counters and times as plain data."""
+        with self._lock:
+            counts, seconds = self._counts.copy(), self._seconds
+            prime_seconds = self._prime_seconds
+        return {
+            "loaded": counts["loaded"],
+            "load_seconds": seconds,
+            "primed": counts["primed"],
+            "prime_seconds": prime_seconds,
+            "misses": counts["misses"],
+            "fallbacks": {kind: counts[f"fallback.{kind}"] for kind in ("portable", "jit")},
+            "portable_compiled": counts["portable_compiled"],
+            "transformed": counts["transformed"],
+            "padded": counts["padded"],
+        }
+
+
+@dataclass(frozen=True)
+class Package:
+    """One opened package. It holds data only: no backend and nothing that is loaded.
+
+    `probe` returns the host's facts for a set of devices. `fallback` is the policy of the caller or
+    of the index, which AOTBUILD_FALLBACK overrides. `absent` has a line for each companion that is
+    not installed.
+    """
+
+    name: str
+    index: Index
+    stats: Stats
+    probe: Callable[[DeviceSet], Host]
+    fallback: str | None
+    absent: tuple[str, ...] = ()
+
+    @property
+    def fallback_policy(self) -> str:
+        """The fallback policy in force now."""
+        return fallback_policy(self.fallback)
+
+
+def fallback_policy(default: str | None) -> str:
+    """Return the policy in force: the operator's variable, else `default`, else `none`."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        check_policy(chosen, f"the environment variable {VARIABLE}")
+        return chosen
+    check_policy(default, "the index's fallback")
+    return default or "none"
+
+
+def check_policy(value: str | None, place: str) -> None:
+    """Raise AotbuildError unless `value` is a fallback policy, or None for no opinion."""
+    if value is not None and value not in POLICIES:
+        msg = f"{place}: expected one of {', '.join(POLICIES)}, found {value!r}; set one of these"
+        raise AotbuildError(msg)

@@ -1,0 +1,128 @@
+"""What a library and its views on chosen devices share; each part is made at its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aotbuild.frozen import dataclass, field
+from aotbuild.runtime.companions import Parts, open_parts
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.package import Package, Stats
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.trust import demanded_keys
+from aotbuild.spec.index import Index
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.runtime.host import Host
+    from aotbuild.runtime.loader import Loader
+    from aotbuild.runtime.preload import Preloading, Work
+    from aotbuild.runtime.signatures import Key
+
+
+@dataclass(frozen=True)
+class LibraryState:
+    """One opened package: its parts, backend and loader, which are the same for all views.
+
+    The first six fields are those of `Library`; `asked` is the package name that was asked for.
+    `views` are the libraries on chosen devices, by device set. `views_by_argument` has the same
+    libraries by the argument of `on`, so that `on` in a loop costs one lookup.
+    """
+
+    source: Source
+    fallback: str | None
+    trust: Sequence[Key] | None
+    asked: str | None
+    probe: Callable[[DeviceSet], Host] | None
+    arrays: str
+    stats: Stats = field(default_factory=Stats)
+    views: SingleFlight[Any] = field(default_factory=SingleFlight)
+    views_by_argument: dict[Any, Any] = field(default_factory=dict)
+    _made: SingleFlight[Any] = field(default_factory=SingleFlight)
+    _preloads: dict[Preloading, None] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Parts:
+        """The source and index of the package and its companions."""
+        made: Parts = self._made.get(
+            "parts", lambda: open_parts(self.source, self.trust, self.asked)
+        )
+        return made
+
+    @property
+    def index(self) -> Index:
+        """The index; raises what is wrong with it."""
+        return self.parts.index
+
+    @property
+    def name(self) -> str:
+        """The name of the package, or its place if the index names none."""
+        return str(self.index.header.get("package", self.source.place))
+
+    @property
+    def backend(self) -> Backend:
+        """The backend. Its first use imports jax, or numpy and jaxlib."""
+        made: Backend = self._made.get("backend", self._make_backend)
+        return made
+
+    @property
+    def loader(self) -> Loader:
+        """The loader. Its first use imports what the backend imports."""
+        made: Loader = self._made.get("loader", self._make_loader)
+        return made
+
+    @property
+    def package(self) -> Package:
+        """The data that all kernels share. Its first use imports what the backend imports."""
+        made: Package = self._made.get("package", self._make_package)
+        return made
+
+    def in_background(self, work: Work) -> Preloading:
+        """Start `work` in a thread, which `close` stops."""
+        from aotbuild.runtime.preload import Preloading
+
+        for ended in [preloading for preloading in [*self._preloads] if preloading.done]:
+            self._preloads.pop(ended, None)
+        self._preloads[preloading := Preloading(work)] = None
+        return preloading
+
+    def close(self) -> None:
+        """Stop preloading, drop what was loaded and close the source."""
+        for preloading in [*self._preloads]:
+            preloading.stop()
+            self._preloads.pop(preloading, None)
+        self.views.clear()
+        self.views_by_argument.clear()
+        if "loader" in self._made:
+            self.loader.clear()
+        opened = self.parts.source if "parts" in self._made else self.source
+        opened.close()
+
+    def _make_backend(self) -> Backend:
+        if self.arrays == "jax":
+            from aotbuild.runtime.backends.jax.backend import JaxBackend
+
+            return JaxBackend(self.parts.source, self.stats)
+        from aotbuild.runtime.backends.numpy.backend import NumpyBackend
+
+        return NumpyBackend()
+
+    def _make_loader(self) -> Loader:
+        from aotbuild.runtime.loader import Loader
+
+        # A signature covers the bytes that were read, and a mapped file can change afterwards.
+        maps = not demanded_keys(self.trust)
+        source, backend = self.parts.source, self.backend
+        return Loader(source, self.stats, backend.executable_loader, maps=maps)
+
+    def _make_package(self) -> Package:
+        return Package(
+            name=self.name,
+            index=self.index,
+            stats=self.stats,
+            probe=self.probe or self.backend.probe,
+            fallback=self.fallback or self.index.header.get("fallback"),
+            absent=self.parts.absent,
+        )
