@@ -1,4 +1,4 @@
-"""The distribution that a file was installed by. Apart: importlib.metadata takes 10 ms to import."""
+"""The distribution that a file was installed by. Apart, as importlib.metadata takes 10 ms."""
 
 from __future__ import annotations
 
