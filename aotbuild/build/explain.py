@@ -164,7 +164,7 @@ def explain(
             for future in futures:
                 future.add_done_callback(lambda done: _notify(done, listener))
             found = [future.result() for future in futures]
-    names = dict.fromkeys(result.unit.function.name for result in found)
+    names = dict.fromkeys(result.unit.name for result in found)
     return tuple(_report(name, found) for name in names)
 
 
@@ -176,7 +176,7 @@ def _notify(done: Any, listener: Callable[[Explained], None]) -> None:
 def _run(
     pool: WorkerPool, settings: Settings, job: Job, unit: BuildUnit, timeout: float
 ) -> Explained:
-    result = Explained(unit, bool(job.sample))
+    result = Explained(unit, bool(job.symbolic))
     try:
         result = _with_worker(pool, settings, job, result, timeout)
     except WorkerExited as err:
@@ -209,7 +209,7 @@ def _read(result: Explained, message: Reply) -> Explained:
 
 
 def _report(name: str, found: list[Explained]) -> FunctionReport:
-    mine = tuple(result for result in found if result.unit.function.name == name)
+    mine = tuple(result for result in found if result.unit.name == name)
     traced = [
         TracedSignature(result.label, _values(result.unit), result.steps)
         for result in mine

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from math import prod
 
 from packaging.version import Version
 
 from aotbuild.errors import PlanError
-from aotbuild.manifest import FunctionEntry, Manifest, StaticArg
+from aotbuild.manifest import Function, Manifest
 from aotbuild.platforms.building import Hardware
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import encode
@@ -28,7 +27,8 @@ class BuildUnit:
     argument, by name or position, its value. `suffix` tells units of several toolchains apart.
     """
 
-    function: FunctionEntry
+    name: str
+    function: Function
     row: Row
     statics: Statics
     target: Target
@@ -46,12 +46,12 @@ class BuildUnit:
     @property
     def signature_label(self) -> str:
         """Function and signature for people, as `logits(batch=1, causal=True)`."""
-        return f"{self.function.name}({self.values_label})"
+        return f"{self.name}({self.values_label})"
 
     @property
     def devices(self) -> int:
         """The number of devices that the function's mesh spans; 1 without a mesh."""
-        return mesh_size(self.function)
+        return self.function.devices
 
     def __str__(self) -> str:
         return f"{self.signature_label} for {self.target}{self.suffix}"
@@ -77,18 +77,13 @@ def make_plan(manifest: Manifest, environment: Environment) -> Plan:
     problems += _target_problems(manifest, environment)
     if problems:
         raise PlanError(_render(manifest, problems))
-    units = [u for function in manifest.functions for u in _units(manifest, environment, function)]
-    built = {unit.function.name for unit in units}
-    idle = [f.name for f in manifest.functions if f.name not in built]
+    units = [unit for name in manifest.functions for unit in _units(manifest, environment, name)]
+    idle = manifest.functions.keys() - {unit.name for unit in units}
     if idle:
-        problems = [f"functions.{name}: no target has its number of devices" for name in idle]
+        reason = "no target has its number of devices"
+        problems = [f"functions.{name}: {reason}" for name in manifest.functions if name in idle]
         raise PlanError(_render(manifest, problems))
     return Plan(manifest, environment, _unique(units))
-
-
-def mesh_size(function: FunctionEntry) -> int:
-    """Return the number of devices that a function's mesh spans; 1 without a mesh."""
-    return prod(size for _, size in function.mesh)
 
 
 def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:
@@ -96,22 +91,19 @@ def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:
     found: dict[tuple[str, Row, str, Target, Toolchain], BuildUnit] = {}
     for unit in units:
         statics = repr([(name, encode(value)) for name, value in unit.statics])
-        key = (unit.function.name, unit.row, statics, unit.target, unit.toolchain)
+        key = (unit.name, unit.row, statics, unit.target, unit.toolchain)
         found.setdefault(key, unit)
     return tuple(found.values())
 
 
-def _units(
-    manifest: Manifest, environment: Environment, function: FunctionEntry
-) -> Iterator[BuildUnit]:
-    rows: list[Row] = list(function.rows)
-    devices = mesh_size(function)
-    for row, statics, request in product(rows, _static_values(function), manifest.targets):
-        for target, hardware in request.description.expand(request, devices, environment):
+def _units(manifest: Manifest, environment: Environment, name: str) -> Iterator[BuildUnit]:
+    function = manifest.functions[name]
+    for row, statics, request in product(function.rows, _static_values(function), manifest.targets):
+        for target, hardware in request.description.expand(request, function.devices, environment):
             given = _symbolic_row(row, function) if target.is_portable else row
             for toolchain in _toolchains(target, environment):
                 suffix = _suffix(target, toolchain, environment)
-                yield BuildUnit(function, given, statics, target, toolchain, hardware, suffix)
+                yield BuildUnit(name, function, given, statics, target, toolchain, hardware, suffix)
 
 
 def _toolchains(target: Target, environment: Environment) -> tuple[Toolchain, ...]:
@@ -129,22 +121,13 @@ def _suffix(target: Target, toolchain: Toolchain, environment: Environment) -> s
     return "" if is_plain else f" with jaxlib {toolchain.jaxlib}"
 
 
-def _static_values(function: FunctionEntry) -> Iterator[Statics]:
-    names = [_static_key(static) for static in function.statics]
-    for values in product(*(static.values for static in function.statics)):
-        yield tuple(zip(names, values, strict=True))
+def _static_values(function: Function) -> Iterator[Statics]:
+    for values in product(*function.static.values()):
+        yield tuple(zip(function.static, values, strict=True))
 
 
-def _static_key(static: StaticArg) -> str | int:
-    if static.name is not None:
-        return static.name
-    assert static.position is not None, "a static argument has a name or a position"
-    return static.position
-
-
-def _symbolic_row(row: Row, function: FunctionEntry) -> Row:
-    symbolic = dict(function.export.dims)
-    return tuple((name, symbolic.get(name, size)) for name, size in row)
+def _symbolic_row(row: Row, function: Function) -> Row:
+    return tuple((name, function.export.dims.get(name, size)) for name, size in row)
 
 
 def _target_problems(manifest: Manifest, environment: Environment) -> list[str]:

@@ -103,7 +103,7 @@ class RunJob(Message):
     """One trace, and the targets to compile it for."""
 
     type: Literal["job"] = "job"
-    job: Annotated[Job, _AsJson(Job.to_json, Job.from_json)]
+    job: Job
 
 
 class Ready(Message):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.version import Version
 
 from aotbuild.build.executors.local import run_units
-from aotbuild.build.plan import Plan, make_plan, mesh_size
+from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.progress import Listener
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, PlanError
-from aotbuild.manifest import FunctionEntry, Manifest
-from aotbuild.manifest.types import KeepOptions
+from aotbuild.manifest import Function, Manifest
+from aotbuild.manifest.model import Keep
 from aotbuild.platforms.building import LocalDevices, Tuner
 from aotbuild.toolchains.toolchain import Environment
 
@@ -41,22 +42,22 @@ def plan_tuning(
     one version of jax.
     """
     _check_jax(manifest, environment, tuner)
-    fitting = tuple(f for f in manifest.functions if mesh_size(f) <= local.count)
+    fitting = {n: f for n, f in manifest.functions.items() if f.devices <= local.count}
     notes = tuple(
-        f"functions.{f.name}: not tuned: its mesh has {mesh_size(f)} devices, "
-        f"here are {local.count}"
-        for f in manifest.functions
-        if f not in fitting
+        f"functions.{name}: not tuned: its mesh has {f.devices} devices, here are {local.count}"
+        for name, f in manifest.functions.items()
+        if name not in fitting
     )
     if not fitting:
         raise PlanError("\n".join([f"{manifest.file}: nothing of it can be tuned here", *notes]))
-    variables = tuple(tuner.variables(os.environ).items())
-    here = replace(
-        manifest,
-        targets=(local.request,),
-        toolchains=(),
-        functions=tuple(_on_devices(f, variables) for f in fitting),
-        keep=KeepOptions(),
+    variables = tuner.variables(os.environ)
+    here = manifest.model_copy(
+        update={
+            "targets": (local.request,),
+            "toolchains": (),
+            "functions": {name: _on_devices(f, variables) for name, f in fitting.items()},
+            "keep": Keep(stages=()),
+        }
     )
     plan = make_plan(here, environment)
     units = tuple(
@@ -101,7 +102,7 @@ def _check_jax(manifest: Manifest, environment: Environment, tuner: Tuner) -> No
         raise PlanError(msg)
 
 
-def _on_devices(function: FunctionEntry, variables: tuple[tuple[str, str], ...]) -> FunctionEntry:
+def _on_devices(function: Function, variables: Mapping[str, str]) -> Function:
     """Return the function for workers that see the devices, and that make no golden outputs."""
-    verify = replace(function.verify, golden="never")
-    return replace(function, env=(*function.env, *variables), verify=verify)
+    verify = function.verify.model_copy(update={"golden": "never"})
+    return function.model_copy(update={"env": {**function.env, **variables}, "verify": verify})

@@ -78,7 +78,7 @@ def build(
 def _with_memory(project: Project, memory: str | None) -> Project:
     """Return the project with `memory:` of its manifest replaced, if `memory` is given."""
     plan = project.plan
-    manifest = replace(plan.manifest, memory=memory or plan.manifest.memory)
+    manifest = plan.manifest.model_copy(update={"memory": memory or plan.manifest.memory})
     return replace(project, plan=replace(plan, manifest=manifest))
 
 
@@ -151,7 +151,7 @@ def _print(output: Output, package: Package) -> None:
     pairs = zip(package.plan.units, package.records, strict=True)
     rows = [
         (
-            unit.function.name,
+            unit.name,
             unit.values_label or "-",
             f"{unit.target}{unit.suffix}",
             bytes_text(record.blob.size),

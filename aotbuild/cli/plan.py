@@ -211,10 +211,7 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
     units = project.plan.units
     output.table(
         _HEADERS,
-        [
-            (u.function.name, u.values_label or "-", f"{u.target}{u.suffix}", str(u.devices))
-            for u in units
-        ],
+        [(u.name, u.values_label or "-", f"{u.target}{u.suffix}", str(u.devices)) for u in units],
     )
     output.text()
     output.text(summary(project))
@@ -236,10 +233,11 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
 def pad_lines(project: Project) -> list[str]:
     """Return how the calls of each function are padded, as `score: batch with 0.0`."""
     lines = []
-    for function in {unit.function.name: unit.function for unit in project.plan.units}.values():
-        dims = (f"{d.name} with {d.value}{' (safe)' if d.safe else ''}" for d in function.pad)
-        if function.pad:
-            lines.append(f"{function.name}: {', '.join(dims)}")
+    for name, function in {unit.name: unit.function for unit in project.plan.units}.items():
+        pads = function.pad.items()
+        dims = (f"{dim} with {pad.value}{' (safe)' if pad.safe else ''}" for dim, pad in pads)
+        if pads:
+            lines.append(f"{name}: {', '.join(dims)}")
     return lines
 
 
@@ -271,7 +269,7 @@ def _origin(toolchain: Toolchain) -> str:
 def summary(project: Project) -> str:
     """Return the plan in a few lines: units, functions, toolchains, sources."""
     units = project.plan.units
-    functions = len({unit.function.name for unit in units})
+    functions = len({unit.name for unit in units})
     return (
         f"{plural(len(units), 'unit')} of {plural(functions, 'function')} "
         f"for {project.plan.manifest.package}/_aot\n"

@@ -89,10 +89,10 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
 
     return {
         "label": str(unit),
-        "function": unit.function.name,
+        "function": unit.name,
         "dims": dict(unit.row),
         "statics": {str(name): encode(value) for name, value in unit.statics},
-        "pad": {dim.name: encode(dim.value) for dim in unit.function.pad},
+        "pad": {dim.name: encode(dim.value) for dim in unit.function.padded_dims},
         "target": str(unit.target),
         "devices": unit.devices,
         "jaxlib": unit.toolchain.jaxlib,

@@ -1,40 +1,24 @@
-"""The manifest: YAML in, frozen values out, and every problem at once."""
+"""The manifest: YAML in, one frozen model out, and every problem at once."""
 
-from aotbuild.manifest.dims import bind_dims
 from aotbuild.manifest.load import load_manifest, parse_manifest
+from aotbuild.manifest.model import Function, Manifest
 from aotbuild.manifest.schema import json_schema
-from aotbuild.manifest.types import (
+from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingTree
+from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
-    ExportOptions,
-    FunctionEntry,
-    KeepOptions,
     LeafSpec,
     LikeSpec,
     ListSpec,
-    Manifest,
     NoneSpec,
-    PartitionSpec,
-    Sharding,
-    ShardingTree,
-    StaticArg,
-    ToolchainRequest,
     TupleSpec,
-    VerifyOptions,
-)
-from aotbuild.manifest.wire import (
-    sharding_from_json,
-    sharding_to_json,
-    spec_from_json,
-    spec_to_json,
+    bind_dims,
 )
 
 __all__ = [
     "ArgSpec",
     "DictSpec",
-    "ExportOptions",
-    "FunctionEntry",
-    "KeepOptions",
+    "Function",
     "LeafSpec",
     "LikeSpec",
     "ListSpec",
@@ -43,16 +27,9 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "ShardingTree",
-    "StaticArg",
-    "ToolchainRequest",
     "TupleSpec",
-    "VerifyOptions",
     "bind_dims",
     "json_schema",
     "load_manifest",
     "parse_manifest",
-    "sharding_from_json",
-    "sharding_to_json",
-    "spec_from_json",
-    "spec_to_json",
 ]

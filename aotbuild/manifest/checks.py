@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from aotbuild.manifest.dims import MAX_SIGNATURES, dim_names, row_count
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
-from aotbuild.manifest.source import Source, positional
+from aotbuild.manifest.source import Source
 from aotbuild.platforms.building import Description, Request
 from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.words import did_you_mean, quote
@@ -96,7 +96,7 @@ def _name(source: Source, _: object) -> Found:
 
 def _repeated_names(source: Source, _: object) -> Found:
     seen: set[str] = set()
-    for index, name in enumerate(positional(source.model)):
+    for index, name in enumerate(source.positional()):
         if name in seen:
             yield source.at("args", index), ("args",), f"the argument {quote(name)} is listed twice"
         seen.add(name)
@@ -151,7 +151,7 @@ def _mesh_fits(source: Source, targets: tuple[Request, ...]) -> Found:
 
 def _few_enough(source: Source, _: object) -> Found:
     values = (v for v in source.model.static.values())
-    statics = math.prod(len(v) if isinstance(v, list) else 1 for v in values)
+    statics = math.prod(len(v) if isinstance(v, tuple) else 1 for v in values)
     count = row_count(source) * statics if source.model.dims else statics
     if count > MAX_SIGNATURES:
         message = f"{str(count)[:20]} signatures; at most {MAX_SIGNATURES} are built for a function"

@@ -1,17 +1,15 @@
-"""Dims: one row of sizes a signature, bound into specs; and the dims whose calls are padded."""
+"""What dims, and the dims whose calls are padded, must be."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, key_mark
 from aotbuild.manifest.source import Source
-from aotbuild.manifest.types import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, Row, TupleSpec
+from aotbuild.manifest.specs import ArgSpec, DictSpec, LeafSpec, ListSpec, TupleSpec
 from aotbuild.platforms.building import Request
-from aotbuild.spec.padding import PaddedDim, one_nan
 from aotbuild.spec.words import did_you_mean, quote
 
 MAX_SIGNATURES = 100_000
@@ -29,21 +27,6 @@ def row_count(source: Source) -> int:
     return math.prod(map(len, dims.values())) if isinstance(dims, dict) else len(dims)
 
 
-def expand(source: Source) -> tuple[Row, ...]:
-    """Return all rows: the product in the order of the manifest, or the rows as listed."""
-    dims = source.model.dims
-    if not dims or row_count(source) > MAX_SIGNATURES:
-        return ((),)
-    if isinstance(dims, dict):
-        return tuple(tuple(zip(dims, sizes, strict=True)) for sizes in _product(dims))
-    order = tuple(dims[0])
-    return tuple(tuple((name, row[name]) for name in order if name in row) for row in dims)
-
-
-def _product(dims: Mapping[str, list[int]]) -> itertools.product[tuple[int, ...]]:
-    return itertools.product(*dims.values())
-
-
 def check_dims(source: Source) -> None:
     """Report sizes listed twice or not at all, and rows whose names differ."""
     dims = source.model.dims
@@ -51,7 +34,7 @@ def check_dims(source: Source) -> None:
         for name, sizes in dims.items():
             _check_sizes(source, name, sizes)
         return
-    seen: set[Row] = set()
+    seen: set[tuple[tuple[str, int], ...]] = set()
     for index, row in enumerate(dims):
         row_key = tuple(sorted(row.items()))
         problem = _row_problem(row, dims[0], row_key in seen)
@@ -60,7 +43,7 @@ def check_dims(source: Source) -> None:
         seen.add(row_key)
 
 
-def _check_sizes(source: Source, name: str, sizes: list[int]) -> None:
+def _check_sizes(source: Source, name: str, sizes: tuple[int, ...]) -> None:
     problem = None if sizes else "expected at least one size, found an empty list"
     twice = [size for size, count in Counter(sizes).items() if count > 1]
     if twice:
@@ -95,43 +78,22 @@ def _dim_mark(source: Source, name: str) -> Mark:
     return source.at("dims")
 
 
-def bind_dims(spec: ArgSpec, row: Mapping[str, int | str]) -> ArgSpec:
-    """Return the spec with the dims of a row put in; `LikeSpec` gets them as `values`.
-
-    Names that the row lacks stay names.
-    """
-    if isinstance(spec, LeafSpec):
-        shape = tuple(row.get(d, d) if isinstance(d, str) else d for d in spec.shape)
-        return LeafSpec(shape, spec.dtype, spec.weak_type)
-    if isinstance(spec, LikeSpec):
-        values = tuple((name, row[name]) for name in spec.dims if name in row)
-        return LikeSpec(spec.ref, spec.dims, values)
-    if isinstance(spec, ListSpec):
-        return ListSpec(tuple(bind_dims(item, row) for item in spec.items))
-    if isinstance(spec, TupleSpec):
-        return TupleSpec(tuple(bind_dims(item, row) for item in spec.items))
-    if isinstance(spec, DictSpec):
-        return DictSpec(tuple((key, bind_dims(item, row)) for key, item in spec.items))
-    return spec
-
-
 _LARGEST = {"float16": 65504.0, "float32": 3.4028235677973366e38}
 
 
-def read_pads(
-    source: Source, named: tuple[tuple[str, ArgSpec], ...], targets: tuple[Request, ...]
-) -> tuple[PaddedDim, ...]:
-    """Return the padded dims, in the order of the manifest; report what is wrong with them."""
+def check_pads(
+    source: Source, named: Iterable[tuple[str, ArgSpec]], targets: tuple[Request, ...]
+) -> None:
+    """Report what is wrong with the padded dims; `named` are the specs of all arguments."""
     if source.broken.intersection(("pad", "dims", "args", "kwargs")) or not source.model.pad:
-        return ()
+        return
     if "targets" not in source.broken and any(
         target.description.is_spread(target) for target in targets
     ):
         message = "padding works in one process; a target here has several"
         source.add(source.at("pad"), ("pad",), message)
-    dims = tuple(PaddedDim(n, one_nan(pad.value), pad.safe) for n, pad in source.model.pad.items())
     known = dim_names(source)
-    for dim in dims:
+    for dim in source.model.padded_dims:
         if dim.name not in known:
             hint = did_you_mean(dim.name, known) or f"; known: {', '.join(known) or 'none'}"
             node = source.node("pad")
@@ -143,7 +105,6 @@ def read_pads(
                 if problem:
                     message = f"{path} has this dim and is {leaf.dtype}: {problem}"
                     source.add(source.at("pad", dim.name), ("pad", dim.name), message)
-    return dims
 
 
 def value_problem(value: bool | int | float, dtype: str) -> str | None:

@@ -6,14 +6,23 @@ import os
 from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
-from aotbuild.manifest.entries import read_functions
-from aotbuild.manifest.nodes import START, MapNode, Mark, Node
+from aotbuild.manifest.checks import NO_PORTABLE, check_function
+from aotbuild.manifest.dims import check_dims, check_pads, check_used, dim_names
+from aotbuild.manifest.model import Function, Manifest, Options, Origin
+from aotbuild.manifest.nodes import START, MapNode, Mark, Node, ScalarNode, child, key_mark
 from aotbuild.manifest.problems import Problems, describe
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
-from aotbuild.manifest.targets import read_targets, read_toolchains
-from aotbuild.manifest.types import KeepOptions, Manifest
+from aotbuild.manifest.shardings import Sharding, ShardingReader
+from aotbuild.manifest.source import Source, with_defaults
+from aotbuild.manifest.specs import ArgSpec, SpecReader
+from aotbuild.manifest.statics import read_statics
+from aotbuild.manifest.targets import check_toolchains, read_targets
 from aotbuild.manifest.validate import Checked, validate
+from aotbuild.platforms.building import Request
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.target import PORTABLE
+
+Named = tuple[tuple[str, ArgSpec], ...]
 
 
 def load_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -40,32 +49,111 @@ def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
         message = f"expected a map that begins with version: 1, found {describe(root)}"
         problems.add(root.mark, "", message)
     else:
-        checked = validate(root, problems)
+        origin = Origin(filename, sha256_hex(text.encode("utf-8", "surrogatepass")))
+        checked = validate(root, origin, problems)
         if checked:
-            digest = sha256_hex(text.encode("utf-8", "surrogatepass"))
-            return _assemble(checked, root, problems, digest)
+            return _completed(checked, root, problems)
     problems.raise_any()
     raise _refusal(filename, "the manifest cannot be read")
 
 
-def _assemble(checked: Checked, root: Node, problems: Problems, digest: str) -> Manifest:
-    model = checked.model
-    targets = read_targets(model, root, problems)
-    manifest = Manifest(
-        file=problems.file,
-        digest=digest,
-        version=model.version,
-        package=model.package,
-        runtime=model.runtime,
-        fallback=model.fallback,
-        targets=targets,
-        toolchains=read_toolchains(model, root, problems),
-        functions=read_functions(checked, root, targets, problems),
-        keep=KeepOptions(tuple(dict.fromkeys(model.keep.stages)), model.keep.where),
-        memory=model.memory,
-    )
+def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
+    """Return the manifest with what was YAML in it read, and the defaults applied."""
+    targets = read_targets(checked.model, root, problems)
+    check_toolchains(checked.model, root, problems)
+    _check_default_export(root, targets, checked, problems)
+    sources = _sources(checked, root, problems)
+    functions = {source.name: _function(source, targets) for source in sources}
     problems.raise_any()
-    return manifest
+    update = {"targets": targets, "functions": functions, "defaults": Options()}
+    return checked.model.model_copy(update=update)
+
+
+def _check_default_export(
+    root: Node, targets: tuple[Request, ...], checked: Checked, problems: Problems
+) -> None:
+    defaults = child(root, "defaults")
+    portable = any(target.platform == PORTABLE for target in targets)
+    if defaults is None or child(defaults, "export") is None or portable:
+        return
+    if "targets" not in checked.broken_in():
+        problems.add(key_mark(defaults, "export"), "defaults.export", NO_PORTABLE)
+
+
+def _sources(checked: Checked, root: Node, problems: Problems) -> list[Source]:
+    functions = child(root, "functions")
+    entries = functions.entries if isinstance(functions, MapNode) else ()
+    return [
+        _source(checked, root, problems, key, entry)
+        for key, entry in entries
+        if isinstance(key.value, str) and key.value in checked.model.functions
+    ]
+
+
+def _source(
+    checked: Checked, root: Node, problems: Problems, key: ScalarNode, entry: Node
+) -> Source:
+    name = str(key.value)
+    own = checked.broken_in("functions", name)
+    set_here = set(map(str, entry.keys())) if isinstance(entry, MapNode) else set()
+    inherited = checked.broken_in("defaults") - set_here
+    model = with_defaults(checked.model.functions[name], checked.model.defaults)
+    broken = own | inherited | (checked.broken_in() & {"targets"})
+    return Source(name, key, entry, child(root, "defaults"), model, broken, problems)
+
+
+def _function(source: Source, targets: tuple[Request, ...]) -> Function:
+    """Return a function with its specs, shardings and static values read from the nodes."""
+    check_function(source, targets)
+    args, kwargs = _arguments(source)
+    in_shardings, out_shardings = _shardings(source)
+    read = {
+        "args": tuple({name: spec} for name, spec in args),
+        "kwargs": dict(kwargs),
+        "in_shardings": in_shardings,
+        "out_shardings": out_shardings,
+        "static": read_statics(source),
+    }
+    check_pads(source, (*args, *kwargs), targets)
+    return source.model.model_copy(
+        update={key: value for key, value in read.items() if key in source.model.model_fields_set}
+    )
+
+
+def _arguments(source: Source) -> tuple[Named, Named]:
+    """Return the specs of args and kwargs; check the dims against them."""
+    dims_known = "dims" not in source.broken
+    reader = SpecReader(source.add, dim_names(source) if dims_known else None)
+    args = tuple(
+        (str(key.value), reader.read(node, ("args", key.value))) for key, node in _arg_nodes(source)
+    )
+    kwargs = tuple(
+        (str(key.value), reader.read(node, ("kwargs", key.value)))
+        for key, node in source.entries("kwargs")
+    )
+    if dims_known:
+        check_dims(source)
+        if not source.broken.intersection(("args", "kwargs")):
+            check_used(source, reader.used)
+    return args, kwargs
+
+
+def _arg_nodes(source: Source) -> list[tuple[ScalarNode, Node]]:
+    node = source.node("args")
+    items = () if node is None or isinstance(node, ScalarNode | MapNode) else node.items
+    maps = [item for item in items if isinstance(item, MapNode) and len(item.entries) == 1]
+    return [item.entries[0] for item in maps]
+
+
+def _shardings(source: Source) -> tuple[dict[str, Sharding], Sharding]:
+    known = source.model.mesh if "mesh" not in source.broken and source.model.mesh else None
+    reader = ShardingReader(source.add, known)
+    inputs = {
+        str(key.value): reader.read(node, ("in_shardings", key.value))
+        for key, node in source.entries("in_shardings")
+    }
+    out = source.node("out_shardings")
+    return inputs, reader.read(out, ("out_shardings",)) if out else None
 
 
 def _decode(file: str, data: bytes) -> str:

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from aotbuild.platforms.building import descriptions
 from aotbuild.platforms.options import refuse
+from aotbuild.spec.padding import one_nan
 from aotbuild.spec.words import did_you_mean, quote
 
 # The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
@@ -117,7 +118,7 @@ def pad_value(value: Any) -> Any:
     """Check a value that arrays are padded with: a number, also .nan and .inf, or a boolean."""
     if not isinstance(value, bool | int | float):
         refuse("expected a number or a boolean to pad with")
-    return value
+    return one_nan(value)
 
 
 def option_value(value: Any) -> Any:

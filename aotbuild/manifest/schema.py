@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from aotbuild.manifest.schema_model import FORM, ManifestModel
+from aotbuild.manifest.model import FORM, Manifest
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _REF = "#/definitions/{model}"
@@ -77,7 +77,7 @@ _FORMS: dict[str, Any] = {
 
 def json_schema() -> dict[str, Any]:
     """Return the schema that editors check a manifest against."""
-    schema = _tidy(ManifestModel.model_json_schema(ref_template=_REF))
+    schema = _tidy(Manifest.model_json_schema(ref_template=_REF))
     definitions = {**schema.pop("$defs"), **_FORMS}
     return {
         "$schema": DRAFT,

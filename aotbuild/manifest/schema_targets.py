@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import Request, description
@@ -58,10 +65,12 @@ def _target_map(value: object) -> object:
 
 
 if TYPE_CHECKING:
-    TargetItem: TypeAlias = _OneKey
+    TargetItem: TypeAlias = Request
 else:
     _ALONE = Literal[tuple(kind for kind in TARGET_KINDS if description(kind).example is None)]
     TargetItem = Annotated[
-        TargetMap, BeforeValidator(_target_map, json_schema_input_type=_ALONE | TargetMap)
+        TargetMap,
+        BeforeValidator(_target_map, json_schema_input_type=_ALONE | TargetMap),
+        AfterValidator(lambda item: item.request),
     ]
-DEFAULT_TARGETS = (TargetMap.model_validate({HOST: {}}),)
+DEFAULT_TARGETS: Any = (TargetMap.model_validate({HOST: {}}),)

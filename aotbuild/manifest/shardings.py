@@ -1,16 +1,38 @@
-"""Read shardings from nodes: replicated, a PartitionSpec, or a tree prefix of them."""
+"""Shardings: replicated, a PartitionSpec, or a tree prefix of them, and how nodes are read."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Discriminator
 
 from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode
 from aotbuild.manifest.problems import describe
 from aotbuild.manifest.specs import Report, Steps
-from aotbuild.manifest.types import PartitionSpec, Sharding, ShardingTree
 from aotbuild.spec.words import did_you_mean, quote
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """Per array dimension: unsharded, one mesh axis, or several."""
+
+    axes: tuple[str | tuple[str, ...] | None, ...]
+    form: Literal["spec"] = field(default="spec", repr=False)
+
+
+@dataclass(frozen=True)
+class ShardingTree:
+    """A tree prefix: dict key, index or attribute name to its sharding."""
+
+    items: tuple[tuple[str | int, Sharding], ...]
+    form: Literal["tree"] = field(default="tree", repr=False)
+
+
+# None is replicated.
+Sharding: TypeAlias = Annotated[PartitionSpec | ShardingTree, Discriminator("form")] | None
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.manifest.model import Function, Options
 from aotbuild.manifest.nodes import MapNode, Mark, Node, ScalarNode, child, walk
 from aotbuild.manifest.problems import Problems, dotted
-from aotbuild.manifest.schema_model import Function, Options
 
 MERGED = frozenset({"config", "env", "compiler_options"})
 
@@ -57,12 +57,11 @@ class Source:
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all args, then of all kwargs."""
-        return (*positional(self.model), *self.model.kwargs)
+        return (*self.positional(), *self.model.kwargs)
 
-
-def positional(model: Function) -> tuple[str, ...]:
-    """Return the names under ``args:``, in order."""
-    return tuple(name for arg in model.args for name in arg)
+    def positional(self) -> tuple[str, ...]:
+        """Return the names under ``args:``, in order; one may be there twice."""
+        return tuple(name for arg in self.model.args for name in arg)
 
 
 def with_defaults(function: Function, defaults: Options) -> Function:

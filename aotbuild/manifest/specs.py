@@ -1,24 +1,94 @@
-"""Read argument specs: every form of them, from nodes into `ArgSpec`."""
+"""Argument specs: their forms, how they are read from YAML nodes, and how dims are bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Discriminator
 
 from aotbuild.manifest.names import reference_problem
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode
 from aotbuild.manifest.problems import describe
-from aotbuild.manifest.types import (
-    ArgSpec,
-    DictSpec,
-    LeafSpec,
-    LikeSpec,
-    ListSpec,
-    NoneSpec,
-    TupleSpec,
-)
 from aotbuild.spec.aval import long_dtype, parse_spec
 from aotbuild.spec.words import did_you_mean, quote
+
+
+@dataclass(frozen=True)
+class LeafSpec:
+    """One array: sizes or dim names, and the full dtype name."""
+
+    shape: tuple[int | str, ...]
+    dtype: str
+    weak_type: bool = False
+    form: Literal["leaf"] = field(default="leaf", repr=False)
+
+
+@dataclass(frozen=True)
+class LikeSpec:
+    """The tree of avals that ``module:attr`` is, or returns for the values of these dims."""
+
+    ref: str
+    dims: tuple[str, ...] = ()
+    values: tuple[tuple[str, int | str], ...] = ()
+    form: Literal["like"] = field(default="like", repr=False)
+
+
+@dataclass(frozen=True)
+class ListSpec:
+    """A list pytree."""
+
+    items: tuple[ArgSpec, ...]
+    form: Literal["list"] = field(default="list", repr=False)
+
+
+@dataclass(frozen=True)
+class TupleSpec:
+    """A tuple pytree."""
+
+    items: tuple[ArgSpec, ...]
+    form: Literal["tuple"] = field(default="tuple", repr=False)
+
+
+@dataclass(frozen=True)
+class DictSpec:
+    """A dict pytree with text keys, in the order of the manifest."""
+
+    items: tuple[tuple[str, ArgSpec], ...]
+    form: Literal["dict"] = field(default="dict", repr=False)
+
+
+@dataclass(frozen=True)
+class NoneSpec:
+    """``None``: a subtree without leaves."""
+
+    form: Literal["none"] = field(default="none", repr=False)
+
+
+ArgSpec: TypeAlias = Annotated[
+    LeafSpec | LikeSpec | ListSpec | TupleSpec | DictSpec | NoneSpec, Discriminator("form")
+]
+
+
+def bind_dims(spec: ArgSpec, row: Mapping[str, int | str]) -> ArgSpec:
+    """Return the spec with the dims of a row put in; `LikeSpec` gets them as `values`.
+
+    Names that the row lacks stay names.
+    """
+    match spec:
+        case LeafSpec(shape):
+            sizes = tuple(row.get(d, d) if isinstance(d, str) else d for d in shape)
+            return replace(spec, shape=sizes)
+        case LikeSpec(_, dims):
+            return replace(spec, values=tuple((name, row[name]) for name in dims if name in row))
+        case ListSpec(items) | TupleSpec(items):
+            return replace(spec, items=tuple(bind_dims(item, row) for item in items))
+        case DictSpec(items):
+            return DictSpec(tuple((key, bind_dims(item, row)) for key, item in items))
+        case NoneSpec():
+            return spec
+
 
 LONG_KEYS = ("shape", "dtype", "weak_type")
 LIKE_KEYS = ("like", "dims")

@@ -8,24 +8,20 @@ from collections.abc import Hashable
 from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode
 from aotbuild.manifest.problems import describe
-from aotbuild.manifest.source import Source, positional
-from aotbuild.manifest.types import StaticArg
+from aotbuild.manifest.source import Source
 from aotbuild.spec.words import quote
 
 
-def read_statics(source: Source) -> tuple[StaticArg, ...]:
-    """Return the static arguments in the order of the manifest; report what is wrong."""
-    return tuple(_one(source, key, value) for key, value in source.entries("static"))
-
-
-def _one(source: Source, key: ScalarNode, node: Node) -> StaticArg:
-    for problem in (_name_problem(source, key.value), _position_problem(source, key.value)):
-        if problem:
-            source.add(key.mark, ("static",), problem)
-    values = _values(source, node, ("static", key.value))
-    if isinstance(key.value, int):
-        return StaticArg(None, key.value, values)
-    return StaticArg(str(key.value), None, values)
+def read_statics(source: Source) -> dict[str | int, tuple[Hashable, ...]]:
+    """Return the values of the static arguments by name or position; report what is wrong."""
+    found: dict[str | int, tuple[Hashable, ...]] = {}
+    for key, node in source.entries("static"):
+        for problem in (_name_problem(source, key.value), _position_problem(source, key.value)):
+            if problem:
+                source.add(key.mark, ("static",), problem)
+        name = key.value if isinstance(key.value, int) else str(key.value)
+        found[name] = _values(source, node, ("static", key.value))
+    return found
 
 
 def _name_problem(source: Source, name: object) -> str | None:
@@ -43,7 +39,7 @@ def _position_problem(source: Source, position: object) -> str | None:
     if not isinstance(position, int) or "args" in source.broken:
         return None
     statics = sum(isinstance(key, int) for key in source.model.static)
-    total = len(positional(source.model)) + statics
+    total = len(source.positional()) + statics
     if 0 <= position < total:
         return None
     shown = str(position)[:20]

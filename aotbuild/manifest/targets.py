@@ -11,23 +11,22 @@ from pydantic import ValidationError
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.manifest import translate
+from aotbuild.manifest.model import Manifest
 from aotbuild.manifest.nodes import START, MapNode, Node, child, plain, walk
 from aotbuild.manifest.problems import Problems, describe, dotted
 from aotbuild.manifest.reader import MAX_BYTES, read_yaml
-from aotbuild.manifest.schema_model import ManifestModel
-from aotbuild.manifest.types import ToolchainRequest
 from aotbuild.platforms.building import Request
 from aotbuild.spec.words import quote
 
 
-def read_targets(model: ManifestModel, root: Node, problems: Problems) -> tuple[Request, ...]:
+def read_targets(model: Manifest, root: Node, problems: Problems) -> tuple[Request, ...]:
     """Return the targets; report what two of them, or one of them twice, would build."""
     targets: list[Request] = []
     seen: dict[str, int] = {}
     for index, item in enumerate(model.targets):
-        place, request = _Place(index, root, problems), item.request
-        files = request.description.read(request.options, place)
-        target = Request(request.platform, request.options, files)
+        place = _Place(index, root, problems)
+        files = item.description.read(item.options, place)
+        target = Request(item.platform, item.options, files)
         targets.append(target)
         parts = target.description.parts(target)
         for part in (f"{target.platform} {part}" for part in parts):
@@ -40,22 +39,16 @@ def read_targets(model: ManifestModel, root: Node, problems: Problems) -> tuple[
     return tuple(targets)
 
 
-def read_toolchains(
-    model: ManifestModel, root: Node, problems: Problems
-) -> tuple[ToolchainRequest, ...]:
-    """Return the toolchains; report duplicates."""
-    found = tuple(
-        ToolchainRequest(item.jax, item.python, tuple(item.packages)) for item in model.toolchains
-    )
+def check_toolchains(model: Manifest, root: Node, problems: Problems) -> None:
+    """Report toolchains of the same jax."""
     seen: dict[Version, int] = {}
-    for index, toolchain in enumerate(found):
+    for index, toolchain in enumerate(model.toolchains):
         # Records of one jaxlib and two Pythons could not be told apart where they are loaded.
         first = seen.setdefault(Version(toolchain.jax), index)
         if first != index:
             steps = ("toolchains", index)
             message = f"duplicate toolchain: jax {toolchain.jax} is already in toolchains.{first}"
             problems.add(walk(root, steps).mark, dotted(steps), message)
-    return found
 
 
 class _Place:

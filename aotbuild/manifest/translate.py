@@ -8,9 +8,9 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from aotbuild.manifest.model import Function, Manifest
 from aotbuild.manifest.nodes import Node, ScalarNode, child, key_mark, walk
 from aotbuild.manifest.problems import Problems, describe, dotted
-from aotbuild.manifest.schema_model import Function, ManifestModel
 from aotbuild.platforms.options import CUSTOM
 from aotbuild.spec.words import did_you_mean, one_of, quote
 
@@ -20,13 +20,14 @@ _EXPECTED = {
     "int_type": "a whole number",
     "bool_type": "true or false",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "a map",
     "model_type": "a map",
 }
 
 
 def report(
-    error: ErrorDetails, root: Node, problems: Problems, model: type[BaseModel] = ManifestModel
+    error: ErrorDetails, root: Node, problems: Problems, model: type[BaseModel] = Manifest
 ) -> None:
     """Add one pydantic error, of a model that a file was validated with, as a problem."""
     steps, node = _place(error["loc"], root)
@@ -116,7 +117,7 @@ def _model_at(loc: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseMod
         if isinstance(current, type) and issubclass(current, BaseModel):
             current = current.model_fields[str(step)].annotation
         else:
-            current = (get_args(current) or (None,))[-1]
+            current = [None, *(arg for arg in get_args(current) if arg is not ...)][-1]
         current = _bare(current)
     return current if isinstance(current, type) and issubclass(current, BaseModel) else None
 

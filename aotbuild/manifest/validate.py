@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from aotbuild.manifest import translate
+from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import Node, plain
 from aotbuild.manifest.problems import Problems
-from aotbuild.manifest.schema_model import ManifestModel
 
 Path = tuple[object, ...]
 _ROUNDS = 8
@@ -31,7 +31,7 @@ _STAND_INS: dict[object, Any] = {
 class Checked:
     """The model of the sound part, and the paths that were replaced."""
 
-    model: ManifestModel
+    model: Manifest
     broken: frozenset[Path]
 
     def broken_in(self, *path: object) -> frozenset[str]:
@@ -41,12 +41,13 @@ class Checked:
         )
 
 
-def validate(root: Node, problems: Problems) -> Checked | None:
+def validate(root: Node, origin: Origin, problems: Problems) -> Checked | None:
     """Return the validated model; None where there is nothing to go on with."""
     data, broken = plain(root), set[Path]()
     for _ in range(_ROUNDS):
         try:
-            return Checked(ManifestModel.model_validate(data), frozenset(broken))
+            manifest = Manifest.model_validate(data, context=origin)
+            return Checked(manifest, frozenset(broken))
         except ValidationError as err:
             errors = _relevant(err.errors(include_url=False, include_input=False))
         for error in errors:

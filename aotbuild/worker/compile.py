@@ -95,7 +95,7 @@ class NativeCompiler:
         }
         # Before compiling, which may change the module.
         kept = self.stages.keep(lowered_texts(lowered.traced, lowered.stage))
-        startup = startup_of(traced.job.startup, target)
+        startup = startup_of(traced.job.function.startup, target)
         keys = executable_keys(
             target=str(target),
             hardware=hardware.to_json(),
@@ -154,7 +154,7 @@ class NativeCompiler:
             **there.compiler_options(target, hardware),
             **dict(flags.options),
             # The manifest's options win.
-            **dict(lowered.traced.job.compiler_options),
+            **lowered.traced.job.function.compiler_options,
         }
         compiled = lowered.compile(options)
         hlo = compiled.as_text() or ""
@@ -188,7 +188,7 @@ class NativeCompiler:
                 outputs=tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
                 out_specs=specs_from_json(facts["out_specs"]),
                 out_tree=traced.out_tree,
-                mesh=traced.job.mesh,
+                mesh=tuple(traced.job.function.mesh.items()),
             ),
             analysis=facts["analysis"],
             provenance={**provenance, **startup},

@@ -127,8 +127,7 @@ def bind(job: Job, function: Any) -> Binding:
         raise TraceRefused(msg)
     slots = [name for name in positional if name not in static_names]
     _check_arguments(job, signature, slots, static_names)
-    dynamic = tuple(name for name, _ in job.args)
-    keywords = tuple(sorted(name for name, _ in job.kwargs))
+    dynamic, keywords = tuple(job.args), tuple(sorted(job.kwargs))
     used = {*dynamic, *keywords, *static_names}
     last = max((i for i, name in enumerate(positional) if name in used), default=-1)
     order = (*positional[: last + 1], *(n for n in dynamic if n not in positional))
@@ -139,7 +138,7 @@ def bind(job: Job, function: Any) -> Binding:
         dynamic=dynamic,
         keywords=keywords,
         statics=tuple(_static(name, signature) for name in sorted(static_names)),
-        donate=job.donate,
+        donate=job.function.donate,
     )
     return Binding(described, tuple(statics), signature)
 
@@ -211,11 +210,11 @@ def _check_arguments(
     job: Job, signature: inspect.Signature, slots: list[str], statics: set[str]
 ) -> None:
     """Refuse a wrong number, order or name of arguments, naming the function's own signature."""
-    given = [*(name for name, _ in (*job.args, *job.kwargs)), *statics]
+    args, kwargs = list(job.args), list(job.kwargs)
     checks = (
-        _keywords_problem(signature, [name for name, _ in job.args], [n for n, _ in job.kwargs]),
-        _places_problem(signature, [name for name, _ in job.args], slots),
-        _missing_problem(signature, given),
+        _keywords_problem(signature, args, kwargs),
+        _places_problem(signature, args, slots),
+        _missing_problem(signature, [*args, *kwargs, *statics]),
     )
     for option, problem in (found for found in checks if found):
         msg = f"functions.{job.name}.{option}: {job.call}{_shown(signature)} {problem}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -54,8 +54,10 @@ class Lowered:
                 compiled = self.stage.compile(compiler_options=options or None)
         except Exception as err:  # XLA and its options raise many types
             hint = ""
-            if job.compiler_options:
-                listing = ", ".join(f"{name}: {value!r}" for name, value in job.compiler_options)
+            if job.function.compiler_options:
+                listing = ", ".join(
+                    f"{name}: {value!r}" for name, value in job.function.compiler_options.items()
+                )
                 hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
             where = f"{job.call} cannot be compiled for {self.target}"
             msg = f"{where}\n{user_traceback(err)}{hint}"
@@ -73,7 +75,7 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
     """
     devices = compiler(target.platform).devices(target, hardware, jax_private)
     # The first trace has shown that the function has no side effects.
-    job = replace(traced.job, purity="skip")
+    job = traced.job.with_options(purity="skip")
     if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):
         traced = trace(job, devices=devices)
     try:
@@ -107,7 +109,7 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
     elif device is not None:
         options["in_shardings"] = options["out_shardings"] = SingleDeviceSharding(device)
     return jax.jit(
-        flat, donate_argnums=traced.donated, keep_unused=traced.job.keep_unused, **options
+        flat, donate_argnums=traced.donated, keep_unused=traced.job.function.keep_unused, **options
     )
 
 

@@ -44,7 +44,7 @@ def export_portable(
 
 def symbolic_dims(job: Job) -> Dims:
     """Return what makes symbolic sizes of a job's expressions, all in one scope."""
-    where, constraints = f"functions.{job.name}.export", job.export.constraints
+    where, constraints = f"functions.{job.name}.export", job.function.export.constraints
     try:
         scope = export.SymbolicScope(constraints)
     except ValueError as err:
@@ -62,7 +62,7 @@ def symbolic_dims(job: Job) -> Dims:
 
 
 def _export(traced: Traced, target: Target) -> export.Exported:
-    checks = [_check(name) for name in traced.job.export.disabled_checks]
+    checks = [_check(name) for name in traced.job.function.export.disabled_checks]
     jitted = jit_flat(traced)
     try:
         with in_mesh(traced.mesh):
@@ -79,7 +79,7 @@ def _export(traced: Traced, target: Target) -> export.Exported:
 
 def _serialize(traced: Traced, exported: export.Exported) -> bytes:
     """Return the artifact; the derivatives that `vjp_order` asks for are traced here."""
-    order = traced.job.export.vjp_order
+    order = traced.job.function.export.vjp_order
     try:
         return bytes(exported.serialize(vjp_order=order))
     except Exception as err:  # differentiating raises many types
@@ -108,7 +108,7 @@ def _calling(traced: Traced) -> Calling:
         outputs=() if symbolic else tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
         out_specs=(out_specs(traced) or ()) if mesh else (),
         out_tree=traced.out_tree,
-        mesh=traced.job.mesh,
+        mesh=tuple(traced.job.function.mesh.items()),
     )
 
 
@@ -116,9 +116,9 @@ def _export_facts(exported: Any, traced: Traced) -> dict[str, Any]:
     facts = {
         "stablehlo": sha256_hex(exported.mlir_module_serialized),
         "calling_convention_version": exported.calling_convention_version,
-        "vjp_order": traced.job.export.vjp_order,
+        "vjp_order": traced.job.function.export.vjp_order,
     }
-    if traced.job.sample:
+    if traced.job.symbolic:
         facts["symbolic_leaves"] = [str(aval) for aval in exported.in_avals]
     return facts
 

@@ -66,7 +66,7 @@ class Session:
             if self._refused:
                 raise self._refused
             with unchanged_config(f"functions.{job.name}: {job.call}"):
-                traced = trace_job(job, symbolic_dims(job) if job.sample else None)
+                traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
                 traced = with_padding(traced)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             for target in job.targets:
@@ -108,8 +108,8 @@ class Session:
         provenance = {
             **self._provenance,
             "label": traced.job.label,
-            "config": traced_with(traced.job.config),
-            "compiler_options": dict(traced.job.compiler_options),
+            "config": traced_with(traced.job.function.config.items()),
+            "compiler_options": traced.job.function.compiler_options,
         }
         if target.is_portable:
             return export_portable(traced, target, self._blobs, provenance, self._stages)

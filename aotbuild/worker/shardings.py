@@ -22,18 +22,18 @@ Spec = record.PartitionSpec
 def in_specs(traced: Traced) -> tuple[Spec, ...]:
     """Return the spec of every input leaf; an argument that is not named is replicated."""
     role = f"functions.{traced.job.name}.in_shardings"
-    given = dict(traced.job.in_shardings)
+    given = traced.job.function.in_shardings
     trees = [ShardingTree(tuple(given.items()))] * len(traced.paths)
-    return _spread(role, trees, traced.paths, traced.leaves, dict(traced.job.mesh))
+    return _spread(role, trees, traced.paths, traced.leaves, traced.job.function.mesh)
 
 
 def out_specs(traced: Traced) -> tuple[Spec, ...] | None:
     """Return the spec of every output leaf, or None where the manifest leaves them to XLA."""
-    if not traced.job.out_shardings_given:
+    if not traced.job.function.out_shardings_given:
         return None
     role = f"functions.{traced.job.name}.out_shardings"
-    trees = [traced.job.out_shardings] * len(traced.out_paths)
-    return _spread(role, trees, traced.out_paths, traced.outputs, dict(traced.job.mesh))
+    trees = [traced.job.function.out_shardings] * len(traced.out_paths)
+    return _spread(role, trees, traced.out_paths, traced.outputs, traced.job.function.mesh)
 
 
 def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:

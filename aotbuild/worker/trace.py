@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from jax.sharding import AxisType, Mesh
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.manifest import ArgSpec
 from aotbuild.platforms.building import compiler
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree
@@ -74,18 +75,18 @@ class Jitted:
 def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Jitted:
     """Import a job's function and bind it; TraceRefused says what of it cannot be had.
 
-    `symbolic` turns the expression of a symbolic dim into one; without it, they have the sizes of
-    the job's sample. `devices` are those of the mesh, by default this process's.
+    `symbolic` turns the expression of a symbolic dim into one; without it, all dims have the sizes
+    of the job's row. `devices` are those of the mesh, by default this process's.
     """
     function = resolve_function(job.call, f"functions.{job.name}.call")
     binding = bind(job, function)
-    sample = dict(job.sample) if symbolic is None else {}
+    sized = job if symbolic else job.at()
 
-    def avals(kind: str, specs: Any) -> dict[str, Any]:
+    def avals(kind: str, specs: Mapping[str, ArgSpec]) -> dict[str, Any]:
         role = f"functions.{job.name}.{kind}"
-        return {n: make_avals(sample.get(n, s), f"{role}.{n}", symbolic) for n, s in specs}
+        return {n: make_avals(spec, f"{role}.{n}", symbolic) for n, spec in specs.items()}
 
-    args, kwargs = avals("args", job.args), avals("kwargs", job.kwargs)
+    args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
     return Jitted(job, function, binding, args, kwargs, _make_mesh(job, devices))
 
 
@@ -98,10 +99,9 @@ def in_mesh(mesh: Mesh | None) -> Iterator[None]:
 
 def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
     """Return the job's mesh, or None without one."""
-    if not job.mesh:
+    if not job.function.mesh:
         return None
-    names = tuple(name for name, _ in job.mesh)
-    sizes = tuple(size for _, size in job.mesh)
+    names, sizes = tuple(job.function.mesh), tuple(job.function.mesh.values())
     chosen = (devices or jax.devices())[: int(np.prod(sizes))]
     return Mesh(np.array(chosen).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
 
@@ -147,7 +147,7 @@ class Traced:
 
     `leaves` are the flat inputs as `ShapeDtypeStruct`, `paths` their key paths, the first entry of
     each being the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
-    signature is that of the job's sample. `notes` tell what tracing changed around the function.
+    signature is that of the job's row. `notes` tell what tracing changed around the function.
     """
 
     job: Job
@@ -165,7 +165,7 @@ class Traced:
     @property
     def donated(self) -> tuple[int, ...]:
         """Indices of the leaves of donated arguments."""
-        names = set(self.job.donate)
+        names = set(self.job.function.donate)
         return tuple(i for i, path in enumerate(self.paths) if path[0] in names)
 
 
@@ -180,7 +180,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
     leaves = tuple(leaf for _, leaf in flat)
     in_tree = describe_arguments(job, jitted.canonical, jitted.names)
-    concrete = jax.tree.leaves(jit_job(job).canonical) if job.sample else leaves
+    concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
     return Traced(
         job=job,
         function=jitted.binding.function,
@@ -199,7 +199,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
 def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
     """Return the trace, and notes about side effects, for which it is traced a second time."""
     job = jitted.job
-    purity = Purity(job, jitted.function) if job.purity == "check" else None
+    purity = Purity(job, jitted.function) if job.function.purity == "check" else None
     traced = _trace(jitted)
     check_jaxpr(job, traced.jaxpr)
     return traced, purity.check(traced, lambda: _trace(jitted)) if purity else ()
@@ -264,7 +264,7 @@ def asks_for_device(job: Job, error: TraceRefused) -> bool:
 
 def trace_on(job: Job, devices: Sequence[Any]) -> Traced:
     """Trace a job over these GPUs or TPUs, as `trace` does."""
-    if job.mesh:
+    if job.function.mesh:
         return trace(job, devices=devices)
     mesh = Mesh(np.array([devices[0]]), ("_device",), axis_types=(AxisType.Auto,))
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):

@@ -33,9 +33,9 @@ TEXT = 'version: 1\npackage: proj\nfunctions:\n  f: {call: "proj.m:f", args: [{x
 
 
 def done(hardware: Hardware = L4, target: str = "cuda:l4:1", **analysis: Any) -> UnitDone:
-    (function,) = parse_manifest(TEXT).functions
+    ((name, function),) = parse_manifest(TEXT).functions.items()
     where = Target.parse(target)
-    unit = BuildUnit(function, (), (), where, Toolchain("1", "1", "3.11.0"), hardware)
+    unit = BuildUnit(name, function, (), (), where, Toolchain("1", "1", "3.11.0"), hardware)
     record = make_record(target=target, analysis={**SIZES, **analysis})
     return UnitDone(unit, record=record)
 

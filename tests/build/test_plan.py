@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
@@ -154,7 +153,7 @@ class TestJobs:
             "export: {dims: {n: b}, constraints: [b <= 9], disabled_checks: [platform]}"
         )
         for _, job, _ in make_jobs(plan(BOTH, entry).units):
-            assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+            assert Job.model_validate_json(job.model_dump_json()) == job
 
     def test_the_shell_does_not_reach_a_worker(self) -> None:
         ((settings, _, _),) = make_jobs(plan("", f"{ENTRY}, env: {{B: '2'}}").units)

@@ -29,10 +29,10 @@ TARGET = Target("cpu", "x86-64-v3")
 
 @pytest.fixture
 def units() -> list[BuildUnit]:
-    (function,) = parse_manifest(TEXT).functions
+    ((name, function),) = parse_manifest(TEXT).functions.items()
     toolchain = Toolchain("1", "1", "3.11.0")
-    values = function.statics[0].values
-    return [BuildUnit(function, (), (("k", value),), TARGET, toolchain) for value in values]
+    values = function.static["k"]
+    return [BuildUnit(name, function, (), (("k", value),), TARGET, toolchain) for value in values]
 
 
 def record(size: int) -> Record:

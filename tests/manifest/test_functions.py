@@ -6,7 +6,6 @@ import pytest
 from support.manifests import function, manifest, refused, refused_option, whole
 
 from aotbuild.errors import ManifestError
-from aotbuild.manifest import StaticArg
 
 
 class TestFunctionNames:
@@ -41,7 +40,7 @@ class TestFunctionNames:
 
 class TestCall:
     def test_method(self) -> None:
-        assert manifest(entry="call: 'a.b:C.f'").functions[0].call == "a.b:C.f"
+        assert manifest(entry="call: 'a.b:C.f'").functions["f"].call == "a.b:C.f"
 
     def test_dot(self) -> None:
         assert refused(whole(entry="call: a.b.f")) == [
@@ -83,15 +82,15 @@ class TestDims:
     ARGS = "call: m:f, args: [x: 'f32[a, b]']"
 
     def test_product(self) -> None:
-        found = manifest(entry=f"{self.ARGS}, dims: {{b: [1, 2], a: 3}}").functions[0]
+        found = manifest(entry=f"{self.ARGS}, dims: {{b: [1, 2], a: 3}}").functions["f"]
         assert found.rows == ((("b", 1), ("a", 3)), (("b", 2), ("a", 3)))
 
     def test_rows(self) -> None:
-        found = manifest(entry=f"{self.ARGS}, dims: [{{a: 1, b: 2}}, {{b: 4, a: 3}}]").functions[0]
-        assert found.rows == ((("a", 1), ("b", 2)), (("a", 3), ("b", 4)))
+        found = manifest(entry=f"{self.ARGS}, dims: [{{a: 1, b: 2}}, {{b: 4, a: 3}}]")
+        assert found.functions["f"].rows == ((("a", 1), ("b", 2)), (("a", 3), ("b", 4)))
 
     def test_none(self) -> None:
-        assert manifest().functions[0].rows == ((),)
+        assert manifest().functions["f"].rows == ((),)
 
     @pytest.mark.parametrize(
         ("dims", "message"),
@@ -140,11 +139,9 @@ class TestDims:
 
 class TestStatic:
     def test_values(self) -> None:
-        found = function("static: {flag: [true, 1, 1.0, null], 2: relu, t: [[1, [a]]]}").statics
-        assert found == (
-            StaticArg("flag", None, (True, 1, 1.0, None)),
-            StaticArg(None, 2, ("relu",)),
-            StaticArg("t", None, ((1, ("a",)),)),
+        found = function("static: {flag: [true, 1, 1.0, null], 2: relu, t: [[1, [a]]]}").static
+        assert repr(found) == repr(
+            {"flag": (True, 1, 1.0, None), 2: ("relu",), "t": ((1, ("a",)),)}
         )
 
     @pytest.mark.parametrize(
@@ -168,4 +165,4 @@ class TestStatic:
         assert refused_option(f"static: {static}") == [message]
 
     def test_positions_fill_gaps(self) -> None:
-        assert [s.position for s in function("static: {0: 1, 3: 2}").statics] == [0, 3]
+        assert [*function("static: {0: 1, 3: 2}").static] == [0, 3]

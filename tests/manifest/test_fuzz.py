@@ -104,8 +104,9 @@ def _check_plan(manifest: Manifest) -> None:
         return
     assert plan.units
     for _, job, units in make_jobs(plan.units[:4]):
-        told = json.dumps(job.to_json())
-        assert json.dumps(Job.from_json(json.loads(told)).to_json()) == told
+        sent = job.model_dump_json()
+        assert Job.model_validate_json(sent) == job
+        assert Job.model_validate(json.loads(sent)).model_dump_json() == sent
         "".join(map(str, units)).encode()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.manifests import function, manifest, refused, refused_option, whole
 
-from aotbuild.manifest import ExportOptions, PartitionSpec, ShardingTree
+from aotbuild.manifest import PartitionSpec, ShardingTree
+from aotbuild.manifest.model import Export
 
 
 class TestDonateAndKeepUnused:
@@ -34,14 +35,11 @@ class TestShardings:
             "in_shardings: {x: [data, null, [model]], y: {w: {0: [], 'b': null}}}, "
             "out_shardings: [[data, model]]"
         )
-        assert found.mesh == (("data", 2), ("model", 4))
-        assert found.in_shardings == (
-            ("x", PartitionSpec(("data", None, ("model",)))),
-            (
-                "y",
-                ShardingTree((("w", ShardingTree(((0, PartitionSpec(())), ("b", None)))),)),
-            ),
-        )
+        assert found.mesh == {"data": 2, "model": 4}
+        assert found.in_shardings == {
+            "x": PartitionSpec(("data", None, ("model",))),
+            "y": ShardingTree((("w", ShardingTree(((0, PartitionSpec(())), ("b", None)))),)),
+        }
         assert found.out_shardings == PartitionSpec((("data", "model"),))
 
     @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ class TestShardings:
         assert refused_option("mesh: {d: 2}", targets) == [
             "mesh: a mesh of 2 devices, but the targets have 4, 1; add a target with devices: 2"
         ]
-        assert function("mesh: {d: 2, e: 2}", targets).mesh == (("d", 2), ("e", 2))
+        assert function("mesh: {d: 2, e: 2}", targets).mesh == {"d": 2, "e": 2}
         tpu = "targets: [cpu: {devices: 4}, tpu: {topology: ['v4:2x2x1', 'tpu7x:1x1x1']}]\n"
         assert function("mesh: {d: 2}", tpu)
         assert refused_option("mesh: {d: 3}", tpu) == [
@@ -94,9 +92,9 @@ class TestMaps:
             "compiler_options: {xla_a: true, xla_b: 1.5, xla_c: x}, "
             "config: {jax_enable_x64: true, jax_b: null}, env: {A: '1'}"
         )
-        assert found.compiler_options == (("xla_a", True), ("xla_b", 1.5), ("xla_c", "x"))
-        assert found.config == (("jax_enable_x64", True), ("jax_b", None))
-        assert found.env == (("A", "1"),)
+        assert found.compiler_options == {"xla_a": True, "xla_b": 1.5, "xla_c": "x"}
+        assert found.config == {"jax_enable_x64": True, "jax_b": None}
+        assert found.env == {"A": "1"}
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -149,16 +147,16 @@ class TestExport:
             "export: {dims: {a: n, b: 2*floordiv(n, 2) + 1}, constraints: [n <= 64, 'n >= 2'], "
             "vjp_order: 2, disabled_checks: [platform, 'custom_call:foo']}"
         ).replace("2*floordiv(n, 2) + 1", "'2*floordiv(n, 2) + 1'")
-        found = manifest(self.PORTABLE, f"{self.ARGS}, {export}").functions[0].export
-        assert found == ExportOptions(
-            (("a", "n"), ("b", "2*floordiv(n, 2) + 1")),
-            ("n <= 64", "n >= 2"),
-            2,
-            ("platform", "custom_call:foo"),
+        found = manifest(self.PORTABLE, f"{self.ARGS}, {export}").functions["f"].export
+        assert found == Export(
+            dims={"a": "n", "b": "2*floordiv(n, 2) + 1"},
+            constraints=("n <= 64", "n >= 2"),
+            vjp_order=2,
+            disabled_checks=("platform", "custom_call:foo"),
         )
 
     def test_default(self) -> None:
-        assert manifest().functions[0].export == ExportOptions()
+        assert manifest().functions["f"].export == Export()
 
     def test_without_portable(self) -> None:
         message = "only the portable artifact uses this; add the target portable, or remove it"

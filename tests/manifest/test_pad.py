@@ -9,7 +9,7 @@ from support.manifests import manifest, refused, whole
 
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
-from aotbuild.manifest import FunctionEntry
+from aotbuild.manifest import Function
 from aotbuild.manifest.dims import value_problem
 from aotbuild.spec.padding import PaddedDim
 from aotbuild.toolchains.toolchain import probe
@@ -20,8 +20,8 @@ ENTRY = (
 )
 
 
-def entry(pad: str, extra: str = "") -> FunctionEntry:
-    return manifest(extra, f"{ENTRY}, pad: {pad}").functions[0]
+def entry(pad: str, extra: str = "") -> Function:
+    return manifest(extra, f"{ENTRY}, pad: {pad}").functions["f"]
 
 
 def problems(pad: str, extra: str = "") -> list[str]:
@@ -30,16 +30,16 @@ def problems(pad: str, extra: str = "") -> list[str]:
 
 
 def test_values() -> None:
-    assert entry("{batch: 0, seq: {value: 1.0, safe: true}}").pad == (
+    assert entry("{batch: 0, seq: {value: 1.0, safe: true}}").padded_dims == (
         PaddedDim("batch", 0),
         PaddedDim("seq", 1.0, safe=True),
     )
-    assert entry("{}").pad == ()
+    assert entry("{}").pad == {}
 
 
 def test_from_defaults() -> None:
-    found = manifest("defaults: {pad: {batch: 0}}", ENTRY).functions[0]
-    assert found.pad == (PaddedDim("batch", 0),)
+    found = manifest("defaults: {pad: {batch: 0}}", ENTRY).functions["f"]
+    assert found.padded_dims == (PaddedDim("batch", 0),)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,7 @@ def test_jobs_carry_it() -> None:
         manifest("", f"{ENTRY}, pad: {{seq: 0, batch: .nan}}".replace("i32", "f32")), probe()
     )
     for _, job, _ in make_jobs(plan.units):
-        read = Job.from_json(job.to_json())
+        read = Job.model_validate_json(job.model_dump_json())
         assert read == job
-        assert read.pad is not None
-        assert read.pad.buckets == ((4, 1), (4, 8))
-        assert dict(read.pad.at(read, {"batch": 5}).dims) == {"batch": 5, "seq": 4}
+        assert read.buckets == ((4, 1), (4, 8))
+        assert read.at(batch=5).dims == {"batch": 5, "seq": 4}

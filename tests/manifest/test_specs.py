@@ -12,6 +12,7 @@ from aotbuild.errors import ManifestError
 from aotbuild.manifest import (
     ArgSpec,
     DictSpec,
+    Function,
     LeafSpec,
     LikeSpec,
     ListSpec,
@@ -22,10 +23,6 @@ from aotbuild.manifest import (
     TupleSpec,
     bind_dims,
     parse_manifest,
-    sharding_from_json,
-    sharding_to_json,
-    spec_from_json,
-    spec_to_json,
 )
 
 TEXT = """\
@@ -42,7 +39,7 @@ functions:
 
 
 def spec(text: str) -> ArgSpec:
-    return parse_manifest(TEXT.format(spec=text)).functions[0].args[0][1]
+    return parse_manifest(TEXT.format(spec=text)).functions["f"].args[0]["x"]
 
 
 def refused(text: str) -> list[str]:
@@ -208,34 +205,34 @@ DATA = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["leaf", "like", "list", "tuple", "dict", "none", "spec", "tree"]),
-            inner,
-            max_size=1,
+            st.sampled_from(["form", "items", "shape", "dtype", "ref", "axes", "values"]),
+            inner | st.sampled_from(["leaf", "like", "list", "dict", "none", "spec", "tree"]),
+            max_size=3,
         )
     ),
     max_leaves=8,
 )
 
 
-class TestWire:
-    @given(SPECS)
-    def test_spec_round_trip(self, value: ArgSpec) -> None:
-        assert spec_from_json(spec_to_json(value)) == value
-
-    @given(SHARDINGS)
-    def test_sharding_round_trip(self, value: Sharding) -> None:
-        assert sharding_from_json(sharding_to_json(value)) == value
+class TestJson:
+    @given(SPECS, SHARDINGS)
+    def test_round_trip(self, spec: ArgSpec, sharding: Sharding) -> None:
+        given = Function(
+            call="m:f", kwargs={"x": spec}, in_shardings={"x": sharding}, out_shardings=sharding
+        )
+        assert Function.model_validate_json(given.model_dump_json()) == given
+        assert Function.model_validate(given.model_dump(mode="json")) == given
 
     @given(DATA)
     def test_other_json_is_refused(self, data: object) -> None:
-        for read in (spec_from_json, sharding_from_json):
+        for option in ("kwargs", "in_shardings"):
             with contextlib.suppress(ValueError):
-                read(data)
+                Function.model_validate({"call": "m:f", option: {"x": data}})
 
-    @pytest.mark.parametrize("data", [None, {}, [], {"leaf": 3}, {"leaf": [1]}, {"what": 1}])
+    @pytest.mark.parametrize("data", [None, {}, [], {"form": "leaf"}, {"form": "what"}, "f32[]"])
     def test_malformed(self, data: object) -> None:
-        with pytest.raises(ValueError, match="not the JSON of a spec"):
-            spec_from_json(data)
+        with pytest.raises(ValueError, match=r"kwargs\.x"):
+            Function.model_validate({"call": "m:f", "kwargs": {"x": data}})
 
 
 class TestBindDims:

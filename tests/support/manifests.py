@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aotbuild.errors import ManifestError
-from aotbuild.manifest import FunctionEntry, Manifest, parse_manifest
+from aotbuild.manifest import Function, Manifest, parse_manifest
 
 ENTRY = "call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}]"
 
@@ -19,9 +19,9 @@ def manifest(extra: str = "", entry: str = ENTRY) -> Manifest:
     return parse_manifest(whole(extra, entry))
 
 
-def function(options: str, extra: str = "") -> FunctionEntry:
+def function(options: str, extra: str = "") -> Function:
     """Return the function with more options."""
-    return manifest(extra, f"{ENTRY}, {options}").functions[0]
+    return manifest(extra, f"{ENTRY}, {options}").functions["f"]
 
 
 def refused(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -142,7 +142,7 @@ class _Runner:
         """Run one task. When its worker exits, the unit at work fails and the others go on."""
         waiting = {str(unit.target): unit for unit in task.units}
         check = partial(check_memory, mode=self.memory)
-        progress = Progress(waiting, self.listener, check, task.job.verify.golden)
+        progress = Progress(waiting, self.listener, check, task.job.golden)
         while progress.is_unfinished:
             progress.restart()
             try:
@@ -173,7 +173,7 @@ class _Runner:
     def _run_once(self, worker: Worker, limit: _Limit, job: Job, progress: Progress) -> None:
         try:
             for message in worker.run(job, self.timeout):
-                if isinstance(message, GoldenStarted) and job.verify.golden == "auto":
+                if isinstance(message, GoldenStarted) and job.golden == "auto":
                     limit.start()
                 progress.receive(message)
         finally:
@@ -182,12 +182,12 @@ class _Runner:
 
     def _only(self, job: Job, waiting: Iterable[str]) -> Job:
         keep = set(waiting)
-        verify = job.verify
-        if verify.golden == "auto" and job.name in self.unsafe:
-            verify = replace(verify, golden="unsafe")
-        elif verify.golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
-            verify = replace(verify, golden="slow")
-        return replace(job.only(keep), verify=verify)
+        golden = job.golden
+        if golden == "auto" and job.name in self.unsafe:
+            golden = "unsafe"
+        elif golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
+            golden = "slow"
+        return job.only(keep).model_copy(update={"golden": golden})
 
 
 class _Limit:

@@ -34,9 +34,9 @@ def given_leaves(jitted: Jitted) -> dict[int, Any]:
     TraceRefused names the leaf that is not as its aval says; typed PRNG keys become their data.
     """
     job = jitted.job
-    if job.verify.inputs is None:
+    if job.function.verify.inputs is None:
         return {}
-    role = f"functions.{job.name}.verify.inputs: {job.verify.inputs}"
+    role = f"functions.{job.name}.verify.inputs: {job.function.verify.inputs}"
     found = _call(role, jitted)
     _check_names(role, found, {**jitted.args, **jitted.kwargs})
     leaves = dict(_leaves(role, found, jitted))
@@ -60,8 +60,9 @@ def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:
 
 def _call(role: str, jitted: Jitted) -> dict[str, Any]:
     job = jitted.job
-    function = resolve_function(str(job.verify.inputs), f"functions.{job.name}.verify.inputs")
-    values = {**dict(job.dims), **dict(jitted.binding.statics)}
+    inputs = str(job.function.verify.inputs)
+    function = resolve_function(inputs, f"functions.{job.name}.verify.inputs")
+    values = {**job.dims, **dict(jitted.binding.statics)}
     try:
         found = function(**_accepted(function, values))
         jax.block_until_ready(found)

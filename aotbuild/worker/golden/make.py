@@ -54,7 +54,7 @@ class GoldenMaker:
 
     def messages(self, traced: Traced) -> Iterator[Reply]:
         """Yield the messages of one job's golden outputs."""
-        mode = traced.job.verify.golden
+        mode = traced.job.golden
         if mode in _NONE:
             yield GoldenSkipped(reason=_NONE[mode])
             return
@@ -79,8 +79,8 @@ class GoldenMaker:
         yield message
 
     def _make(self, traced: Traced) -> GoldenMade:
-        verify, reference = traced.job.verify, lower_reference(traced)
-        if verify.golden == "auto":
+        verify, reference = traced.job.function.verify, lower_reference(traced)
+        if traced.job.golden == "auto":
             _check_is_cheap(traced, reference)
         given = given_leaves(reference.jitted)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
@@ -136,7 +136,7 @@ def _check_memory(compiled: Any) -> None:
 
 def _run(reference: Reference, given: dict[int, Any]) -> Entry:
     compiled = reference.compile()
-    if reference.traced.job.verify.golden == "auto":
+    if reference.traced.job.golden == "auto":
         _check_memory(compiled)
     leaves = enumerate(reference.traced.signature.leaves)
     samples = reference.run(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])

@@ -97,7 +97,7 @@ def lower_job(traced: Traced, job: Job) -> Reference:
 
 
 def lower_reference(traced: Traced) -> Reference:
-    """Trace and lower a job's function as `jax.jit` does; symbolic dims have their sample's sizes.
+    """Trace and lower a job's function as `jax.jit` does; each symbolic dim has a size.
 
     If the job was traced with these sizes, jax has the trace already. NotForHost if it cannot be.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from aotbuild.build.jobs import JobPadding
+from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest.dims import value_problem
 from aotbuild.spec.padding import Axes, PaddedDim, Padding
@@ -24,20 +24,18 @@ _LEAVE_OUT = "Leave the dim out of pad."
 
 def with_padding(traced: Traced) -> Traced:
     """Return a trace whose function says how calls are padded; TraceRefused if that cannot be."""
-    pad = traced.job.pad
-    if pad is None:
+    if not traced.job.function.pad:
         return traced
-    padding = _find(traced, pad)
-    return replace(traced, function=replace(traced.function, pad=padding))
+    return replace(traced, function=replace(traced.function, pad=_find(traced)))
 
 
-def smaller_size(pad: JobPadding, index: int, size: int, step: int) -> int | None:
+def smaller_size(job: Job, index: int, size: int, step: int) -> int | None:
     """Return the smallest size of a dim that is padded to `size`, a multiple of `step`, if any.
 
     That is one more than the next smaller bucket. Where buckets are neighbours, it is a size that
     another bucket serves, but that could be padded just as well.
     """
-    below = [bucket[index] for bucket in pad.buckets if bucket[index] < size]
+    below = [bucket[index] for bucket in job.buckets if bucket[index] < size]
     wanted = max(below, default=0) + 1
     for candidate in (-(-wanted // step) * step, (size - 1) // step * step):
         if 0 < candidate < size:
@@ -50,8 +48,9 @@ def granularity(traced: Traced) -> int:
     return int(traced.mesh.size) if traced.mesh else 1
 
 
-def _find(traced: Traced, pad: JobPadding) -> Padding:
-    here = jit_job(pad.at(traced.job, {}))
+def _find(traced: Traced) -> Padding:
+    job = traced.job
+    here = jit_job(job.at())
     names = [str(name) for name in here.names]
     flat = jax.tree_util.tree_flatten_with_path(here.canonical)[0]
     leaf_paths = [_path(named_path(path, tuple(names))) for path, _ in flat]
@@ -59,10 +58,11 @@ def _find(traced: Traced, pad: JobPadding) -> Padding:
     out_paths = [f"result{jax.tree_util.keystr(path)}" for path, _ in outputs]
     leaf_dims: list[list[tuple[int, int]]] = [[] for _ in flat]
     out_dims: list[list[tuple[int, int]]] = [[] for _ in outputs]
-    for index, dim in enumerate(pad.dims):
-        where = f"functions.{traced.job.name}.pad.{dim.name}"
-        size = dict(here.job.dims)[dim.name]
-        other, there = _at_another_size(traced, pad, index)
+    padded = job.function.padded_dims
+    for index, dim in enumerate(padded):
+        where = f"functions.{job.name}.pad.{dim.name}"
+        size = job.dims[dim.name]
+        other, there = _at_another_size(traced, dim, index)
         inputs, results = (_shapes(here), _shapes(there)), (_out_shapes(here), _out_shapes(there))
         for group, found, paths in (
             (leaf_dims, inputs, leaf_paths),
@@ -72,25 +72,25 @@ def _find(traced: Traced, pad: JobPadding) -> Padding:
                 group[number] += [(axis, index) for axis in axes]
         _check_leaves(where, dim, index, leaf_dims, leaf_paths, [leaf for _, leaf in flat])
         _check_outputs(where, dim, index, out_dims, out_paths, [leaf for _, leaf in outputs])
-    return Padding(pad.dims, pad.buckets, _sorted(leaf_dims), _sorted(out_dims))
+    return Padding(padded, job.buckets, _sorted(leaf_dims), _sorted(out_dims))
 
 
-def _at_another_size(traced: Traced, pad: JobPadding, index: int) -> tuple[int, Jitted]:
+def _at_another_size(traced: Traced, dim: PaddedDim, index: int) -> tuple[int, Jitted]:
     """Return another size of a dim and the function there; of sizes that fail, the first tells.
 
     A dim that is not vouched for has to work at the size that its padding is compared with.
     """
-    dim, size = pad.dims[index], dict(traced.job.dims)[pad.dims[index].name]
-    step = granularity(traced)
-    smaller = smaller_size(pad, index, size, step)
+    job, step = traced.job, granularity(traced)
+    size = job.dims[dim.name]
+    smaller = smaller_size(job, index, size, step)
     others = [smaller] if smaller else []
     if dim.safe or not others:
-        others += [bucket[index] for bucket in pad.buckets if bucket[index] != size]
+        others += [bucket[index] for bucket in job.buckets if bucket[index] != size]
         others += [size + step, 2 * size + step]
     error: Exception | None = None
     for other in others:
         try:
-            jitted = jit_job(pad.at(traced.job, {dim.name: other}))
+            jitted = jit_job(job.at(**{dim.name: other}))
             jitted.trace()
         except (Exception, SystemExit) as err:  # noqa: BLE001 (user code may raise anything)
             error = error or (err if isinstance(err, Exception) else TraceRefused(str(err)))
@@ -100,7 +100,7 @@ def _at_another_size(traced: Traced, pad: JobPadding, index: int) -> tuple[int, 
     text = str(error) if isinstance(error, TraceRefused) else user_traceback(error)
     remedy = "" if dim.safe else f", or write pad: {{{dim.name}: {{value: …, safe: true}}}}"
     msg = (
-        f"functions.{traced.job.name}.pad.{dim.name}: padding was to be tried at "
+        f"functions.{job.name}.pad.{dim.name}: padding was to be tried at "
         f"{dim.name}={others[0]}, where the function cannot be traced\n{text}\n"
         f"Let it take every size up to the largest{remedy}, if padding cannot reach a result."
     )

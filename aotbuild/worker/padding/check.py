@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.jobs import Job, JobPadding
+from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.base import machine
@@ -130,24 +130,23 @@ class PaddingCheck:
 
     def messages(self, traced: Traced) -> Iterator[Reply]:
         """Yield the messages of one job's padding; none if nothing was compiled to be padded."""
-        job, pad = traced.job, traced.job.pad
-        sizes = _smaller(traced, pad) if pad else {}
-        if pad is None or not sizes or all(target.is_portable for target in job.targets):
+        sizes = _smaller(traced)
+        if not sizes or all(target.is_portable for target in traced.job.targets):
             return
         yield PaddingStarted()
         for tried in _with_two(traced, sizes):
-            problem = self._tried(traced, pad, tried)
+            problem = self._tried(traced, tried)
             if problem:
                 yield PaddingFailed(error=problem)
                 return
 
-    def _tried(self, traced: Traced, pad: JobPadding, sizes: dict[str, int]) -> str | None:
+    def _tried(self, traced: Traced, sizes: dict[str, int]) -> str | None:
         job = traced.job
         shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
         where = f"functions.{job.name}.pad: padding {shown}"
         try:
             with unchanged_config(f"functions.{job.name}.pad"):
-                problem = self._problem(traced, pad, sizes)
+                problem = self._problem(traced, sizes)
         except TraceRefused as err:
             problem = str(err)
         except Exception as err:  # noqa: BLE001 (the function may raise anything)
@@ -157,11 +156,11 @@ class PaddingCheck:
         remedy = _REMEDY.format(name=next(iter(sizes)))
         return f"{where} to {_sizes(job, sizes)}: {problem}\n{remedy}"
 
-    def _problem(self, traced: Traced, pad: JobPadding, sizes: dict[str, int]) -> str | None:
+    def _problem(self, traced: Traced, sizes: dict[str, int]) -> str | None:
         padding = traced.function.pad
         assert padding is not None, "the trace has looked for the axes"
-        exact = lower_job(traced, pad.at(traced.job, sizes))
-        padded = lower_job(traced, pad.at(traced.job, {}))
+        exact = lower_job(traced, traced.job.at(**sizes))
+        padded = lower_job(traced, traced.job.at())
         given = given_leaves(exact.jitted)
         digests = ((leaf, sha256_hex(array.tobytes())) for leaf, array in sorted(given.items()))
         key = padding_key(
@@ -169,7 +168,7 @@ class PaddingCheck:
             padding=padding.to_json(),
             leaves=[str(to_aval(leaf)) for leaf in jax.tree.leaves(exact.jitted.canonical)],
             given=digests,
-            tolerances=[traced.job.verify.rtol, traced.job.verify.atol],
+            tolerances=[traced.job.function.verify.rtol, traced.job.function.verify.atol],
             machine=machine().to_json(),
             provenance=self.provenance,
         )
@@ -181,11 +180,11 @@ class PaddingCheck:
         return problem
 
 
-def _smaller(traced: Traced, pad: JobPadding) -> dict[str, int]:
+def _smaller(traced: Traced) -> dict[str, int]:
     """Return the sizes to pad from, by dim; only of those nobody vouches for that have one."""
-    here, found = dict(traced.job.dims), {}
-    for index, dim in enumerate(pad.dims):
-        size = smaller_size(pad, index, here[dim.name], granularity(traced))
+    job, found = traced.job, {}
+    for index, dim in enumerate(job.function.padded_dims):
+        size = smaller_size(job, index, job.dims[dim.name], granularity(traced))
         if size is not None and not dim.safe:
             found[dim.name] = size
     return found
@@ -197,7 +196,7 @@ def _with_two(traced: Traced, sizes: dict[str, int]) -> Iterator[dict[str, int]]
     One element alone tells little: it is its own sum, and where positions count, it is the first.
     """
     yield sizes
-    here = dict(traced.job.dims)
+    here = traced.job.dims
     others = {n: 2 if size == 1 and here[n] > 2 else size for n, size in sizes.items()}
     if others != sizes:
         yield others
@@ -213,8 +212,8 @@ def _compare(
     """Return how the results differ, and where; None if they do not."""
     avals = [to_aval(leaf) for leaf in jax.tree.leaves(exact.jitted.canonical)]
     seeds = [as_argument(index, aval, given) for index, aval in enumerate(avals)]
-    sizes = tuple(dict(padded.jitted.job.dims)[dim.name] for dim in padding.dims)
-    verify = traced.job.verify
+    sizes = tuple(padded.jitted.job.dims[dim.name] for dim in padding.dims)
+    verify = traced.job.function.verify
     floats = tuple(float_dtypes(traced.closed_jaxpr))
     tolerance = Tolerance(HOST, floats, verify.rtol, verify.atol)
     paths = jax.tree_util.tree_flatten_with_path(exact.stage.out_info)[0]
@@ -239,5 +238,4 @@ def _compare(
 
 
 def _sizes(job: Job, sizes: Mapping[str, int]) -> str:
-    here = dict(job.dims)
-    return ", ".join(str(here[name]) for name in sizes)
+    return ", ".join(str(job.dims[name]) for name in sizes)

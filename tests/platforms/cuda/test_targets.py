@@ -103,7 +103,7 @@ class TestUnits:
             ("cpu", [str(job.targets[0]) for _, job, _ in jobs[2:]]),
         ]
         assert len({settings for settings, _, _ in jobs}) == 3
-        assert all(Job.from_json(job.to_json()) == job for _, job, _ in jobs)
+        assert all(Job.model_validate_json(job.model_dump_json()) == job for _, job, _ in jobs)
 
     def test_environment_of_the_process(self) -> None:
         ((settings, _, _),) = make_jobs(units("cuda: {gpu: h200}"))

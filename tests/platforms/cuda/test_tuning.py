@@ -112,7 +112,7 @@ class TestPlan:
         assert environment["JAX_PLATFORMS"] == "cuda,cpu"
         assert environment["CUDA_VISIBLE_DEVICES"] == "1"
         assert "CUDA_HOME" not in environment
-        assert job.verify.golden == "never"
+        assert job.golden == "never"
 
     def test_mesh_of_more(self) -> None:
         mesh = manifest(entry="call: m:f, args: [x: 'f32[4]', {y: 'f32[4]'}], mesh: {d: 4}")

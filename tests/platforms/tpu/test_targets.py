@@ -79,7 +79,7 @@ class TestJobs:
         assert [len(job.targets) for _, job, _ in jobs] == [1, 1]
         assert all(settings.process.one_job for settings, _, _ in jobs)
         for _, job, _ in jobs:
-            assert Job.from_json(job.to_json()) == job
+            assert Job.model_validate_json(job.model_dump_json()) == job
 
     def test_the_worker_is_quiet_and_not_alone(self, here: Environment) -> None:
         text = "targets: [tpu: {topology: 'v5e:2x4'}]\n"

@@ -1,28 +1,78 @@
-"""The manifest as a pydantic model: structure, types, defaults, and the words of the JSON schema.
+"""The manifest: structure, types, defaults, and the words of the JSON schema.
 
-What a model cannot say with a position inside (argument specs, shardings, static values) is `Any`
-here, carries its schema by the name of a form, and is read from the nodes by modules of its own.
+One frozen model is used from reading to the worker. Reading a file fills it in two steps: pydantic
+validates the structure, then `load` replaces what needs positions inside (argument specs,
+shardings, static values), which carries its schema by the name of a form until then.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    Tag,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
+    WrapValidator,
+    model_serializer,
+)
 
 from aotbuild.manifest import names
 from aotbuild.manifest.schema_targets import DEFAULT_TARGETS, TargetItem
+from aotbuild.manifest.shardings import Sharding
+from aotbuild.manifest.specs import ArgSpec
 from aotbuild.platforms.options import Count, Model, Size, listed, refuse
+from aotbuild.spec.padding import PaddedDim
+from aotbuild.spec.values import decode, encode
 
+T = TypeVar("T")
 FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
+
+# The sizes of all dims, for one signature.
+Row: TypeAlias = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file a manifest is read from: its name, and the SHA-256 of its bytes in hex.
+
+    As the context of a validation it says that specs, shardings and static values are YAML's.
+    """
+
+    file: str
+    digest: str
 
 
 def _form(name: str) -> WithJsonSchema:
     return WithJsonSchema({FORM: name})
 
 
+def _unless_yaml(kind: Any) -> WrapValidator:
+    adapter = TypeAdapter(kind)
+
+    def validate(value: Any, _: object, info: ValidationInfo) -> Any:
+        return value if info.context else adapter.validate_python(value)
+
+    return WrapValidator(validate)
+
+
+def _decoded(value: Any, info: ValidationInfo) -> Any:
+    return value if info.context else decode(value)
+
+
 def _dims_form(value: Any) -> str:
-    return "\0rows" if isinstance(value, list) else "\0product"
+    return "\0rows" if isinstance(value, list | tuple) else "\0product"
 
 
 def _float(value: object) -> object:
@@ -43,6 +93,12 @@ def _one_key(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+def _not_empty(value: T) -> T:
+    if not value:
+        refuse("expected at least one entry, found an empty list")
+    return value
+
+
 def _version_one(value: int) -> int:
     if value != 1:
         remedy = "upgrade aotbuild, or write version: 1"
@@ -50,12 +106,17 @@ def _version_one(value: int) -> int:
     return value
 
 
+# A list of YAML or JSON, kept as a tuple.
+Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
 Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
-Spec: TypeAlias = Annotated[Any, _form("argument_spec")]
-ShardingValue: TypeAlias = Annotated[Any, _form("sharding")]
-StaticMap: TypeAlias = Annotated[dict[Any, Any], _form("static")]
+Spec: TypeAlias = Annotated[ArgSpec, _unless_yaml(ArgSpec), _form("argument_spec")]
+ShardingValue: TypeAlias = Annotated[Sharding, _unless_yaml(Sharding), _form("sharding")]
+# Name or position to the values built for. JSON alone keeps neither tuples nor whole-number keys.
+StaticMap: TypeAlias = Annotated[
+    dict[Any, Any], BeforeValidator(_decoded), PlainSerializer(encode), _form("static")
+]
 Sizes: TypeAlias = Annotated[
-    list[Size], BeforeValidator(listed, json_schema_input_type=Size | list[Size])
+    Many[Size], BeforeValidator(listed, json_schema_input_type=Size | Many[Size])
 ]
 Tolerance: TypeAlias = Annotated[
     float,
@@ -74,12 +135,14 @@ OptionValue: TypeAlias = Annotated[
 ]
 PadValue: TypeAlias = Annotated[
     Any,
+    BeforeValidator(_decoded),
     AfterValidator(names.pad_value),
+    PlainSerializer(encode),
     WithJsonSchema({"type": ["number", "boolean"]}),
 ]
 Dims: TypeAlias = Annotated[
     Annotated[dict[Name, Sizes], Tag("\0product")]
-    | Annotated[list[dict[Name, Size]], Tag("\0rows")],
+    | Annotated[Many[dict[Name, Size]], Tag("\0rows")],
     Discriminator(_dims_form),
 ]
 
@@ -93,8 +156,8 @@ class Toolchain(Model):
     python: Annotated[str, AfterValidator(names.python_version)] | None = Field(
         default=None, description="Python that runs it, quoted, such as '3.11'"
     )
-    packages: list[Annotated[str, AfterValidator(names.requirement)]] = Field(
-        default=[], description="What it needs besides, such as nvidia-cudnn-cu13, as requirements"
+    packages: Many[Annotated[str, AfterValidator(names.requirement)]] = Field(
+        default=(), description="What it needs besides, such as nvidia-cudnn-cu13, as requirements"
     )
 
 
@@ -104,14 +167,14 @@ class Export(Model):
     dims: dict[Name, str] = Field(
         default={}, description="Dim of the function to a symbolic expression of jax.export"
     )
-    constraints: list[str] = Field(
-        default=[], description="Constraints on the symbolic dims, such as 'b <= 64'"
+    constraints: Many[str] = Field(
+        default=(), description="Constraints on the symbolic dims, such as 'b <= 64'"
     )
     vjp_order: Annotated[int, Field(ge=0, le=2)] = Field(
         default=0, description="How many times the artifact can be differentiated"
     )
-    disabled_checks: list[Annotated[str, AfterValidator(names.disabled_check)]] = Field(
-        default=[], description="Safety checks left out: platform, or custom_call:NAME"
+    disabled_checks: Many[Annotated[str, AfterValidator(names.disabled_check)]] = Field(
+        default=(), description="Safety checks left out: platform, or custom_call:NAME"
     )
 
 
@@ -154,7 +217,7 @@ class Options(Model):
     static: StaticMap = Field(
         default={}, description="Static arguments by name or position, with their values"
     )
-    donate: list[Name] = Field(default=[], description="Arguments whose buffers the call may reuse")
+    donate: Many[Name] = Field(default=(), description="Arguments whose buffers the call may reuse")
     keep_unused: bool = Field(default=False, description="Keep inputs that nothing reads")
     mesh: dict[Name, Count] = Field(
         default={}, description="Axes of the device mesh and their sizes, in order"
@@ -189,6 +252,15 @@ class Options(Model):
         default="steady",
         description="On CPUs: compile for the fastest calls, the fastest start, or measure both",
     )
+    shrink: bool = Field(
+        default=True,
+        description="Shrink XLA's serialized program for CPUs, so that it loads faster",
+    )
+
+    @model_serializer(mode="wrap")
+    def _only_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what was not set, so that it is still unset where this is read."""
+        return {key: value for key, value in dump(self).items() if key in self.model_fields_set}
 
 
 class Function(Options):
@@ -197,27 +269,59 @@ class Function(Options):
     call: Annotated[str, AfterValidator(names.call_reference)] = Field(
         description="Where the function is: module:qualname"
     )
-    args: list[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
-        default=[], description="Positional arguments in order, each one name: spec"
+    args: Many[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
+        default=(), description="Positional arguments in order, each one name: spec"
     )
     kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
 
+    @property
+    def positional(self) -> Mapping[str, ArgSpec]:
+        """The specs under ``args:`` by name, in order."""
+        return {name: spec for arg in self.args for name, spec in arg.items()}
 
-Stages: TypeAlias = list[Literal["jaxpr", "stablehlo", "hlo", "cost", "memory"]]
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The sizes of all dims, one row a signature: one empty row where there are no dims."""
+        if isinstance(self.dims, dict):
+            sizes = itertools.product(*self.dims.values())
+            return tuple(tuple(zip(self.dims, row, strict=True)) for row in sizes)
+        order = tuple(self.dims[0]) if self.dims else ()
+        return tuple(tuple((name, row[name]) for name in order) for row in self.dims) or ((),)
+
+    @property
+    def devices(self) -> int:
+        """The number of devices that the mesh spans; 1 without a mesh."""
+        return prod(self.mesh.values())
+
+    @property
+    def out_shardings_given(self) -> bool:
+        """Whether the manifest decides the shardings of the results, not XLA."""
+        return "out_shardings" in self.model_fields_set
+
+    @property
+    def padded_dims(self) -> tuple[PaddedDim, ...]:
+        """The dims under ``pad:``, in order."""
+        return tuple(PaddedDim(name, pad.value, pad.safe) for name, pad in self.pad.items())
+
+
+Stages: TypeAlias = Annotated[
+    Many[Literal["jaxpr", "stablehlo", "hlo", "cost", "memory"]],
+    AfterValidator(lambda stages: tuple(dict.fromkeys(stages))),
+]
 
 
 class Keep(Model):
     """Which stages of each compilation are kept for people to look at, and where."""
 
     stages: Stages = Field(
-        default=["jaxpr", "stablehlo", "hlo", "cost", "memory"], description="What is kept"
+        default=("jaxpr", "stablehlo", "hlo", "cost", "memory"), description="What is kept"
     )
     where: Literal["beside", "wheel"] = Field(
         default="beside", description="In a file beside the wheel, or in the wheel"
     )
 
 
-class ManifestModel(Model):
+class Manifest(Model):
     """The manifest of aotbuild: which functions to compile, and for what."""
 
     version: Annotated[int, AfterValidator(_version_one), WithJsonSchema({"const": 1})] = Field(
@@ -232,14 +336,17 @@ class ManifestModel(Model):
     fallback: Literal["none", "portable", "jit"] = Field(
         default="none", description="What a call without a native match does"
     )
-    targets: Annotated[list[TargetItem], Field(min_length=1)] = Field(
-        default=list(DEFAULT_TARGETS), description="What to compile for"
+    targets: Annotated[Many[TargetItem], AfterValidator(_not_empty)] = Field(
+        default=DEFAULT_TARGETS,
+        validate_default=True,
+        description="What to compile for",
+        json_schema_extra={"minItems": 1},
     )
-    toolchains: list[Toolchain] = Field(
-        default=[], description="What compiles; default: the jax of the build environment"
+    toolchains: Many[Toolchain] = Field(
+        default=(), description="What compiles; default: the jax of the build environment"
     )
     keep: Annotated[Keep, BeforeValidator(_keep_map, json_schema_input_type=Stages | Keep)] = Field(
-        default=Keep(stages=[]), description="Stages of each compilation to keep; default: none"
+        default=Keep(stages=()), description="Stages of each compilation to keep; default: none"
     )
     memory: Literal["refuse", "warn"] = Field(
         default="refuse", description="What a unit that needs more memory than its device has does"
@@ -250,3 +357,18 @@ class ManifestModel(Model):
     functions: Annotated[dict[str, Function], Field(min_length=1)] = Field(
         description="Name to function; the name is an attribute of the Library"
     )
+    _origin: Origin = Origin("aot.yaml", "")
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep the file that the manifest is read from."""
+        self._origin = context or self._origin
+
+    @property
+    def file(self) -> str:
+        """The name of the file, as it was given."""
+        return self._origin.file
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the file's bytes, in hex."""
+        return self._origin.digest
