@@ -1,4 +1,4 @@
-"""The user's function: imported by name, and bound to the manifest's arguments."""
+"""The user's function: import it by name, and bind the manifest's arguments to its parameters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,30 @@ from aotbuild.spec.values import NotEncodable, encode
 from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.user_errors import user_traceback
 
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+# How much of a signature is shown, in characters.
+_LONGEST = 200
 _CORRECT = "Correct the name in the manifest: module:qualname of what can be imported from there."
 
 
-def resolve(reference: str, role: str) -> Any:
-    """Import what `module:qualname` names; TraceRefused names the part that is not there.
+@dataclass(frozen=True)
+class Binding:
+    """A function and its parameters: `function` as the index describes it, and static values."""
 
-    `role` says in errors where the manifest names it, as `functions.logits.call`.
+    function: Function
+    statics: tuple[tuple[str, Any], ...]
+    signature: inspect.Signature
+
+    def static_values(self) -> tuple[tuple[str, Any], ...]:
+        """Return (name, encoded value) of every static argument, sorted by name."""
+        return tuple(sorted((name, encode(value)) for name, value in self.statics))
+
+
+def resolve(reference: str, role: str) -> Any:
+    """Import what `module:qualname` names; TraceRefused names the part that does not exist.
+
+    `role` is its place in the manifest for errors, as `functions.logits.call`.
     """
     module_name, _, qualname = reference.partition(":")
     found: Any = _import(module_name, reference, role)
@@ -37,13 +54,65 @@ def resolve(reference: str, role: str) -> Any:
 
 
 def resolve_function(reference: str, role: str) -> Any:
-    """Import a function and take off `aotbuild.precompiled`; TraceRefused if not callable."""
+    """Import a function, without `aotbuild.precompiled`; TraceRefused if not callable."""
     found = resolve(reference, role)
     found = getattr(found, "__aotbuild_source__", found)
     if not callable(found):
         msg = f"{role}: {reference} is not callable; expected a function, found {_kind(found)}"
         raise TraceRefused(msg)
     return found
+
+
+def bind(job: Job, function: Any) -> Binding:
+    """Match a job's arguments with a function's parameters; TraceRefused if they differ."""
+    signature = _signature(job, function)
+    parameters = list(signature.parameters.values())
+    positional = [p.name for p in parameters if p.kind in _POSITIONAL]
+    statics = [(_static_name(job, name, positional, signature), v) for name, v in job.statics]
+    static_names = {name for name, _ in statics}
+    if len(static_names) < len(statics):
+        names = [name for name, _ in statics]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
+        msg = f"{where}: one parameter is given by name and by position ({', '.join(twice)})"
+        raise TraceRefused(msg)
+    slots = [name for name in positional if name not in static_names]
+    _check_arguments(job, signature, slots, static_names)
+    dynamic, keywords = tuple(job.args), tuple(sorted(job.kwargs))
+    used = {*dynamic, *keywords, *static_names}
+    last = max((i for i, name in enumerate(positional) if name in used), default=-1)
+    order = (*positional[: last + 1], *(n for n in dynamic if n not in positional))
+    described = Function(
+        name=job.name,
+        call=job.call,
+        positional=tuple(order),
+        dynamic=dynamic,
+        keywords=keywords,
+        statics=tuple(_static(name, signature) for name in sorted(static_names)),
+        donate=job.function.donate,
+    )
+    return Binding(described, tuple(statics), signature)
+
+
+def call_arguments(
+    binding: Binding, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return (args, kwargs) for the user's function, static values included."""
+    parameters = binding.signature.parameters
+    named = {**args, **kwargs, **statics}
+    extra = {name: named[name] for name in named if name not in _named(binding.signature)}
+    ordered: OrderedDict[str, Any] = OrderedDict()
+    for name, parameter in parameters.items():
+        if parameter.kind == Parameter.VAR_POSITIONAL:
+            rest = tuple(extra.pop(key) for key in args if key in extra)
+            # BoundArguments would pass an empty one by keyword after a parameter that is left out.
+            ordered.update({name: rest} if rest else {})
+        elif parameter.kind == Parameter.VAR_KEYWORD:
+            ordered[name] = extra
+        elif name in named:
+            ordered[name] = named[name]
+    bound = inspect.BoundArguments(binding.signature, ordered)
+    return bound.args, bound.kwargs
 
 
 def _attribute(owner: Any, name: str, place: str, where: str) -> Any:
@@ -94,78 +163,8 @@ def _kind(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-_LONGEST = 200
-_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A function with its parameters sorted out: which are arrays, which are static."""
-
-    function: Function
-    statics: tuple[tuple[str, Any], ...]
-    signature: inspect.Signature
-
-    def static_values(self) -> tuple[tuple[str, Any], ...]:
-        """Return (name, encoded value) of every static argument, sorted by name."""
-        return tuple(sorted((name, encode(value)) for name, value in self.statics))
-
-
-def bind(job: Job, function: Any) -> Binding:
-    """Match a job's arguments with a function's parameters; TraceRefused where they differ."""
-    signature = _signature(job, function)
-    parameters = list(signature.parameters.values())
-    positional = [p.name for p in parameters if p.kind in _POSITIONAL]
-    statics = [(_static_name(job, name, positional, signature), v) for name, v in job.statics]
-    static_names = {name for name, _ in statics}
-    if len(static_names) < len(statics):
-        names = [name for name, _ in statics]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
-        msg = f"{where}: one parameter is given by name and by position ({', '.join(twice)})"
-        raise TraceRefused(msg)
-    slots = [name for name in positional if name not in static_names]
-    _check_arguments(job, signature, slots, static_names)
-    dynamic, keywords = tuple(job.args), tuple(sorted(job.kwargs))
-    used = {*dynamic, *keywords, *static_names}
-    last = max((i for i, name in enumerate(positional) if name in used), default=-1)
-    order = (*positional[: last + 1], *(n for n in dynamic if n not in positional))
-    described = Function(
-        name=job.name,
-        call=job.call,
-        positional=tuple(order),
-        dynamic=dynamic,
-        keywords=keywords,
-        statics=tuple(_static(name, signature) for name in sorted(static_names)),
-        donate=job.function.donate,
-    )
-    return Binding(described, tuple(statics), signature)
-
-
-def call_arguments(
-    binding: Binding, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return (args, kwargs) for the user's function, static values in their places."""
-    parameters = binding.signature.parameters
-    named = {**args, **kwargs, **statics}
-    extra = {name: named[name] for name in named if name not in _named(binding.signature)}
-    ordered: OrderedDict[str, Any] = OrderedDict()
-    for name, parameter in parameters.items():
-        if parameter.kind == Parameter.VAR_POSITIONAL:
-            rest = tuple(extra.pop(key) for key in args if key in extra)
-            # An empty one would end up among the keywords when a parameter before it is left out.
-            ordered.update({name: rest} if rest else {})
-        elif parameter.kind == Parameter.VAR_KEYWORD:
-            ordered[name] = extra
-        elif name in named:
-            ordered[name] = named[name]
-    bound = inspect.BoundArguments(binding.signature, ordered)
-    return bound.args, bound.kwargs
-
-
 def _named(signature: inspect.Signature) -> dict[str, Parameter]:
-    """Return the parameters that an argument can be given to by name or place of its own."""
+    """Return the parameters other than *args and **kwargs."""
     return {n: p for n, p in signature.parameters.items() if p.kind not in _VARIADIC}
 
 
@@ -209,7 +208,7 @@ def _static(name: str, signature: inspect.Signature) -> Static:
 def _check_arguments(
     job: Job, signature: inspect.Signature, slots: list[str], statics: set[str]
 ) -> None:
-    """Refuse a wrong number, order or name of arguments, naming the function's own signature."""
+    """Refuse a wrong number, order or name of arguments; the error shows the signature."""
     args, kwargs = list(job.args), list(job.kwargs)
     checks = (
         _keywords_problem(signature, args, kwargs),
@@ -259,7 +258,7 @@ def _missing_problem(signature: inspect.Signature, given: list[str]) -> tuple[st
 
 
 def _shown(signature: inspect.Signature) -> str:
-    """Return a signature for people; the default of a parameter may be a whole array."""
+    """Return a signature for people, cut: a default may be a whole array."""
     text = str(signature)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"
 

@@ -26,7 +26,7 @@ def export_portable(
 ) -> Record:
     """Return the record of an exported function, its bytes written to `blobs`.
 
-    Where dims are symbolic, the avals with their names are kept as `provenance["symbolic_leaves"]`.
+    Avals with symbolic dims are kept as `provenance["symbolic_leaves"]`.
     """
     exported = _export(traced, target)
     data = _serialize(traced, exported)
@@ -43,7 +43,7 @@ def export_portable(
 
 
 def symbolic_dims(job: Job) -> Dims:
-    """Return what makes symbolic sizes of a job's expressions, all in one scope."""
+    """Return the function that makes symbolic dims of a job's expressions, in one scope."""
     where, constraints = f"functions.{job.name}.export", job.function.export.constraints
     try:
         scope = export.SymbolicScope(constraints)
@@ -68,7 +68,7 @@ def _export(traced: Traced, target: Target) -> export.Exported:
         with in_mesh(traced.mesh):
             exporter = export.export(jitted, platforms=target.platforms, disabled_checks=checks)
             return exporter(*traced.leaves)
-    except Exception as err:  # jax.export raises many types for what it cannot carry
+    except Exception as err:  # jax.export raises many types for what it cannot export
         msg = (
             f"{traced.job.call} cannot be exported for {', '.join(target.platforms)}\n"
             f"{user_traceback(err)}\n"
@@ -78,7 +78,7 @@ def _export(traced: Traced, target: Target) -> export.Exported:
 
 
 def _serialize(traced: Traced, exported: export.Exported) -> bytes:
-    """Return the artifact; the derivatives that `vjp_order` asks for are traced here."""
+    """Return the artifact; derivatives up to `vjp_order` are traced here."""
     order = traced.job.function.export.vjp_order
     try:
         return bytes(exported.serialize(vjp_order=order))

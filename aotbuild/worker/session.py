@@ -1,4 +1,4 @@
-"""What a worker does with a job: one trace, then every target that is made from it."""
+"""Run jobs in a worker: one trace each, then every target that is made from it."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from aotbuild.worker.trace import Traced, trace_job
 from aotbuild.worker.tuning.choose import startup_notes
 from aotbuild.worker.user_errors import user_traceback
 
-# Where no path goes on: a control character or a quote.
+# What ends a path in bytes: a control character or a quote.
 _PATH_END = re.compile(rb"[\0-\x1f\"']")
 
 
 class Session:
-    """One worker's life: where blobs go, and what was registered before the user's code ran."""
+    """The state of one worker, set up before any of the user's code runs."""
 
     def __init__(self, hello: Hello) -> None:
         self._explain = hello.explain
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
-        # Before the user's code can change the variable: XLA has read it by then.
+        # XLA has read the variable; the user's code may change it later.
         versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
         flags = os.environ.get("XLA_FLAGS", "")
         self._provenance = {**hello.provenance, **versions, "xla_flags": flags}
@@ -78,7 +78,7 @@ class Session:
         for target, hardware in zip(job.targets, job.hardware, strict=True):
             yield CompileStarted(target=str(target))
             yield self._unit(traced, target, hardware)
-        # Last: they run the function, and what that does to this process costs no executable.
+        # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced)
 
@@ -89,11 +89,7 @@ class Session:
                 target=str(target),
                 function=traced.function,
                 record=record,
-                notes=(
-                    *traced.notes,
-                    *there.notes(record),
-                    *startup_notes(record),
-                ),
+                notes=(*traced.notes, *there.notes(record), *startup_notes(record)),
             )
             data = there.searchable(self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)
@@ -130,17 +126,17 @@ class Session:
 
 def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     apply_config(config)
-    # Locations would carry the paths of this machine into the bytes.
+    # Locations would put the paths of this machine into the bytes.
     jax.config.update("jax_traceback_in_locations_limit", 0)
-    # XLA reads its flags once. Doing it now keeps what the user's code sets from counting.
+    # XLA reads its flags once: now, before the user's code can set others.
     jax.devices()
 
 
 def _secret_paths(given: Iterable[str]) -> list[bytes]:
-    """Return the folders that no byte of a package may name, the most specific first."""
+    """Return the folders that no byte of a package may contain, the most specific first."""
     home = str(Path("~").expanduser())
     paths = {*given, home, sys.prefix, sys.base_prefix, *map(os.path.abspath, sys.path)}
-    # Short ones such as / or /usr would be found by chance.
+    # Short ones such as / or /usr occur by chance.
     long_enough = (path for path in paths if path.count(os.sep) > 1)
     return [os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True)]
 

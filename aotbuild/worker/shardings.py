@@ -1,4 +1,4 @@
-"""PartitionSpecs of the manifest, spread over the leaves of arguments and results."""
+"""The manifest's PartitionSpecs, for each leaf of arguments and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Spec = record.PartitionSpec
 
 
 def in_specs(traced: Traced) -> tuple[Spec, ...]:
-    """Return the spec of every input leaf; an argument that is not named is replicated."""
+    """Return the spec of every input leaf; arguments without one are replicated."""
     role = f"functions.{traced.job.name}.in_shardings"
     given = traced.job.function.in_shardings
     trees = [ShardingTree(tuple(given.items()))] * len(traced.paths)
@@ -28,7 +28,7 @@ def in_specs(traced: Traced) -> tuple[Spec, ...]:
 
 
 def out_specs(traced: Traced) -> tuple[Spec, ...] | None:
-    """Return the spec of every output leaf, or None where the manifest leaves them to XLA."""
+    """Return the spec of every output leaf; None if the manifest leaves them to XLA."""
     if not traced.job.function.out_shardings_given:
         return None
     role = f"functions.{traced.job.name}.out_shardings"
@@ -42,7 +42,7 @@ def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
 
 
 def specs_of(job_name: str, shardings: list[Any], mesh: Mesh) -> tuple[Spec, ...]:
-    """Return the specs that XLA chose for outputs; TraceRefused where one has none."""
+    """Return the specs that XLA chose for outputs; TraceRefused for any other sharding."""
     return tuple(_spec_of(job_name, index, s, mesh) for index, s in enumerate(shardings))
 
 
@@ -84,7 +84,7 @@ def _spread(
 
 
 def _misfit(spec: Spec, shape: tuple[Any, ...], mesh: dict[str, int]) -> str | None:
-    """Return why an array of this shape cannot be split so; symbolic sizes are not known yet."""
+    """Return why an array of this shape cannot be split so; symbolic sizes are not checked."""
     if len(spec) > len(shape):
         return f"it has {len(spec)} entries, the array has {len(shape)} dimensions"
     for index, (axes, size) in enumerate(zip(spec, shape, strict=False)):
@@ -104,7 +104,7 @@ def _place(path: tuple[Any, ...]) -> str:
 
 
 def _follow(tree: Sharding, path: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...]]:
-    """Return the spec that a tree prefix gives to the leaf at `path`, and the steps taken."""
+    """Return the spec that a tree prefix has for the leaf at `path`, and the keys to it."""
     steps: list[Any] = []
     for entry in path:
         if not isinstance(tree, ShardingTree):
@@ -129,7 +129,7 @@ def _ends(tree: Sharding, steps: tuple[Any, ...]) -> Iterable[tuple[Any, ...]]:
 
 
 def _key(entry: Any) -> Any:
-    """Return what a manifest writes for one entry of a key path."""
+    """Return the manifest's key for an entry of a key path."""
     for attribute in ("key", "idx", "name"):
         if hasattr(entry, attribute):
             return getattr(entry, attribute)

@@ -1,4 +1,4 @@
-"""A job's function under `jax.jit`: found, bound to its arguments, in its mesh."""
+"""Trace a job's function once, with its own trees; what follows works on the flat jaxpr."""
 
 from __future__ import annotations
 
@@ -32,13 +32,32 @@ from aotbuild.worker.jaxprs import check_jaxpr
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.user_errors import user_traceback
 
+_REMEDIES: tuple[tuple[Any, str], ...] = (
+    (
+        jax.errors.TracerArrayConversionError,
+        "numpy was given a traced array: use jax.numpy, or list the argument under static:.",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "A mask decides the shape of the result: use jax.numpy.where with three arguments.",
+    ),
+    (
+        jax.errors.InconclusiveDimensionOperation,
+        "Sizes are symbols here: say what is true of them under export: constraints.",
+    ),
+    (
+        (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
+        "The value decides what is computed: list it under static:, or use lax.cond or lax.select.",
+    ),
+)
+
 
 @dataclass(frozen=True)
 class Jitted:
     """A job's function and what it is traced with.
 
-    `args` and `kwargs` are trees of `ShapeDtypeStruct` by the arguments' names, static ones left
-    out.
+    `args` and `kwargs` are trees of `ShapeDtypeStruct` by the arguments' names, without the static
+    ones.
     """
 
     job: Job
@@ -61,7 +80,7 @@ class Jitted:
     def trace(self) -> Any:
         """Return the `jax.stages.Traced` of the function; it may raise anything.
 
-        jax has it already where the function was traced like this before.
+        jax has it cached if the function was traced like this before.
         """
         args, kwargs = call_arguments(
             self.binding, self.args, self.kwargs, dict(self.binding.statics)
@@ -72,82 +91,13 @@ class Jitted:
             return jitted.trace(*args, **kwargs)
 
 
-def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Jitted:
-    """Import a job's function and bind it; TraceRefused says what of it cannot be had.
-
-    `symbolic` turns the expression of a symbolic dim into one; without it, all dims have the sizes
-    of the job's row. `devices` are those of the mesh, by default this process's.
-    """
-    function = resolve_function(job.call, f"functions.{job.name}.call")
-    binding = bind(job, function)
-    sized = job if symbolic else job.at()
-
-    def avals(kind: str, specs: Mapping[str, ArgSpec]) -> dict[str, Any]:
-        role = f"functions.{job.name}.{kind}"
-        return {n: make_avals(spec, f"{role}.{n}", symbolic) for n, spec in specs.items()}
-
-    args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
-    return Jitted(job, function, binding, args, kwargs, _make_mesh(job, devices))
-
-
-@contextlib.contextmanager
-def in_mesh(mesh: Mesh | None) -> Iterator[None]:
-    """Make a mesh the context's, so that PartitionSpecs in the user's code find their axes."""
-    with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
-        yield
-
-
-def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
-    """Return the job's mesh, or None without one."""
-    if not job.function.mesh:
-        return None
-    names, sizes = tuple(job.function.mesh), tuple(job.function.mesh.values())
-    chosen = (devices or jax.devices())[: int(np.prod(sizes))]
-    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
-
-
-def _hashable(function: Any, binding: Binding) -> Any:
-    """Return a function that jit can keep: instances that hold arrays, as modules, have no hash."""
-    try:
-        hash(function)
-    except TypeError:
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-        call.__name__ = call.__qualname__ = type(function).__name__
-        call.__signature__ = binding.signature  # type: ignore[attr-defined]
-        return call
-    return function
-
-
-_REMEDIES: tuple[tuple[Any, str], ...] = (
-    (
-        jax.errors.TracerArrayConversionError,
-        "numpy was given a traced array: use jax.numpy, or list the argument under static:.",
-    ),
-    (
-        jax.errors.NonConcreteBooleanIndexError,
-        "A mask decides the shape of the result: use jax.numpy.where with three arguments.",
-    ),
-    (
-        jax.errors.InconclusiveDimensionOperation,
-        "Sizes are symbols here: say what is true of them under export: constraints.",
-    ),
-    (
-        (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
-        "The value decides what is computed: list it under static:, or use lax.cond or lax.select.",
-    ),
-)
-
-
 @dataclass(frozen=True)
 class Traced:
-    """A function at one signature: its flat jaxpr, and what is known of its inputs and outputs.
+    """A function at one signature: its flat jaxpr, its inputs and outputs.
 
-    `leaves` are the flat inputs as `ShapeDtypeStruct`, `paths` their key paths, the first entry of
-    each being the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
-    signature is that of the job's row. `notes` tell what tracing changed around the function.
+    `leaves` are the flat inputs as `ShapeDtypeStruct`. `paths` are their key paths, each beginning
+    with the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
+    signature is that of the job's row. `notes` name side effects of tracing, for the user.
     """
 
     job: Job
@@ -169,8 +119,20 @@ class Traced:
         return tuple(i for i, path in enumerate(self.paths) if path[0] in names)
 
 
+def trace_job(job: Job, symbolic: Dims | None) -> Traced:
+    """Trace a job on this process's CPU devices, or over those it compiles for if it asks."""
+    try:
+        return trace(job, symbolic)
+    except TraceRefused as err:
+        if not asks_for_device(job, err):
+            raise
+    # Where kernels ask for their device, the units of a job are all for the same one.
+    target, hardware = job.targets[0], job.hardware[0]
+    return trace_on(job, compiler(target.platform).devices(target, hardware, jax_private))
+
+
 def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Traced:
-    """Import, bind and trace; TraceRefused says what cannot be compiled ahead, and why.
+    """Import, bind and trace a function; TraceRefused says why it cannot be compiled ahead.
 
     `devices` are those of the mesh, by default this process's.
     """
@@ -196,8 +158,48 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     )
 
 
+def trace_on(job: Job, devices: Sequence[Any]) -> Traced:
+    """Trace a job over these GPUs or TPUs."""
+    if job.function.mesh:
+        return trace(job, devices=devices)
+    mesh = Mesh(np.array([devices[0]]), ("_device",), axis_types=(AxisType.Auto,))
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        return trace(job)
+
+
+def asks_for_device(job: Job, error: TraceRefused) -> bool:
+    """Return whether a kernel of a job for a GPU or TPU failed because it asked for its device."""
+    target = job.targets[0]
+    return not target.is_portable and compiler(target.platform).asks_for_device(error)
+
+
+def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None = None) -> Jitted:
+    """Import a job's function and bind it to its arguments; TraceRefused if that fails.
+
+    `symbolic` makes a symbolic dim of an expression; without it, all dims have the sizes of the
+    job's row. `devices` are those of the mesh, by default this process's.
+    """
+    function = resolve_function(job.call, f"functions.{job.name}.call")
+    binding = bind(job, function)
+    sized = job if symbolic else job.at()
+
+    def avals(kind: str, specs: Mapping[str, ArgSpec]) -> dict[str, Any]:
+        role = f"functions.{job.name}.{kind}"
+        return {n: make_avals(spec, f"{role}.{n}", symbolic) for n, spec in specs.items()}
+
+    args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
+    return Jitted(job, function, binding, args, kwargs, _make_mesh(job, devices))
+
+
+@contextlib.contextmanager
+def in_mesh(mesh: Mesh | None) -> Iterator[None]:
+    """Set the mesh as jax's context, so that PartitionSpecs in the user's code find their axes."""
+    with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
+        yield
+
+
 def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
-    """Return the trace, and notes about side effects, for which it is traced a second time."""
+    """Return the trace, and notes about side effects, which a second trace finds."""
     job = jitted.job
     purity = Purity(job, jitted.function) if job.function.purity == "check" else None
     traced = _trace(jitted)
@@ -222,11 +224,11 @@ def _remedy(error: BaseException) -> str:
 
 
 def _leaf_order(jitted: Jitted, count: int) -> list[int]:
-    """Return, for each input of the trace, the index of the canonical leaf that it is."""
+    """Return the index of the canonical leaf for each input of the trace."""
     numbers = iter(range(count))
     args = {name: _number(tree, numbers) for name, tree in jitted.args.items()}
     kwargs = {name: _number(jitted.kwargs[name], numbers) for name in sorted(jitted.kwargs)}
-    # None has no leaves, so a static argument takes its place without being counted.
+    # A static argument is None here: that has no leaves, so it is not counted.
     nothing = {name: None for name, _ in jitted.binding.statics}
     call = call_arguments(jitted.binding, args, kwargs, nothing)
     return list(jax.tree.leaves(call))
@@ -244,28 +246,25 @@ def _reorder(closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...]) -> An
     return jax.make_jaxpr(lambda *flat: run(*(flat[i] for i in order)))(*leaves)
 
 
-def trace_job(job: Job, symbolic: Dims | None) -> Traced:
-    """Trace a job as `trace` does, on the CPU devices of this process; on its own if it asks."""
+def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
+    """Return the job's mesh, or None without one."""
+    if not job.function.mesh:
+        return None
+    names, sizes = tuple(job.function.mesh), tuple(job.function.mesh.values())
+    chosen = (devices or jax.devices())[: int(np.prod(sizes))]
+    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
+
+
+def _hashable(function: Any, binding: Binding) -> Any:
+    """Return a function that jit can cache: instances that hold arrays have no hash."""
     try:
-        return trace(job, symbolic)
-    except TraceRefused as err:
-        if not asks_for_device(job, err):
-            raise
-    # Where kernels ask for their device, the units of a job are all for the same one.
-    target, hardware = job.targets[0], job.hardware[0]
-    return trace_on(job, compiler(target.platform).devices(target, hardware, jax_private))
+        hash(function)
+    except TypeError:
 
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
 
-def asks_for_device(job: Job, error: TraceRefused) -> bool:
-    """Return whether a job for a GPU or TPU failed for want of it."""
-    target = job.targets[0]
-    return not target.is_portable and compiler(target.platform).asks_for_device(error)
-
-
-def trace_on(job: Job, devices: Sequence[Any]) -> Traced:
-    """Trace a job over these GPUs or TPUs, as `trace` does."""
-    if job.function.mesh:
-        return trace(job, devices=devices)
-    mesh = Mesh(np.array([devices[0]]), ("_device",), axis_types=(AxisType.Auto,))
-    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        return trace(job)
+        call.__name__ = call.__qualname__ = type(function).__name__
+        call.__signature__ = binding.signature  # type: ignore[attr-defined]
+        return call
+    return function

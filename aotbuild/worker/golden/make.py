@@ -66,16 +66,16 @@ class GoldenMaker:
             message = GoldenSkipped(reason=str(err))
         except NotForHost as err:
             text = f"no golden outputs: {err}"
-            message = _failed(text) if mode == "always" else _skipped(str(err), text)
+            message = GoldenFailed(error=text) if mode == "always" else _skipped(str(err), text)
         except TraceRefused as err:
-            message = _failed(str(err))
+            message = GoldenFailed(error=str(err))
         except Exception as err:  # noqa: BLE001 (the function may raise anything)
             reason = (
                 f"the function raised {type(err).__name__} when it was called with golden inputs"
             )
             text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
             none = _skipped(reason, f"no golden outputs: {text}")
-            message = _failed(text) if mode == "always" else none
+            message = GoldenFailed(error=text) if mode == "always" else none
         yield message
 
     def _make(self, traced: Traced) -> GoldenMade:
@@ -111,10 +111,6 @@ class GoldenMaker:
 
 def _skipped(reason: str, note: str) -> GoldenSkipped:
     return GoldenSkipped(reason=reason, notes=(note,))
-
-
-def _failed(error: str) -> GoldenFailed:
-    return GoldenFailed(error=error)
 
 
 def _check_is_cheap(traced: Traced, reference: Reference) -> None:
