@@ -29,8 +29,9 @@ from aotbuild.report.words import (
     plural,
     shown,
 )
+from aotbuild.spec.index import COMPANIONS
 from aotbuild.spec.layout import HEADER_KEY
-from aotbuild.spec.parts import COMPANIONS, PART
+from aotbuild.spec.parts import PART
 from aotbuild.spec.record import Record
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")

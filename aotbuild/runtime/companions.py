@@ -1,7 +1,8 @@
 """Companions: distributions that hold more executables of a package that was split.
 
 They are found without importing anything. Only the distributions that the header of the base names
-are looked up, so a package that was not split pays nothing, and nothing else installed is read.
+are looked up, and nothing else that is installed is read. This module is imported only if there are
+such names, so a package that was not split pays nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index
-from aotbuild.spec.parts import ENTRY_POINTS, PART, SPLIT, companions_of, part_package
+from aotbuild.spec.parts import ENTRY_POINTS, PART, SPLIT, JoinedIndex, companions_of, part_package
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -55,21 +56,20 @@ class Parts:
         )
 
 
-def open_parts(source: Source, trust: Iterable[Key] | None, package: str | None) -> Parts:
-    """Open the index of a source, and those of its companions if `package` names it.
+def open_parts(
+    source: Source, index: Index, trust: Iterable[Key] | None, package: str | None
+) -> Parts:
+    """Open the companions of a base, given its source and index, if `package` names it.
 
     Each of them must satisfy `trust`. Raises what `open_trusted` raises, and CompanionMismatch for
     a companion of another build.
     """
-    index = open_trusted(source, trust, package)
     try:
         expected = companions_of(index.header)
     except ValueError as err:
         raise InvalidIndex(index_place(source), "the names of companions", str(err)) from err
     if package is None or not expected:
         return Parts(source, index)
-    from aotbuild.spec.parts import JoinedIndex
-
     keys = None if trust is None else tuple(trust)
     companions = tuple(_open_all(index, package, expected, keys))
     sources = [found.source for found in companions if found.source is not None]

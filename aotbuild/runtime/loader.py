@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime import custom_calls
-from aotbuild.runtime.blobs import Blobs, Constants, read_blob
+from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem
 from aotbuild.runtime.fork import refuse_if_forked
@@ -21,6 +21,7 @@ from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Executable, ExecutableLoader, Placement
+    from aotbuild.runtime.constants import Constants
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 
@@ -38,8 +39,9 @@ class Loader:
         self._source = source
         self._stats = stats
         self._backend = backend
+        self._maps = maps
         self._loaded: SingleFlight[Any] = SingleFlight()
-        self._constants = Constants(Blobs(source, maps=maps), backend.physical, backend.put)
+        self._constants: SingleFlight[Constants] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
 
     def load(self, verdict: Verdict, placement: Placement) -> Executable:
@@ -74,11 +76,22 @@ class Loader:
 
     def _load(self, record: Record, devices: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """Return the XLA executable of a record and its constants, which are read meanwhile."""
-        key, constants = (record.blob.sha256, devices), record.calling.constants
-        with self._constants.read_ahead(constants):
-            loaded = self._loaded.get(key, lambda: self._deserialize(record, devices))
+        needed = record.calling.constants
+        load = lambda: self._deserialize(record, devices)  # noqa: E731
+        key = (record.blob.sha256, devices)
+        if not needed:
+            return self._loaded.get(key, load), ()
+        constants = self._constants.get("constants", self._make_constants)
+        with constants.read_ahead(needed):
+            loaded = self._loaded.get(key, load)
             places = self._backend.constant_places(record, loaded, devices)
-            return loaded, self._constants.put(constants, places)
+            return loaded, constants.put(needed, places)
+
+    def _make_constants(self) -> Constants:
+        from aotbuild.runtime.constants import Blobs, Constants  # many records have none
+
+        blobs = Blobs(self._source, maps=self._maps)
+        return Constants(blobs, self._backend.physical, self._backend.put)
 
     def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
         problem = find_problem(record.requires, devices)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass, field
-from aotbuild.runtime.companions import Parts, open_parts
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trust import demanded_keys
-from aotbuild.spec.index import Index
+from aotbuild.runtime.trust import demanded_keys, open_trusted
+from aotbuild.spec.index import COMPANIONS, Index
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend
@@ -44,17 +43,18 @@ class LibraryState:
     _preloads: dict[Preloading, None] = field(default_factory=dict)
 
     @property
-    def parts(self) -> Parts:
-        """The source and index of the package and its companions."""
-        made: Parts = self._made.get(
-            "parts", lambda: open_parts(self.source, self.trust, self.asked)
-        )
+    def opened(self) -> tuple[Source, Index, tuple[str, ...]]:
+        """The source and index of the package with its companions, and a line for each absent one.
+
+        Raises what is wrong with the index.
+        """
+        made: tuple[Source, Index, tuple[str, ...]] = self._made.get("opened", self._open)
         return made
 
     @property
     def index(self) -> Index:
-        """The index; raises what is wrong with it."""
-        return self.parts.index
+        """The index of the package and its companions; raises what is wrong with it."""
+        return self.opened[1]
 
     @property
     def name(self) -> str:
@@ -97,14 +97,23 @@ class LibraryState:
         self.views_by_argument.clear()
         if "loader" in self._made:
             self.loader.clear()
-        opened = self.parts.source if "parts" in self._made else self.source
-        opened.close()
+        source = self.opened[0] if "opened" in self._made else self.source
+        source.close()
+
+    def _open(self) -> tuple[Source, Index, tuple[str, ...]]:
+        index = open_trusted(self.source, self.trust, self.asked)
+        if COMPANIONS not in index.header:
+            return self.source, index, ()
+        from aotbuild.runtime.companions import open_parts
+
+        parts = open_parts(self.source, index, self.trust, self.asked)
+        return parts.source, parts.index, parts.absent
 
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
             from aotbuild.runtime.backends.jax.backend import JaxBackend
 
-            return JaxBackend(self.parts.source, self.stats)
+            return JaxBackend(self.opened[0], self.stats)
         from aotbuild.runtime.backends.numpy.backend import NumpyBackend
 
         return NumpyBackend()
@@ -114,8 +123,8 @@ class LibraryState:
 
         # A signature covers the bytes that were read, and a mapped file can change afterwards.
         maps = not demanded_keys(self.trust)
-        source, backend = self.parts.source, self.backend
-        return Loader(source, self.stats, backend.executable_loader, maps=maps)
+        loader = self.backend.executable_loader
+        return Loader(self.opened[0], self.stats, loader, maps=maps)
 
     def _make_package(self) -> Package:
         return Package(
@@ -124,5 +133,5 @@ class LibraryState:
             stats=self.stats,
             probe=self.probe or self.backend.probe,
             fallback=self.fallback or self.index.header.get("fallback"),
-            absent=self.parts.absent,
+            absent=self.opened[2],
         )

@@ -39,6 +39,8 @@ FORMAT = 1
 INDEX_NAME = "index"
 # The folder in a package that holds the index, the signature file and the blobs.
 FOLDER_NAME = "_aot"
+# The key of the header of a package that was split, which names the companions of a base.
+COMPANIONS = "companions"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
 # Parts of a row: the key of the signature, offset and length.

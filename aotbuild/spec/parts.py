@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from aotbuild.frozen import dataclass
-from aotbuild.spec.index import Bytes, Index
+from aotbuild.spec.index import COMPANIONS, Bytes, Index
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function, Outline
 from aotbuild.spec.values import cut
 
 # Keys of the index's header: all parts have the first, a base the second, a companion the third.
 SPLIT = "split"
-COMPANIONS = "companions"
 PART = "part"
 
 # Entry points of companions: the name is the base's import package, the value the companion's.

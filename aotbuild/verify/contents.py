@@ -17,9 +17,9 @@ from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
+from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, packaged_blobs
-from aotbuild.spec.parts import COMPANIONS, companions_of
+from aotbuild.spec.parts import companions_of
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME

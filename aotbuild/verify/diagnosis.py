@@ -10,6 +10,7 @@ from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.host import Host
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 
@@ -55,7 +56,8 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """
     source = locate(place)
     try:
-        parts = open_parts(source, None, package_name(place))
+        index = open_trusted(source, None, package_name(place))
+        parts = open_parts(source, index, None, package_name(place))
         signatures = tuple(_signatures(parts.index, host))
     finally:
         source.close()

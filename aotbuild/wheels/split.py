@@ -7,9 +7,8 @@ from pathlib import Path
 
 from aotbuild.errors import WheelRefused
 from aotbuild.platforms.base import known_names
-from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.index import COMPANIONS, FOLDER_NAME
 from aotbuild.spec.parts import (
-    COMPANIONS,
     ENTRY_POINTS,
     PART,
     SPLIT,

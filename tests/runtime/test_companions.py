@@ -26,6 +26,7 @@ from aotbuild.errors import (
 )
 from aotbuild.runtime.companions import open_parts
 from aotbuild.runtime.locate import locate
+from aotbuild.runtime.source import open_index
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
@@ -291,6 +292,7 @@ def test_found_in_another_folder_of_the_path(
     monkeypatch.syspath_prepend(str(other))
     assert str(other) in sys.path
     install(other, parts, ["cpu"])
-    opened = open_parts(locate("demo"), None, "demo")
+    source = locate("demo")
+    opened = open_parts(source, open_index(source), None, "demo")
     assert [(c.part, c.version) for c in opened.companions if c.version] == [("cpu", "1.0")]
     assert opened.index.row_count == len(list(opened.index.functions())) + 2

@@ -22,8 +22,8 @@ import aotbuild
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
-from aotbuild.runtime.blobs import Blobs, Constants, read_constant
 from aotbuild.runtime.buffers import Mapper
+from aotbuild.runtime.constants import Blobs, Constants, read_constant
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
 from aotbuild.runtime.wheel_source import WheelSource

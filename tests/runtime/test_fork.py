@@ -37,7 +37,7 @@ os.close(writing)
 print(os.read(reading, 10_000).decode())
 os._exit(os.wait()[1])
 """
-DOORS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
+BACKENDS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
 
 
 def run(code: str, package: str, arrays: str, before: str, after: str) -> Any:
@@ -54,14 +54,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write(tmp_path_factory.mktemp("package"), built))
 
 
-@DOORS
+@BACKENDS
 @pytest.mark.parametrize("before", ["", "lib.f", "lib.functions"])
 def test_opened_before_and_called_after(package: str, arrays: str, before: str) -> None:
     after = "np.asarray(lib.f(x) + lib.g(x)).tolist()"
     assert run(CODE, package, arrays, before, after) == [5.0] * 4
 
 
-@DOORS
+@BACKENDS
 @pytest.mark.parametrize("before", ["lib.f(x)", "lib.preload(prime=True)", "lib.explain('f', x)"])
 @pytest.mark.parametrize("after", ["lib.f(x)", "lib.g(x)", "lib.preload('f')"])
 def test_called_before_and_refused_after(
@@ -85,14 +85,14 @@ def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:
     assert run(code, package, "numpy", said, "lib.f(x)") is True
 
 
-@DOORS
+@BACKENDS
 def test_it_is_explained(package: str, arrays: str) -> None:
     text = run(CODE, package, arrays, "lib.f(x)", "str(lib.explain('f', x))")
     assert "cannot run in a process that was forked" in text
     assert "runs" not in text
 
 
-@DOORS
+@BACKENDS
 def test_the_parent_goes_on(package: str, arrays: str) -> None:
     code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")
     assert run(code, package, arrays, "lib.f(x)", "None") == [2.0] * 4

@@ -162,7 +162,7 @@ def test_constants_lie_as_the_executable_wants_them(folder: str) -> None:
     code = """
 for _ in range(2):
     np.testing.assert_array_equal(library.shift(x), x + x)
-placed = library._state.loader._constants._placed
+placed = library._state.loader._constants.get("constants", dict)._placed
 (constant,) = [entry.value for entry in placed._entries.values()]
 show([str(constant.sharding.spec), [s.data.shape for s in constant.addressable_shards]])
 """

@@ -18,7 +18,7 @@ from aotbuild.errors import DamagedBlob, UnknownFunction
 from aotbuild.runtime.preload import Preloading
 
 X = np.arange(4, dtype=np.float32)
-DOORS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
+BACKENDS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
 
 
 def package(tmp_path: Path) -> Path:
@@ -27,7 +27,7 @@ def package(tmp_path: Path) -> Path:
 
 
 class TestReady:
-    @DOORS
+    @BACKENDS
     @pytest.mark.parametrize("prime", [False, True])
     def test_a_call_gets_what_is_being_loaded(
         self, tmp_path: Path, arrays: str, prime: bool
@@ -41,7 +41,7 @@ class TestReady:
         stats = library.stats()
         assert (stats["loaded"], stats["primed"]) == (2, 2 if prime else 0)
 
-    @DOORS
+    @BACKENDS
     def test_nothing_is_new_the_second_time(self, tmp_path: Path, arrays: str) -> None:
         library = aotbuild.load(package(tmp_path), arrays=arrays)
         assert library.preload("f", wait=False).wait() == 1
@@ -57,7 +57,7 @@ class TestReady:
         go_on.set()
         assert loading.wait() == 3
 
-    @DOORS
+    @BACKENDS
     @pytest.mark.process
     def test_a_process_may_end_before(self, tmp_path: Path, arrays: str) -> None:
         """And nothing is logged behind its last line."""
@@ -82,7 +82,7 @@ print("null", flush=True)
         loading.stop()
         assert (loading.done, loading.wait()) == (True, 3)
 
-    @DOORS
+    @BACKENDS
     def test_closing_ends_it(self, tmp_path: Path, arrays: str) -> None:
         library = aotbuild.load(package(tmp_path), arrays=arrays)
         loading = library.preload(wait=False)
@@ -124,7 +124,7 @@ class TestFailures:
         with pytest.raises(UnknownFunction):
             aotbuild.load(package(tmp_path)).preload("h", wait=False)
 
-    @DOORS
+    @BACKENDS
     def test_wait_raises_what_went_wrong(
         self, tmp_path: Path, arrays: str, caplog: pytest.LogCaptureFixture
     ) -> None:

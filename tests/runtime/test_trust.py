@@ -293,7 +293,7 @@ class TestPrecompiled:
             aotbuild.load(tmp_path, trust=[KEY.public_pem])
 
 
-def test_every_door_of_a_library_asks(folder: Path, built: Built, public: Path) -> None:
+def test_every_way_to_a_library_asks(folder: Path, built: Built, public: Path) -> None:
     """What is opened again after `close` is the same index, checked once."""
     library = aotbuild.load(folder, trust=[public])
     edit_index(folder, built)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.blobs import Blobs, read_blob, read_constant
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.constants import Blobs, read_constant
 from aotbuild.runtime.source import Source
 from aotbuild.spec.golden import (
     Tolerance,

@@ -11,7 +11,6 @@ import numpy as np
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.jax import placement, private
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
-from aotbuild.runtime.backends.jax.transformations import has_tracers
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.custom_calls import has_lapack
@@ -44,7 +43,7 @@ class JaxBackend:
         self.executable_loader = JaxExecutableLoader()
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
-        self.has_tracers = has_tracers
+        self.has_tracers = private.has_tracers
         self.dispatch = private.make_dispatch
         self.probe = probe
         self.settings = placement.settings

@@ -12,7 +12,7 @@ import jax
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.runtime.backends.jax.placement import leaf_shardings
-from aotbuild.runtime.backends.jax.transformations import import_source, jitted
+from aotbuild.runtime.backends.jax.transformations import PythonSource
 from aotbuild.runtime.binding import Call, bind
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
@@ -52,13 +52,13 @@ class JaxFallback:
         self._portable = portable
         self._package = package
         self._function = function
-        self._source = source
+        self._source = PythonSource(function, source)
         self._chosen = devices
         self._logged: set[str] = set()
 
     def call_source(self, *args: Any, **kwargs: Any) -> Any:
         """Call the source under jit; NotTransformable if it cannot be imported."""
-        return self._jitted_source(*args, **kwargs)
+        return self._source.jitted(*args, **kwargs)
 
     def run(
         self, policy: str, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -73,7 +73,7 @@ class JaxFallback:
 
     def _source_instead_of(self, error: NoExecutable) -> Callable[..., Any]:
         try:
-            source = self._jitted_source
+            source = self._source.jitted
         except NotTransformable as err:
             trace = [*error.trace, f"fallback jit: {err.call} is not importable: {err.reason}"]
             raise type(error)(error.function, error.summary, trace, error.remedy) from err
@@ -97,12 +97,6 @@ class JaxFallback:
     def _portable_records(self) -> list[Record]:
         records = self._package.index.records(self._function.name)
         return [record for record in records if record.target.is_portable]
-
-    @cached_property
-    def _jitted_source(self) -> Callable[..., Any]:
-        if self._source is None:
-            return import_source(self._function)
-        return jitted(self._function, self._source)
 
 
 class Portable:

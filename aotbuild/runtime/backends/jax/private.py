@@ -27,12 +27,10 @@ from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
-from aotbuild.runtime import buffers, fork
+from aotbuild.runtime import fork
 from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
 from aotbuild.runtime.custom_calls import xla_platform
 from aotbuild.spec.aval import Aval, NotAnArray
-
-Tracer = core.Tracer
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
@@ -287,6 +285,8 @@ def put(array: Any, aval: Aval, sharding: Any) -> Any:
 
 def zeros(aval: Aval) -> Any:
     """Return numpy zeros of the array that an aval is stored as; see `buffers.zeros`."""
+    from aotbuild.runtime import buffers  # needed for dispatch warm-up only
+
     return buffers.zeros(*physical_shape(aval))
 
 
@@ -392,3 +392,12 @@ def make_treedef(node_data: tuple[type, Any] | None, children: Sequence[Any]) ->
     """Return the treedef of a node, or of a leaf; ValueError if its type is not registered."""
     registry = tree_util.default_registry
     return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
+
+
+def has_tracers(values: Sequence[Any]) -> bool:
+    """Return whether one of some trees holds a tracer; False for trees that cannot be flattened."""
+    try:
+        leaves = tree_util.tree_leaves(values)
+    except ValueError:
+        return False
+    return any(isinstance(leaf, core.Tracer) for leaf in leaves)

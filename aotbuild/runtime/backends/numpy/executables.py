@@ -11,7 +11,6 @@ from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
-from aotbuild.runtime.buffers import zeros
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 
@@ -126,6 +125,8 @@ class NumpyExecutable:
 
     def _zeros(self, apart: int = 0) -> list[Any]:
         """Return zeros as a call passes them: a number if weakly typed."""
+        from aotbuild.runtime.buffers import zeros  # needed for dispatch warm-up only
+
         pairs = zip(self.record.signature.leaves, self._dtypes, strict=True)
         arrays = [(aval.weak_type, zeros(aval.shape, dtype, apart=apart)) for aval, dtype in pairs]
         # Only jax makes weakly typed arrays; here only a number can be one.
