@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.target import HOST
 
 # What of a record's provenance decides the bytes of an executable. Some settings of jax, as
 # jax_optimization_level, tell XLA more than the module does.
@@ -76,7 +77,7 @@ def golden_key(
         "reference": module,
         "leaves": leaves,
         "given": [list(pair) for pair in given],
-        "machine": machine,
+        HOST: machine,
         **{name: provenance[name] for name in _VERSIONS},
     }
     return key_of(inputs)
@@ -105,7 +106,7 @@ def padding_key(
         "leaves": leaves,
         "given": [list(pair) for pair in given],
         "tolerances": tolerances,
-        "machine": machine,
+        HOST: machine,
         **{name: provenance[name] for name in _VERSIONS},
     }
     return key_of(inputs)

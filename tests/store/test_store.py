@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.store.keys import key_of
+from aotbuild.store.keys import executable_keys, golden_key, key_of, padding_key
 from aotbuild.store.local import Entry, Store, default_root
 
 KEY = key_of({"module": "m", "target": "cpu"})
@@ -34,6 +35,47 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_keys_follow_the_inputs() -> None:
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
     assert key_of({"a": 1}) != key_of({"a": 1.0})
+
+
+PROVENANCE = {
+    "aotbuild": "0.1.0",
+    "compiler_options": {"o": 1},
+    "config": {"c": True},
+    "jax": "0.10.2",
+    "jaxlib": "0.10.2",
+    "label": "f()",
+    "stablehlo": "ab",
+    "xla_flags": "--x",
+}
+
+
+def test_keys_stay_as_they_are() -> None:
+    """Another key for equal inputs would make every user compile everything again."""
+    executable = executable_keys(
+        target="cpu:x86-64-v3:1",
+        hardware={"kind": ""},
+        machine=["x86_64"],
+        startup={"mode": "steady"},
+        thunk_rewrite=4,
+        provenance=PROVENANCE,
+    )
+    given: Any = {
+        "leaves": ["f32[2]"],
+        "given": [(0, "cd")],
+        "machine": ["x86_64", []],
+        "provenance": PROVENANCE,
+    }
+    golden = golden_key(module="ab", **given)
+    padding = padding_key(
+        modules=["ab", "cd"], padding={"buckets": [[1]]}, tolerances=[None, 0.5], **given
+    )
+    keys = (executable.executable, executable.stages, golden, padding)
+    assert [key[:16] for key in keys] == [
+        "c9640d20b94e446b",
+        "92b7995fae17de32",
+        "47531c5532b5ca59",
+        "8a870d4f7315df32",
+    ]
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\n\n", None])
