@@ -10,9 +10,10 @@ import click
 from aotbuild.cli.exit_codes import UNUSABLE
 from aotbuild.cli.output import Output, align
 from aotbuild.report.words import printable
+from aotbuild.spec.target import HOST
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.host import Host
+    from aotbuild.platforms.base import Host
     from aotbuild.verify.diagnosis import Diagnosis
     from aotbuild.verify.facts import Facts
 
@@ -75,7 +76,7 @@ def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "python", f"{facts.python} on {facts.system}"
     for name, version in facts.versions.items():
         yield name, version or "not installed"
-    yield "cpu", facts.architecture
+    yield HOST, facts.architecture
     unknown = "unknown: this system does not say what its CPU has"
     yield "isa level", facts.isa or ("none" if facts.features_known else unknown)
     if facts.next_isa and facts.features_known:
@@ -97,19 +98,16 @@ def _devices(host: Host) -> str:
     words = [f"{host.device_count} {host.platform} ({', '.join(host.device_kinds)})"]
     if host.devices_everywhere not in (None, host.device_count):
         words.append(f"{host.devices_everywhere} in all processes")
-    words += [f"{name} {value}" for name, value in _platform_facts(host).items() if value]
+    words += [f"{name} {value}" for name, value in host.facts if value]
     words += [f"{name} {version}" for name, version in host.plugins]
     return ", ".join(words)
 
 
-def _platform_facts(host: Host) -> dict[str, str | None]:
-    return {
-        "capability": host.capability,
-        "topology": host.topology,
-        "cuda": host.cuda,
-        "driver": host.driver,
-        "cudnn": host.cudnn,
-    }
+def _fact_names() -> list[str]:
+    """Return the names of all facts, whatever the platform: a document has every key."""
+    from aotbuild.platforms.base import host_part, names
+
+    return [fact for name in names("host") for fact in host_part(name).fact_names]
 
 
 def _platform_document(host: Host) -> dict[str, Any]:
@@ -118,7 +116,7 @@ def _platform_document(host: Host) -> dict[str, Any]:
         "devices": host.device_count,
         "devices_everywhere": host.devices_everywhere,
         "kinds": list(host.device_kinds),
-        **_platform_facts(host),
+        **{name: host.fact(name) for name in _fact_names()},
         "plugins": dict(host.plugins),
     }
 

@@ -104,12 +104,13 @@ class Checks:
 
     Each check returns a reason or None. `required` are asked in their order, after the checks of
     devices and processes and before those of jaxlib; a record with a reason is refused. `better`
-    say why another executable could be faster. `device_hint` is a remedy for too few devices, with
-    `{needed}` in it.
+    say why another executable could be faster. `of_machine` are those of `required` that look at no
+    device. `device_hint` is a remedy for too few devices, with `{needed}` in it.
     """
 
     required: tuple[Check, ...] = (check_kind, check_plugin)
     better: tuple[Check, ...] = ()
+    of_machine: tuple[Check, ...] = ()
     device_hint = ""
 
     def check_target(self, target: Target) -> None:
@@ -129,15 +130,24 @@ class HostPart:
 
     `plugins` are the distributions that the platform's PJRT plugin may come from, `variables` the
     environment variables that decide which devices it sees. `aotbuild doctor` shows the variables
-    and the versions of `packages` and of distributions with `package_prefixes`. `order_remedy` is
-    what users do about devices that are not in the order of `in_order`.
+    and the versions of `packages` and of distributions with `package_prefixes`. `xla_name` is XLA's
+    name of the platform where Python registers native functions. `order` is how messages name the
+    order of `in_order`, and `order_remedy` what users do about devices in another one.
     """
 
     plugins: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     package_prefixes: tuple[str, ...] = ()
+    xla_name: str | None = None
+    order = "another order"
     order_remedy = ""
+
+    fact_names: tuple[str, ...] = ("capability",)
+
+    def installed(self) -> tuple[tuple[str, str], ...]:
+        """Return those of `plugins` that are installed, with their versions."""
+        return _versions(self.plugins)
 
     def name_of(self, device: Any) -> str | None:
         """Return the platform of a device whose platform is none by jaxlib's name, as for `gpu`."""
@@ -208,6 +218,17 @@ def host_part(name: str) -> HostPart:
     return find_part(name, "host") or HostPart()
 
 
+def client_part(name: str) -> Client:
+    """Return how the numpy backend reaches the devices of a platform."""
+    found: Client = find_part(name, "client")
+    return found
+
+
+def xla_platform(name: str) -> str:
+    """Return the name under which XLA registers the custom calls of a platform."""
+    return host_part(name).xla_name or name
+
+
 def platform_of(device: Any) -> str:
     """Return the platform of a jaxlib device as targets name it."""
     name = str(device.platform)
@@ -220,8 +241,8 @@ def platform_of(device: Any) -> str:
 @cache
 def names(part: str = "describe") -> tuple[str, ...]:
     """Return the platforms that have a part, sorted; the portable format comes last."""
-    files = (file for folder in platforms.__path__ for file in Path(folder).glob(f"*/{part}.py"))
-    found = {file.parent.name for file in files}
+    folders = (folder for place in platforms.__path__ for folder in Path(place).iterdir())
+    found = {folder.name for folder in folders if (folder / f"{part}.py").exists()}
     return tuple(sorted(found, key=lambda name: (name == PORTABLE, name)))
 
 
@@ -239,6 +260,21 @@ def check_target(target: Target) -> None:
         raise ValueError(msg)
     if part is not None:
         part.check_target(target)
+
+
+@cache
+def _versions(distributions: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    if not distributions:
+        return ()
+    from importlib import metadata  # 10 ms that only a platform with plugins pays
+
+    found = []
+    for name in distributions:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            continue
+    return tuple(found)
 
 
 @cache

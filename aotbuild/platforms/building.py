@@ -134,8 +134,7 @@ class Description:
     variables with `device_prefixes` and `option_prefixes`: they choose devices, or the compiler's
     options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
     the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
-    are the sets of options for `startup:` of a manifest, None if it changes nothing. `xla_name` is
-    XLA's name of the platform where Python registers native functions, None if it cannot.
+    are the sets of options for `startup:` of a manifest, None if it changes nothing.
     `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
     """
 
@@ -150,7 +149,6 @@ class Description:
     hints: Mapping[str, str] = MappingProxyType({})
     preallocated: float | None = None
     startup: StartupSets | None = None
-    xla_name: str | None = None
     variant_namespace: str | None = None
 
     def read(self, options: Any, place: Place) -> Any:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import ExecutableLoader
 
 _REMEDY = "They come from scipy: reinstall it. At the end of a process it may be too late."
-_XLA_PLATFORMS = {"cuda": "CUDA", "rocm": "ROCM"}
 
 
 def initialize(record: Record, loader: ExecutableLoader) -> None:
@@ -39,8 +38,3 @@ def initialize(record: Record, loader: ExecutableLoader) -> None:
 def has_lapack() -> bool:
     """Return whether jaxlib has LAPACK kernels to initialize."""
     return importlib.util.find_spec("jaxlib.lapack") is not None
-
-
-def xla_platform(platform: str) -> str:
-    """Return the name under which XLA registers the custom calls of a platform."""
-    return _XLA_PLATFORMS.get(platform, platform)

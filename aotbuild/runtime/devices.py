@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from aotbuild.frozen import dataclass
+from aotbuild.platforms.base import Host, host_part, machine, platform_of
 from aotbuild.spec.record import Requirements
 
 _SHOWN = 16
@@ -41,25 +42,24 @@ def devices_for(requires: Requirements, devices: DeviceSet) -> tuple[Any, ...]:
     return (devices.first,) if requires.devices == 1 else devices.local[: requires.devices]
 
 
-def platform_of(device: Any) -> str:
-    """Return the platform of a jaxlib device as targets name it: `cpu`, `cuda`, `rocm`, `tpu`."""
-    if device.platform != "gpu":
-        return str(device.platform)
-    return "rocm" if "rocm" in device.client.platform_version.lower() else "cuda"
+def host_of(devices: DeviceSet, **facts: Any) -> Host:
+    """Return the host's facts for some devices; `facts` are those that the backend knows."""
+    from jaxlib.version import __version__ as jaxlib_version
 
-
-def capability_of(device: Any) -> str | None:
-    """Return the compute capability of a GPU as XLA compares it, as `9.0a`; None for others.
-
-    PJRT reports it without the suffix. Inside XLA, a GPU of 9.0 or above always has the features
-    that `a` stands for (xla/stream_executor/cuda/cuda_executor.cc).
-    """
-    capability = getattr(device, "compute_capability", None)
-    if capability is None or platform_of(device) != "cuda":
-        return capability
-    major, _, minor = str(capability).partition(".")
-    accelerated = major.isdigit() and minor.isdigit() and int(major) >= 9
-    return f"{capability}a" if accelerated else str(capability)
+    here, part = machine(), host_part(devices.platform)
+    return Host(
+        platform=devices.platform,
+        device_count=len(devices.local),
+        device_kinds=tuple(sorted({device.device_kind for device in devices.local})),
+        architecture=here.architecture,
+        features=here.features,
+        jaxlib=jaxlib_version,
+        devices_everywhere=len(devices.devices),
+        plugins=part.installed(),
+        named=devices.named,
+        facts=part.facts(devices.first) if devices.local else (),
+        **facts,
+    )
 
 
 def _kind(device: Any) -> tuple[str, Any]:
@@ -70,19 +70,9 @@ def _kind(device: Any) -> tuple[str, Any]:
 
 
 def in_executable_order(devices: Iterable[Any]) -> tuple[Any, ...]:
-    """Return TPU devices in the order that executables expect; others unchanged.
-
-    That is the order of libtpu's topologies (0.0.42.1 and 0.0.50.1): slice by slice, process by
-    process; within a process along x first, then y, then z; the cores of one chip together.
-    """
+    """Return devices of one kind in the order that executables expect."""
     devices = tuple(devices)
-    if not all(_has_coords(device) for device in devices):
-        return devices
-    origins: dict[int, tuple[int, ...]] = {}
-    for device in devices:
-        place = _coordinates(device)
-        origins[device.process_index] = min(origins.get(device.process_index, place), place)
-    return tuple(sorted(devices, key=lambda d: (origins[d.process_index], _coordinates(d))))
+    return host_part(platform_of(devices[0])).in_order(devices) if devices else ()
 
 
 def first_of_each_process(devices: Iterable[Any], count: int) -> tuple[Any, ...]:
@@ -91,15 +81,6 @@ def first_of_each_process(devices: Iterable[Any], count: int) -> tuple[Any, ...]
     for device in devices:
         groups.setdefault(device.process_index, []).append(device)
     return tuple(device for group in groups.values() for device in group[:count])
-
-
-def slice_bounds(devices: Iterable[Any]) -> str | None:
-    """Return the size of the slice that TPU devices span, as `2x4x1`; None for other devices."""
-    devices = tuple(devices)
-    if not devices or not all(_has_coords(device) for device in devices):
-        return None
-    axes = zip(*(device.coords for device in devices), strict=True)
-    return "x".join(str(max(axis) - min(axis) + 1) for axis in axes)
 
 
 @dataclass(frozen=True)
@@ -156,37 +137,22 @@ def _check_processes(requires: Requirements, devices: Sequence[Any]) -> DevicePr
     )
 
 
-def _check_wiring(_: Requirements, devices: Sequence[Any]) -> DeviceProblem | None:
+def _check_order(_: Requirements, devices: Sequence[Any]) -> DeviceProblem | None:
     expected = in_executable_order(devices)
     if expected == tuple(devices):
         return None
-    return DeviceProblem(
-        f"the order of the slice: {_names(expected)}",
-        _names(devices),
-        "A TPU executable is routed over the wires of its slice, so every device has its place. "
-        "Make the mesh of the devices in that order: "
-        "jax.sharding.Mesh(numpy.array(devices).reshape(sizes), names).",
-    )
+    part = host_part(platform_of(devices[0]))
+    return DeviceProblem(f"{part.order}: {_names(expected)}", _names(devices), part.order_remedy)
 
 
 _CHECKS: tuple[Callable[[Requirements, Sequence[Any]], DeviceProblem | None], ...] = (
     _check_count,
     _check_kind,
     _check_processes,
-    _check_wiring,
+    _check_order,
 )
 
 
 def _names(devices: Sequence[Any]) -> str:
     more = f" and {len(devices) - _SHOWN} more" if len(devices) > _SHOWN else ""
     return ", ".join(str(device) for device in devices[:_SHOWN]) + more
-
-
-def _has_coords(device: Any) -> bool:
-    return device.platform == "tpu" and getattr(device, "coords", None) is not None
-
-
-def _coordinates(device: Any) -> tuple[int, ...]:
-    """Return the place of a TPU device in counting order: slice, z, y, x, core."""
-    of_slice, core = getattr(device, "slice_index", 0), getattr(device, "core_on_chip", 0)
-    return (of_slice or 0, *reversed(device.coords), core or 0)

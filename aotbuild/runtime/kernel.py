@@ -18,8 +18,8 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback, Placement
-    from aotbuild.runtime.host import Host
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
 

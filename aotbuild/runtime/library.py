@@ -24,8 +24,8 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.devices import DeviceSet
-    from aotbuild.runtime.host import Host
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.preload import Preloading, Prime, Selected
     from aotbuild.runtime.signatures import Key

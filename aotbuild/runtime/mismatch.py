@@ -9,8 +9,8 @@ from typing import Any
 
 from aotbuild.errors import SignatureMismatch
 from aotbuild.frozen import dataclass
+from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import REMEDY, Call
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index

@@ -15,8 +15,8 @@ from aotbuild.frozen import dataclass
 from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.devices import DeviceSet
-    from aotbuild.runtime.host import Host
 
 POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.cpu.isa import LEVELS, rank
+from aotbuild.platforms.base import Check, Host
+from aotbuild.platforms.base import checks as platform_checks
 from aotbuild.runtime import checks
-from aotbuild.runtime.host import Host
 from aotbuild.spec.record import Record
 
 
@@ -46,12 +46,13 @@ def select(records: Iterable[Record], host: Host) -> tuple[Verdict, ...]:
 
 def judge(record: Record, host: Host) -> Verdict:
     """Return the verdict on one record."""
-    reasons = tuple(reason for check in _CHECKS if (reason := check(record, host)))
+    asked, own = _CHECKS, platform_checks(host.platform)
     if host.platform in record.requires.platforms:
-        reasons += tuple(reason for check in _HERE if (reason := check(record, host)))
+        asked += (*_DEVICES, *own.required, *_SOFTWARE)
+    reasons = tuple(reason for check in asked if (reason := check(record, host)))
     if reasons:
         return Verdict(record, Grade.REFUSED, reasons)
-    better = tuple(reason for look in _BETTER if (reason := look(record, host)))
+    better = tuple(reason for look in own.better if (reason := look(record, host)))
     return Verdict(record, Grade.OK if better else Grade.OPTIMAL, better)
 
 
@@ -60,43 +61,28 @@ def portable_reasons(record: Record, host: Host) -> tuple[str, ...]:
     return tuple(reason for check in _PORTABLE if (reason := check(record, host)))
 
 
-def _order(verdict: Verdict, host: Host) -> tuple[int, bool, int, int, str, str]:
-    requires = verdict.record.requires
-    is_foreign = host.platform not in requires.platforms
-    level = rank(requires.isa) if requires.isa in LEVELS else -1
-    features = len(requires.features)
-    target, digest = str(verdict.record.target), verdict.record.blob.sha256
-    return (-verdict.grade, is_foreign, -level, -features, target, digest)
+def _order(verdict: Verdict, host: Host) -> tuple[int | bool | str, ...]:
+    record = verdict.record
+    is_foreign = host.platform not in record.requires.platforms
+    preference = platform_checks(record.target.platform).preference(record)
+    return (-verdict.grade, is_foreign, *preference, str(record.target), record.blob.sha256)
 
 
-_Check = Callable[[Record, Host], str | None]
-
-_CHECKS: tuple[_Check, ...] = (checks.check_portable, checks.check_platform)
+_CHECKS: tuple[Check, ...] = (checks.check_portable, checks.check_platform)
 # Only of what is for this platform: elsewhere they would say nothing.
-_HERE: tuple[_Check, ...] = (
-    checks.check_arrays,
-    checks.check_devices,
-    checks.check_processes,
-    checks.check_isa,
-    checks.check_features,
-    checks.check_kind,
-    checks.check_capability,
-    checks.check_topology,
-    checks.check_plugin,
-    checks.check_cuda,
-    checks.check_driver,
-    checks.check_cudnn,
+_DEVICES: tuple[Check, ...] = (checks.check_arrays, checks.check_devices, checks.check_processes)
+_SOFTWARE: tuple[Check, ...] = (
+    checks.check_foreign,
     checks.check_jaxlib,
     checks.check_x64,
     checks.check_custom_calls,
 )
-_PORTABLE: tuple[_Check, ...] = (
+_PORTABLE: tuple[Check, ...] = (
     checks.check_platform,
     checks.check_processes,
     checks.check_devices,
     checks.check_x64,
 )
-_BETTER: tuple[_Check, ...] = (checks.better_isa, checks.better_kind, checks.better_slice)
 
 
 _JAXLIB = "jaxlib: "

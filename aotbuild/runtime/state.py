@@ -13,9 +13,9 @@ from aotbuild.runtime.trust import demanded_keys, open_trusted
 from aotbuild.spec.index import COMPANIONS, Index
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
     from aotbuild.runtime.devices import DeviceSet
-    from aotbuild.runtime.host import Host
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preload import Preloading, Work
     from aotbuild.runtime.signatures import Key

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aotbuild.platforms.base import Host
 from aotbuild.runtime.companions import Companion, open_parts
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.trust import open_trusted

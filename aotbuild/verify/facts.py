@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
-from aotbuild.platforms.base import HostPart, host_part, known_names, machine, names
-from aotbuild.runtime.host import Host
+from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.spec.target import HOST
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")

@@ -7,15 +7,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
-from aotbuild.platforms.base import machine
+from aotbuild.platforms.base import Host, machine
+from aotbuild.platforms.base import checks as platform_checks
 from aotbuild.runtime import checks
-from aotbuild.runtime.host import Host
 from aotbuild.spec.record import Record
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Status
 
 # What counts for a record with several reasons against it: a host of another platform comes first.
 _ORDER = ("platform", "jaxlib", "isa", "features", "device kind", "compute capability")
-_CHECKS = (checks.check_isa, checks.check_features, checks.check_jaxlib)
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,14 @@ class Here:
 
     def host(self, platform: str) -> Host:
         """Return the facts as checks read them; those that are not known are empty."""
+        known = machine()
         return Host(
             platform=platform,
             device_count=0,
             device_kinds=(),
             process_count=1,
-            architecture=machine().architecture,
-            features=machine().features,
+            architecture=known.architecture,
+            features=known.features,
             jaxlib=self.jaxlib or "",
             x64=False,
         )
@@ -63,7 +63,8 @@ def against(record: Record, here: Here) -> tuple[str, ...]:
     if here.jaxlib is None:
         return ()
     host = here.host(record.target.platform)
-    return tuple(reason for check in _CHECKS if (reason := check(record, host)))
+    asked = (*platform_checks(host.platform).of_machine, checks.check_jaxlib)
+    return tuple(reason for check in asked if (reason := check(record, host)))
 
 
 def not_loaded(record: Record, reasons: tuple[str, ...]) -> tuple[Outcome, Outcome]:

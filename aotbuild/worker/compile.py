@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.platforms.base import names
-from aotbuild.platforms.building import Hardware, compiler, description
+from aotbuild.platforms.base import host_part, names
+from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.spec.record import Calling, CustomCall, Record, Requirements
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
@@ -68,7 +68,7 @@ class CustomCalls:
 
 def _registered(platform: str) -> frozenset[str]:
     """Return the targets that Python registered for a platform so far."""
-    xla_name = description(platform).xla_name
+    xla_name = host_part(platform).xla_name
     return jax_private.registered_custom_calls(xla_name) if xla_name else frozenset()
 
 

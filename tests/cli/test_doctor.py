@@ -79,11 +79,8 @@ def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
         platform="cuda",
         device_kinds=("NVIDIA H200",),
         devices_everywhere=1,
-        capability="9.0a",
         plugins=(("jax-cuda13-pjrt", "1.2.3"),),
-        cuda="13.1",
-        driver="13.2",
-        cudnn=None,
+        facts=(("capability", "9.0a"), ("cuda", "13.1"), ("driver", "13.2"), ("cudnn", None)),
     )
     tpu = dataclasses.replace(
         known.host,
@@ -91,7 +88,7 @@ def test_what_decides_on_gpus_and_tpus(monkeypatch: pytest.MonkeyPatch) -> None:
         device_count=4,
         device_kinds=("TPU v5 lite",),
         devices_everywhere=8,
-        topology="2x4x1",
+        facts=(("topology", "2x4x1"),),
         plugins=(("libtpu", "0.0.42"),),
     )
     monkeypatch.setattr(facts, "gather", lambda: dataclasses.replace(known, hosts=(gpu, tpu)))

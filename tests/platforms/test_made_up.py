@@ -51,7 +51,7 @@ class Npu(Description):
 
 PLATFORM = Npu()
 ''',
-    "compile.py": '''
+    "compile.py": """
 import jax
 
 from aotbuild.platforms.building import Compiler
@@ -69,8 +69,8 @@ class NpuCompiler(Compiler):
 
 
 PLATFORM = NpuCompiler()
-''',
-    "checks.py": '''
+""",
+    "checks.py": """
 from aotbuild.platforms.base import Checks, check_kind
 
 
@@ -89,8 +89,8 @@ class NpuChecks(Checks):
 
 
 PLATFORM = NpuChecks()
-''',
-    "host.py": '''
+""",
+    "host.py": """
 from aotbuild.platforms.base import HostPart
 
 
@@ -102,7 +102,7 @@ class NpuHost(HostPart):
 
 
 PLATFORM = NpuHost()
-''',
+""",
 }
 MODEL = "import jax.numpy as jnp\n\n\ndef score(x):\n    return jnp.tanh(x)\n"
 MANIFEST = """\
@@ -202,11 +202,11 @@ def test_a_manifest_asks_for_it(built: dict[str, Any]) -> None:
 def test_it_is_compiled_and_packaged(built: dict[str, Any]) -> None:
     assert built["targets"][1] == "npu:n1:1"
     assert built["plugin"] == ["npu-plugin", "1.0"]
-    assert "npu:n1:1 was compiled for a CPU" in built["notes"]
+    assert built["notes"] == ["score(): npu:n1:1 was compiled for a CPU"]
 
 
 def test_the_runtime_selects_and_refuses_it(built: dict[str, Any]) -> None:
-    assert built["fits"][0] == "score(x: f32[4]) for npu:n1:1: OPTIMAL"
+    assert built["fits"][0] == "score() npu:n1:1: OPTIMAL"
     assert built["old"][0].endswith("REFUSED: firmware: expected 7, found 6")
     assert built["fits"][1].endswith("platform: expected cpu, found npu")
     assert built["name"] == "npu"

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from support.processes import fresh
 
-from aotbuild.runtime.backends.jax import private
+from aotbuild.platforms.base import host_part
+from aotbuild.platforms.cuda import host as cuda_host
+from aotbuild.platforms.cuda.host import capability_of
+from aotbuild.platforms.tpu.host import bounds
 from aotbuild.runtime.backends.jax.backend import probe
-from aotbuild.runtime.cuda_versions import CudaVersions
 from aotbuild.runtime.devices import (
     DeviceSet,
-    capability_of,
     devices_for,
     devices_like,
     find_problem,
     in_executable_order,
-    slice_bounds,
 )
 from aotbuild.spec.record import Requirements
 
@@ -113,13 +113,13 @@ class TestOrder:
     def test_others_stay_as_they_are(self) -> None:
         gpus = [Device(3), Device(1), Device(2)]
         assert in_executable_order(gpus) == tuple(gpus)
-        assert slice_bounds(gpus) is None
+        assert bounds(gpus) is None
 
     def test_the_size_of_a_slice(self) -> None:
-        assert slice_bounds(V5E_4X4) == "4x4x1"
-        assert slice_bounds(V5E_4X4[4:8]) == "2x2x1"
-        assert slice_bounds(TPU7X) == "2x2x1"
-        assert slice_bounds(TWO_SLICES) == "4x4x1"
+        assert bounds(V5E_4X4) == "4x4x1"
+        assert bounds(V5E_4X4[4:8]) == "2x2x1"
+        assert bounds(TPU7X) == "2x2x1"
+        assert bounds(TWO_SLICES) == "4x4x1"
 
     @pytest.mark.parametrize(
         ("requires", "devices"),
@@ -219,15 +219,15 @@ def test_capability_as_xla_compares_it(given: str, expected: str) -> None:
 def test_a_cpu_has_no_capability() -> None:
     assert capability_of(Device(0, platform="cpu")) is None
     rocm = Device(0, compute_capability="gfx942", client=Client("rocm 60300"))
-    assert capability_of(rocm) == "gfx942"
+    assert host_part("rocm").facts(rocm) == (("capability", "gfx942"),)
 
 
 class TestProbe:
     """Facts of hosts that are not there."""
 
     def test_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        versions = CudaVersions("13.5", "13.2", "9.12.0")
-        monkeypatch.setattr(private, "cuda_versions", lambda: versions)
+        versions = (("cuda", "13.5"), ("driver", "13.2"), ("cudnn", "9.12.0"))
+        monkeypatch.setattr(cuda_host, "versions", lambda: versions)
         gpus = tuple(Device(i, compute_capability="9.0") for i in range(8))
         host = probe(DeviceSet("cuda", gpus[0], gpus, gpus))
         assert (host.platform, host.device_count, host.device_kinds) == (
@@ -235,45 +235,41 @@ class TestProbe:
             8,
             ("NVIDIA H200",),
         )
-        assert (host.capability, host.topology, host.named) == ("9.0a", None, False)
-        assert (host.cuda, host.driver, host.cudnn) == ("13.5", "13.2", "9.12.0")
+        assert host.facts == (("capability", "9.0a"), *versions)
+        assert not host.named
 
     def test_a_part_of_a_slice(self) -> None:
         client = Client(everywhere=tuple(V5E_4X4))
         here = tuple(dataclasses.replace(device, client=client) for device in V5E_4X4[4:8])
         host = probe(DeviceSet("tpu", here[0], here[:2], here, named=True))
         assert (host.device_count, host.devices_everywhere, host.named) == (2, 4, True)
-        assert (host.device_kinds, host.topology) == (("TPU v5 lite",), "4x4x1")
-        assert (host.capability, host.cuda) == (None, None)
+        assert (host.device_kinds, host.facts) == (("TPU v5 lite",), (("topology", "4x4x1"),))
 
     def test_a_platform_that_is_not_there(self) -> None:
         host = probe("cuda")
-        assert (host.device_count, host.device_kinds, host.capability) == (0, (), None)
+        assert (host.device_count, host.device_kinds, host.facts) == (0, (), ())
 
     @pytest.mark.process
     def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
         code = """
-import sys
-from aotbuild.runtime.backends.jax import backend, private
-def asked():
-    raise AssertionError
-private.cuda_versions = asked
+import json, sys
+from aotbuild.runtime.backends.jax import backend
 found = backend.probe()
-print(f'["{found.platform}", {len(found.plugins)}]')
+others = [name for name in sys.modules if name.startswith("aotbuild.platforms.")]
+print(json.dumps([found.platform, len(found.plugins), sorted(others)]))
 """
-        assert fresh(code) == ["cpu", 0]
+        names = ["base", "cpu", "cpu.host", "cpu.isa"]
+        assert fresh(code) == ["cpu", 0, [f"aotbuild.platforms.{name}" for name in names]]
 
     @pytest.mark.parametrize(
         ("numbers", "expected"),
         [
-            ((13050, 13020, 91200), CudaVersions("13.5", "13.2", "9.12.0")),
-            ((12080, 0, None), CudaVersions("12.8", None, None)),
-            (None, CudaVersions()),
+            ((13050, 13020, 91200), ("13.5", "13.2", "9.12.0")),
+            ((12080, 0, None), ("12.8", None, None)),
+            (None, (None, None, None)),
         ],
     )
-    def test_versions_of_cuda(
-        self, monkeypatch: pytest.MonkeyPatch, numbers: Any, expected: CudaVersions
-    ) -> None:
+    def test_versions_of_cuda(self, numbers: Any, expected: Any) -> None:
         """As jax's plugin tells them; what it cannot find raises RuntimeError."""
 
         def tell(number: int | None) -> Callable[[], int]:
@@ -287,5 +283,5 @@ print(f'["{found.platform}", {len(found.plugins)}]')
 
         names = ("cuda_runtime_get_version", "cuda_driver_get_version", "cudnn_get_version")
         module = numbers and SimpleNamespace(**dict(zip(names, map(tell, numbers), strict=True)))
-        monkeypatch.setattr("jax._src.lib.cuda_versions", module)
-        assert private.cuda_versions.__wrapped__() == expected
+        names = ("cuda", "driver", "cudnn")
+        assert cuda_host.versions_of(module) == tuple(zip(names, expected, strict=True))

@@ -13,9 +13,9 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import LEVELS, best_level
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 from aotbuild.spec.index import Index, write_index

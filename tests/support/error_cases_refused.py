@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu.isa import LEVELS
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 from aotbuild.spec.target import Target
 from support.error_cases import Place, X, collector, library, raised, scored
+from support.hosts import with_facts
 from support.packages import write
 
 CASES, case = collector()
@@ -35,7 +36,7 @@ def refused_on(place: Place, host: Host, *requires: dict[str, Any]) -> str:
 def host_of(platform: str, kind: str, **facts: Any) -> Host:
     features = LEVELS["x86-64-v3"].features
     known = Host(platform, 1, (kind,), 1, "x86_64", features, "0.10.2", x64=False)
-    return replace(known, **facts)
+    return replace(known, **with_facts(facts))
 
 
 H200 = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu.isa import LEVELS
-from aotbuild.runtime.host import Host
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Blob, Calling, Record, Requirements
 from aotbuild.spec.signature import Signature
@@ -25,7 +25,14 @@ def host(platform: str, devices: int, kind: str, **facts: Any) -> Host:
         "jaxlib": "1.2.3",
         "x64": False,
     }
-    return Host(platform, devices, (kind,), **{**defaults, **facts})
+    return Host(platform, devices, (kind,), **{**defaults, **with_facts(facts)})
+
+
+def with_facts(given: dict[str, Any]) -> dict[str, Any]:
+    """Return fields of a `Host`: those that are facts of a platform are one field."""
+    names = ("capability", "topology", "cuda", "driver", "cudnn")
+    facts = tuple((name, given[name]) for name in names if name in given)
+    return {**{name: given[name] for name in given if name not in names}, "facts": facts}
 
 
 def gpu(kind: str, capability: str, devices: int = 1, **facts: Any) -> Host:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.platforms.base import Host
 from aotbuild.report import facts as report
 from aotbuild.report import text
 from aotbuild.report.document import package_document
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.select import select
 from aotbuild.spec import index as index_module
 from aotbuild.spec.canonical import canonical_json, sha256_hex

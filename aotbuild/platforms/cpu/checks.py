@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aotbuild.platforms.base import Checks, Host
+from aotbuild.platforms.base import Checks, Host, check_plugin
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features, rank
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
@@ -37,7 +37,8 @@ def better_isa(record: Record, host: Host) -> str | None:
 class CpuChecks(Checks):
     """See `Checks`."""
 
-    required = (check_isa, check_features)
+    of_machine = (check_isa, check_features)
+    required = (*of_machine, check_plugin)
     better = (better_isa,)
     device_hint = " (XLA_FLAGS=--xla_force_host_platform_device_count={needed} makes more)"
 

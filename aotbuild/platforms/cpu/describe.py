@@ -79,7 +79,6 @@ class Cpu(Description):
     summary = "CPUs at ISA levels"
     hints = HINTS
     startup = STARTUP
-    xla_name = "cpu"
 
     def parts(self, request: Request) -> Sequence[str]:
         count = request.options.devices

@@ -206,6 +206,8 @@ def next_level(architecture: str, features: frozenset[str]) -> tuple[str, tuple[
 class Cpu(HostPart):
     """See `HostPart`."""
 
+    xla_name = "cpu"
+
     def machine(self) -> Machine:
         """Return what is true of this machine, whatever its other devices are."""
         here, known = architecture(), features()

@@ -136,7 +136,6 @@ class Cuda(Description):
     device_prefixes = ("CUDA_",)
     hints = _HINTS
     preallocated = 0.75
-    xla_name = "CUDA"
     variant_namespace = "nvidia"
     process = Process(
         own_folder=True,

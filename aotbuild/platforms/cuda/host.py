@@ -72,6 +72,8 @@ class Cuda(HostPart):
     # No two at once work.
     plugins = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
     variables = ("CUDA_VISIBLE_DEVICES",)
+    xla_name = "CUDA"
+    fact_names = ("capability", "cuda", "driver", "cudnn")
     # Both are jaxlib's platform `gpu`.
     package_prefixes = ("jax-cuda", "jax-rocm")
 

@@ -47,6 +47,8 @@ class Tpu(HostPart):
 
     plugins = packages = ("libtpu",)
     variables = ("LIBTPU_INIT_ARGS", "TPU_VISIBLE_CHIPS")
+    fact_names = ("topology",)
+    order = "the order of the slice"
     order_remedy = (
         "A TPU executable is routed over the wires of its slice, so every device has its place. "
         "Make the mesh of the devices in that order: "

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from aotbuild.errors import NoExecutable
+from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.package import Package
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.platforms.base import Host
 from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.host import Host
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
 from aotbuild.spec.aval import Aval

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.platforms.base import known_names
-from aotbuild.runtime.host import Host
+from aotbuild.platforms.base import Host, known_names
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index

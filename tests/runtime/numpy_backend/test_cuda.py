@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.backends.numpy import client, cuda, trees
+from aotbuild.platforms.cuda import client as cuda
+from aotbuild.runtime.backends.numpy import client, private, trees
 from aotbuild.spec.aval import Aval
 
 
@@ -69,7 +70,7 @@ class TestPlugin:
     def test_none(self, path: Path) -> None:
         assert cuda.plugin() is None
         with pytest.raises(AotbuildError, match="no CUDA plugin is installed"):
-            cuda.make_client()
+            cuda.make_client(private)
 
     def test_the_newest_is_found_without_importing_it(self, path: Path) -> None:
         older = plugin_at(path, 12)
@@ -81,7 +82,7 @@ class TestPlugin:
     def test_what_cannot_be_loaded_is_named(self, path: Path) -> None:
         plugin_at(path, 13)
         with pytest.raises(AotbuildError, match="CUDA cannot be used\n  found "):
-            cuda.make_client()
+            cuda.make_client(private)
 
 
 class TestPlatform:
@@ -90,7 +91,7 @@ class TestPlatform:
         self, path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Any, expected: str
     ) -> None:
         monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-        monkeypatch.setattr(client, "_GPU_FILES", gpus)
+        monkeypatch.setattr(cuda, "OF_GPUS", gpus)
         assert client.default_platform() == "cpu"
         plugin_at(path, 13)
         sys.path_importer_cache.clear()
@@ -132,7 +133,9 @@ class TestCopies:
     def test_results_on_a_gpu_are_copied(self, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
         monkeypatch.setattr(cuda, "driver", lambda: cuda.Driver(FakeDriver()))
         tree = trees.NumpyTrees()
-        gpu = SimpleNamespace(platform="gpu", local_hardware_id=0)
+        gpu = SimpleNamespace(
+            platform="gpu", local_hardware_id=0, client=SimpleNamespace(platform_version="cuda")
+        )
         data = np.array([[1, 0, 1], [0, 0, 1]], dtype)
         _, treedef = tree.flatten([0])
         (result,) = tree.with_arrays(treedef, [Aval((2, 3), dtype)], gpu).unflatten(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from aotbuild.platforms.base import Host
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.jax import placement, private
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.custom_calls import has_lapack
-from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.host import Host, host_of
+from aotbuild.runtime.devices import DeviceSet, host_of
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trees import leaf_paths
@@ -75,17 +75,12 @@ class JaxBackend:
 def probe(where: str | DeviceSet | None = None) -> Host:
     """Return the host's facts for some devices, a platform, or the default device."""
     devices = where if isinstance(where, DeviceSet) else placement.default_devices(where)
-    is_cuda = devices.platform == "cuda" and devices.local
-    cuda = private.cuda_versions() if is_cuda else None
     return host_of(
         devices,
         process_count=jax.process_count(),
         x64=bool(jax.config.jax_enable_x64),
         custom_calls=private.custom_call_targets(devices.platform),
         lapack=has_lapack(),
-        cuda=cuda.runtime if cuda else None,
-        driver=cuda.driver if cuda else None,
-        cudnn=cuda.cudnn if cuda else None,
     )
 
 

@@ -26,8 +26,8 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
-    from aotbuild.runtime.host import Host
 
 _LOG = logging.getLogger("aotbuild")
 

@@ -12,15 +12,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding, Sharding, SingleDeviceSh
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.frozen import dataclass
+from aotbuild.platforms.base import platform_of
 from aotbuild.runtime.backends.jax import private
 from aotbuild.runtime.binding import Call
-from aotbuild.runtime.devices import (
-    DeviceSet,
-    devices_for,
-    devices_like,
-    find_problem,
-    platform_of,
-)
+from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, find_problem
 from aotbuild.spec.record import Calling, PartitionSpec, Record
 
 

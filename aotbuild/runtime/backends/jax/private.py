@@ -8,7 +8,6 @@ longer than others: an upgrade of jax is checked here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,8 @@ from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
+from aotbuild.platforms.base import xla_platform
 from aotbuild.runtime import fork
-from aotbuild.runtime.cuda_versions import CudaVersions, versions_of
-from aotbuild.runtime.custom_calls import xla_platform
 from aotbuild.spec.aval import Aval, NotAnArray
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
@@ -228,14 +226,6 @@ def initialize_lapack() -> None:
 def custom_call_targets(platform: str) -> frozenset[str]:
     """Return the names of the custom-call targets that Python registered for a platform."""
     return frozenset(xc.custom_call_targets(xla_platform(platform)))
-
-
-@cache
-def cuda_versions() -> CudaVersions:
-    """Return the versions of CUDA that jax's CUDA plugin finds."""
-    from jax._src import lib
-
-    return versions_of(getattr(lib, "cuda_versions", None))
 
 
 # --- arrays -------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
+from aotbuild.platforms.base import Host
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.numpy import client, private
 from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.custom_calls import has_lapack
-from aotbuild.runtime.devices import DeviceSet, devices_for
-from aotbuild.runtime.host import Host, host_of
+from aotbuild.runtime.devices import DeviceSet, devices_for, host_of
 from aotbuild.runtime.package import Package
 from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.record import Record
@@ -199,12 +199,6 @@ def x64() -> bool:
 
 def probe(devices: DeviceSet) -> Host:
     """Return the host's facts for some devices."""
-    facts: dict[str, Any] = {}
-    if devices.platform == "cuda":
-        from aotbuild.runtime.backends.numpy import cuda
-
-        found = cuda.versions()
-        facts = {"cuda": found.runtime, "driver": found.driver, "cudnn": found.cudnn}
     return host_of(
         devices,
         arrays="numpy",
@@ -212,5 +206,4 @@ def probe(devices: DeviceSet) -> Host:
         x64=x64(),
         custom_calls=private.custom_call_targets(devices.platform),
         lapack=has_lapack(),
-        **facts,
     )

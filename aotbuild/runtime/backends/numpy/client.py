@@ -6,19 +6,19 @@ import os
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.platforms.base import client_part, names, platform_of
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.devices import DeviceSet, devices_like, platform_of
+from aotbuild.runtime.devices import DeviceSet, devices_like
+from aotbuild.spec.target import HOST
 
 _CLIENTS: SingleFlight[Any] = SingleFlight()
-_PLATFORMS = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda"}
-# jax looks for these before it loads the plugin (jax._src.hardware_utils).
-_GPU_FILES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
 
 
 def client_of(platform: str) -> Any:
     """Return the client of a platform; there is one for the whole process."""
-    return _CLIENTS.get(platform, _make_cpu if platform == "cpu" else _make_cuda)
+    make = _make_host if platform == HOST else lambda: client_part(platform).make(private)
+    return _CLIENTS.get(platform, make)
 
 
 def has_client() -> bool:
@@ -34,25 +34,29 @@ def default_devices() -> DeviceSet:
 def default_platform() -> str:
     """Return the platform that jit would use: the first of JAX_PLATFORMS, a GPU, or the CPU."""
     asked = [name for name in os.environ.get("JAX_PLATFORMS", "").split(",") if name]
-    known = [_PLATFORMS[name] for name in asked if name in _PLATFORMS]
-    if known:
-        return known[0]
+    known = platform_names() if asked else {}
+    found = [known[name] for name in asked if name in known]
+    if found:
+        return found[0]
     if asked:
-        expected = f'one of {", ".join(_PLATFORMS)} (arrays="numpy" knows no other)'
+        expected = f'one of {", ".join(known)} (arrays="numpy" knows no other)'
         msg = f"JAX_PLATFORMS\n  expected {expected}\n  found    {','.join(asked)}"
         raise AotbuildError(msg)
-    if any(map(os.path.exists, _GPU_FILES)):
-        from aotbuild.runtime.backends.numpy import cuda
+    return next((name for name in names("client") if client_part(name).is_default()), HOST)
 
-        return "cuda" if cuda.plugin() else "cpu"
-    return "cpu"
+
+def platform_names() -> dict[str, str]:
+    """Return the platforms that this backend can use, by all their names in jax."""
+    others = {n: name for name in names("client") for n in (name, *client_part(name).aliases)}
+    return {HOST: HOST, **others}
 
 
 def devices_on(where: Any) -> DeviceSet:
     """Return a device by its name, as `cpu`, `cuda` or `cuda:1`; AotbuildError if there is none."""
     platform, _, number = str(where).partition(":")
-    known = isinstance(where, str) and platform in _PLATFORMS and (number or "0").isdecimal()
-    devices = client_of(_PLATFORMS[platform]).local_devices() if known else []
+    known = platform_names().get(platform) if isinstance(where, str) else None
+    known = known if (number or "0").isdecimal() else None
+    devices = client_of(known).local_devices() if known else []
     index = int(number or 0) if known else 0
     if not index < len(devices):
         found = f"{where!r}; there are {len(devices)} of it" if known else repr(where)
@@ -63,13 +67,7 @@ def devices_on(where: Any) -> DeviceSet:
     return DeviceSet(platform_of(device), device, (device,), (device,), named=True)
 
 
-def _make_cpu() -> Any:
+def _make_host() -> Any:
     # As jax.config.jax_num_cpu_devices reads it; XLA_FLAGS are read by XLA itself.
     number = os.environ.get("JAX_NUM_CPU_DEVICES", "")
     return private.make_cpu_client(int(number) if number.isdecimal() else None)
-
-
-def _make_cuda() -> Any:
-    from aotbuild.runtime.backends.numpy import cuda
-
-    return cuda.make_client()

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from aotbuild.platforms.base import xla_platform
 from aotbuild.runtime import fork
-from aotbuild.runtime.custom_calls import xla_platform
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 

@@ -10,12 +10,17 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.target import HOST
+
+# A platform, and the number of its device in this process.
+_Where: TypeAlias = tuple[str, int]
 
 # How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
 _PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
@@ -40,9 +45,9 @@ class _Plain(tuple[Any], metaclass=_CallsNumpy):
 
 
 class _Other:
-    """The node around any other array; its data is (shape, dtype, elements per byte, GPU).
+    """The node around any other array; its data is (shape, dtype, elements per byte, where).
 
-    Such an array has a dtype of ml_dtypes, which the buffer protocol lacks, or is on a GPU.
+    Such an array has a dtype of ml_dtypes, which the buffer protocol lacks, or is not on the host.
     """
 
 
@@ -77,8 +82,9 @@ class NumpyTrees:
 
     def with_arrays(self, treedef: Any, avals: Sequence[Aval], device: Any) -> Any:
         """Return a treedef that turns jaxlib's arrays into numpy arrays as it unflattens."""
-        gpu = None if device.platform == "cpu" else device.local_hardware_id
-        return self._wrap(treedef, iter([_node_of(aval, gpu) for aval in avals]))
+        platform = platform_of(device)
+        where = None if platform == HOST else (platform, device.local_hardware_id)
+        return self._wrap(treedef, iter([_node_of(aval, where) for aval in avals]))
 
     def _wrap(self, treedef: Any, nodes: Iterator[tuple[type, Any]]) -> Any:
         data = treedef.node_data()
@@ -88,11 +94,11 @@ class NumpyTrees:
         return self.make_treedef(next(nodes), [treedef]) if treedef.num_leaves else treedef
 
 
-def _node_of(aval: Aval, gpu: int | None) -> tuple[type, Any]:
+def _node_of(aval: Aval, where: _Where | None) -> tuple[type, Any]:
     dtype = np.dtype(aval.dtype)
-    if gpu is None and dtype.isbuiltin == 1:
+    if where is None and dtype.isbuiltin == 1:
         return _Plain, None
-    return _Other, (aval.shape, dtype, _PER_BYTE.get(aval.dtype, 1), gpu)
+    return _Other, (aval.shape, dtype, _PER_BYTE.get(aval.dtype, 1), where)
 
 
 class _Memory:
@@ -108,22 +114,20 @@ class _Memory:
         }
 
 
-def _read(data: tuple[Any, Any, int, int | None], children: tuple[Any, ...]) -> Any:
-    shape, dtype, per_byte, gpu = data
+def _read(data: tuple[Any, Any, int, _Where | None], children: tuple[Any, ...]) -> Any:
+    shape, dtype, per_byte, where = data
     (array,), count = children, math.prod(shape)
     array.block_until_ready()
     size = -(-count * dtype.itemsize // per_byte)
-    raw = np.asarray(_Memory(array, size)) if gpu is None else _copy(array, size, gpu)
+    if where is None:
+        raw = np.asarray(_Memory(array, size))
+    else:
+        platform, ordinal = where
+        raw = client_part(platform).copy(array.unsafe_buffer_pointer(), size, ordinal)
     if per_byte > 1:
         raw = _unpacked(raw, per_byte, count)
     raw.flags.writeable = False
     return raw.view(dtype).reshape(shape)
-
-
-def _copy(array: Any, size: int, gpu: int) -> Any:
-    from aotbuild.runtime.backends.numpy.cuda import driver
-
-    return driver().copy(array.unsafe_buffer_pointer(), size, gpu)
 
 
 def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
