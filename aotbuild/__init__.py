@@ -1,4 +1,4 @@
-"""Precompiled JAX functions: found, checked and called with no tracing and no compiling."""
+"""Precompiled JAX functions: find, check and call them without tracing or compiling."""
 
 from aotbuild import errors
 from aotbuild.runtime.api import load, precompiled

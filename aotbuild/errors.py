@@ -1,7 +1,7 @@
-"""Every error that aotbuild raises: one root, one file.
+"""Every error that aotbuild raises. All of them derive from `AotbuildError`.
 
 A message says what failed and where, what was expected, what was found, and what to do next. The
-attributes carry the same facts as data.
+attributes hold the same facts as data.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from aotbuild.frozen import dataclass
 
 
 class AotbuildError(Exception):
-    """Root of every error that aotbuild raises on purpose."""
+    """The base class of all errors that aotbuild raises on purpose."""
 
 
 # --- the manifest -----------------------------------------------------------------------------
@@ -20,7 +20,7 @@ class AotbuildError(Exception):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a manifest, at a position (line and column count from 1)."""
+    """One thing that is wrong in a manifest, and its position; line and column count from 1."""
 
     file: str
     line: int
@@ -49,7 +49,7 @@ class ManifestError(AotbuildError):
 
 @dataclass(frozen=True)
 class UnitFailure:
-    """Why one build unit failed: its name, the stage it was in, and what happened."""
+    """Why one build unit failed: the unit's name, the stage that failed, and what happened."""
 
     unit: str
     stage: str
@@ -61,7 +61,7 @@ class UnitFailure:
 
 
 class BuildError(AotbuildError):
-    """At least one build unit failed; nothing was packaged. `failures` holds each of them."""
+    """At least one of `total` build units failed, and nothing was packaged. See `failures`."""
 
     def __init__(self, failures: Sequence[UnitFailure], total: int) -> None:
         self.failures = tuple(failures)
@@ -83,7 +83,7 @@ def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
 
 
 class PlanError(AotbuildError):
-    """The manifest is well-formed, but this environment cannot build what it asks for."""
+    """The manifest is valid, but this environment cannot build what it asks for."""
 
 
 class NoGpu(AotbuildError):
@@ -99,14 +99,14 @@ class NoGpu(AotbuildError):
 
 
 class TraceRefused(AotbuildError):
-    """A function holds something that an executable on disk cannot carry."""
+    """A function contains something that cannot be stored in an executable on disk."""
 
 
 # --- finding and reading a package ------------------------------------------------------------
 
 
 class PackageNotFound(AotbuildError):
-    """No package, folder or wheel of that name can be found."""
+    """There is no package, folder or wheel of that name. `searched` holds the places."""
 
     def __init__(self, package: str, searched: Sequence[str]) -> None:
         self.package = package
@@ -134,11 +134,11 @@ class NoArtifacts(AotbuildError):
 
 
 class MissingJax(AotbuildError, ImportError):
-    """The executables are there, but jax, which calls them, is not installed."""
+    """The executables are installed, but jax is not; `version` is the one that built them."""
 
     def __init__(self, package: str, version: str) -> None:
         self.package, self.version = package, version
-        # The header of an index names several as "0.10.2, 0.12.0.1".
+        # With several toolchains, the header of the index says "0.10.2, 0.12.0.1".
         several = version.split(", ")
         super().__init__(
             f"{package}: jax is not installed\n"
@@ -161,7 +161,7 @@ class InvalidIndex(AotbuildError):
 
 
 class UnsupportedFormat(AotbuildError):
-    """The index was written in a format that this aotbuild does not read."""
+    """The index has a format that this version of aotbuild does not read."""
 
     def __init__(self, place: str, supported: int, found: int) -> None:
         self.place, self.supported, self.found = place, supported, found
@@ -251,7 +251,7 @@ class StagesNotFound(AotbuildError):
 
 
 class UnknownFunction(AotbuildError, AttributeError):
-    """The library has no function of that name."""
+    """The library has no function of that name; `known` holds all names."""
 
     def __init__(self, package: str, name: str, known: Sequence[str], hint: str = "") -> None:
         self.package, self.name, self.known = package, name, tuple(known)
@@ -273,7 +273,7 @@ class NoExecutable(AotbuildError):
 
 
 class SignatureMismatch(NoExecutable, TypeError):
-    """The call's arguments fit no signature that was compiled."""
+    """The arguments fit no compiled signature; `trace` holds the nearest and the differences."""
 
 
 class InvalidArgument(AotbuildError, TypeError):

@@ -1,1 +1,1 @@
-"""Finds, checks and calls precompiled functions. Importing it loads neither jax nor numpy."""
+"""The runtime: finds, checks and calls precompiled functions. Imports neither jax nor numpy."""
