@@ -41,7 +41,7 @@ def main() -> None:
 
     stages.mark("import jaxlib")
     jaxlib_private.ensure_states(x64=False)
-    device = jaxlib_private.make_cpu_client(None).local_devices()[0]
+    device = jaxlib_private.make_host_client(None).local_devices()[0]
     stages.mark("client")
     arrays = _aligned(np, weights_file) + _aligned(np, inputs_file)
     stages.mark("read weights")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -18,7 +19,7 @@ ALLOWED = {
     "errors": set(),
     "spec": {"errors", "spec"},
     "manifest": {"errors", "spec", "manifest", "platforms"},
-    "platforms": {"errors", "spec", "platforms", "worker"},
+    "platforms": {"errors", "spec", "platforms"},
     "store": {"errors", "spec", "store"},
     "toolchains": {"errors", "spec", "manifest", "platforms", "store", "toolchains"},
     "build": {"errors", "spec", "manifest", "platforms", "store", "toolchains", "build"},
@@ -53,6 +54,36 @@ PRIVATE_FILES = {
     "runtime/backends/jax/private.py",
     "runtime/backends/numpy/private.py",
 }
+
+
+PLATFORMS = PACKAGE / "platforms"
+# The seam: what each layer may import of `platforms`. The names of platforms are in no import.
+SEAM = {
+    "runtime": {"base"},
+    "report": {"base"},
+    "verify": {"base"},
+    "manifest": {"base", "building", "options"},
+    "toolchains": {"base", "building"},
+    "build": {"base", "building"},
+    "worker": {"base", "building", "startup"},
+    "wheels": {"base", "building"},
+    "cli": {"base", "building"},
+}
+# A platform's parts that may import jax; `host`, `checks` and `client` are the runtime's.
+WITH_JAX = {"compile"}
+OF_THE_RUNTIME = {"base", "host", "checks", "client"}
+# Words that are names of platforms in code, and where they may stand outside of their folders.
+PLATFORM_WORDS = {"cpu", "cuda", "gpu", "rocm", "tpu"}
+NAMED_OUTSIDE = {
+    "spec/target.py": {"cpu"},  # HOST: the platform that every process has
+    "spec/record.py": {"cuda"},  # a field of the index's format
+    "spec/record_json.py": {"cuda"},  # the same
+    "errors.py": {"gpu"},  # the public name NoGpu
+    "cli/exit_codes.py": {"gpu"},  # the same
+    "cli/doctor.py": {"gpu"},  # --describe-gpu, and the key of its JSON
+}
+# Names that Python, Linux and jax gave.
+NAMES_OF_OTHERS = {"cpu_count", "_cpu_count", "cpu.max", "cpu.cfs_", "JAX_NUM_CPU_DEVICES"}
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -118,6 +149,52 @@ def test_no_module_imports_itself_by_a_detour() -> None:
             found = {name if name in modules else name.rpartition(".")[0] for name in imports(path)}
             graph[module] = (found & set(modules)) - {module}
     TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_platforms_are_reached_through_the_seam(path: Path) -> None:
+    parts = {name.split(".")[2] for name in imports(path) if name.startswith("aotbuild.platforms.")}
+    if PLATFORMS not in path.parents:
+        assert parts <= SEAM.get(layer_of(path), set())
+        return
+    own = path.parent.name
+    shared = {file.stem for file in PLATFORMS.glob("*.py")}
+    assert parts - shared <= {own}, "a platform imports another one"
+    if path.stem in OF_THE_RUNTIME:
+        assert {name.split(".")[0] for name in imports(path)}.isdisjoint(FORBIDDEN["runtime"])
+    if path.stem not in WITH_JAX:
+        assert {name.split(".")[0] for name in imports(path)}.isdisjoint({"jax", "jaxlib"})
+
+
+def platform_words(path: Path) -> set[str]:
+    """Return the names of platforms in a file's code: strings without spaces, and identifiers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        texts = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "module")]
+        if isinstance(node, ast.Constant) and " " not in str(node.value).strip():
+            texts.append(node.value)
+        for text in texts:
+            if isinstance(text, str) and text not in NAMES_OF_OTHERS:
+                spelled = re.sub(r"([a-z])([A-Z])", r"\1_\2", text).lower()
+                found |= PLATFORM_WORDS & set(re.split(r"[^a-z0-9]+", spelled))
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_platform_is_named_only_in_its_folder(path: Path) -> None:
+    relative = str(path.relative_to(PACKAGE))
+    if path.parent.parent == PLATFORMS or relative in PRIVATE_FILES:
+        return
+    assert platform_words(path) == NAMED_OUTSIDE.get(relative, set())
+
+
+@pytest.mark.parametrize(
+    "code", ['if platform == "cuda": pass', "is_gpu = 1", "import a.tpu", "def f(tpu): pass"]
+)
+def test_a_named_platform_is_found(tmp_path: Path, code: str) -> None:
+    (tmp_path / "wrong.py").write_text(code)
+    assert platform_words(tmp_path / "wrong.py")
 
 
 def test_the_check_can_fail(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ class Description:
     the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
     are the sets of options for `startup:` of a manifest, None if it changes nothing.
     `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
+    `late_custom_calls` begin the names of custom calls that jax registers only when it needs them.
     """
 
     options: type[Model]
@@ -150,6 +151,7 @@ class Description:
     preallocated: float | None = None
     startup: StartupSets | None = None
     variant_namespace: str | None = None
+    late_custom_calls: tuple[str, ...] = ()
 
     def read(self, options: Any, place: Place) -> Any:
         """Return what the files that the options name say; report what is wrong at `place`."""

@@ -123,7 +123,7 @@ def _dtype(name: str) -> Any:
 
 
 # Relative tolerances by dtype, on CPUs and on accelerators, which round matrix products more.
-_CPU = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
+_HOST = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
 _ACCELERATOR = {"float64": 1e-7, "float32": 2e-2, "float16": 5e-2, "bfloat16": 5e-2}
 # A little more than the distance between two neighbors.
 _NARROW = {
@@ -146,7 +146,7 @@ def default_tolerance(dtype: str, platform: str) -> float:
     for prefix, value in _NARROW.items():
         if name.startswith(prefix):
             return value
-    return (_CPU if platform == HOST else _ACCELERATOR).get(name, 0.0)
+    return (_HOST if platform == HOST else _ACCELERATOR).get(name, 0.0)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.platforms.base import host_part, names
-from aotbuild.platforms.building import Hardware, compiler
+from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.spec.record import Calling, CustomCall, Record, Requirements
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
@@ -43,8 +43,6 @@ from aotbuild.worker.tuning.choose import (
 from aotbuild.worker.tuning.measure import Measurer, measure
 
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
-# jax registers these itself, but only once Pallas is imported.
-_PALLAS = ("mosaic_gpu",)
 
 
 class CustomCalls:
@@ -61,7 +59,8 @@ class CustomCalls:
     def _provider(self, target: str, platform: str) -> str:
         if target.startswith("lapack_"):
             return "lapack"
-        if target in self._before_user[platform] or target.startswith(_PALLAS):
+        late = description(platform).late_custom_calls
+        if target in self._before_user[platform] or target.startswith(late):
             return "jax"
         return "user" if target in _registered(platform) else "xla"
 

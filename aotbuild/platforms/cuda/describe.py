@@ -137,6 +137,8 @@ class Cuda(Description):
     hints = _HINTS
     preallocated = 0.75
     variant_namespace = "nvidia"
+    # jax registers these itself, but only once Pallas is imported.
+    late_custom_calls = ("mosaic_gpu",)
     process = Process(
         own_folder=True,
         # XLA reads results of tuning once in a process, and Pallas keeps to the first GPU that it

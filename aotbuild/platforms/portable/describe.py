@@ -7,10 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from aotbuild.platforms.building import BuildMachine, Description, Hardware, Request
-from aotbuild.platforms.cpu.describe import HINTS
+from aotbuild.platforms.building import BuildMachine, Description, Hardware, Request, description
 from aotbuild.platforms.options import Model
-from aotbuild.spec.target import PORTABLE, Target
+from aotbuild.spec.target import HOST, PORTABLE, Target
 
 
 class PortableOptions(Model):
@@ -26,7 +25,8 @@ class Portable(Description):
 
     options = PortableOptions
     summary = "Portable StableHLO"
-    hints = HINTS
+    # It is lowered for them, too.
+    hints = description(HOST).hints
 
     def parts(self, request: Request) -> Sequence[str]:
         return list(request.options.platforms)

@@ -70,4 +70,4 @@ def devices_on(where: Any) -> DeviceSet:
 def _make_host() -> Any:
     # As jax.config.jax_num_cpu_devices reads it; XLA_FLAGS are read by XLA itself.
     number = os.environ.get("JAX_NUM_CPU_DEVICES", "")
-    return private.make_cpu_client(int(number) if number.isdecimal() else None)
+    return private.make_host_client(int(number) if number.isdecimal() else None)

@@ -89,7 +89,7 @@ def _set_states(x64: bool) -> None:
 # --- clients ------------------------------------------------------------------------------------
 
 
-def make_cpu_client(devices: int | None) -> Any:
+def make_host_client(devices: int | None) -> Any:
     """Return a new client for this machine's CPU that runs executables in the calling thread.
 
     This backend waits for every result, so a thread to run in would only cost time.
