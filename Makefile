@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: help demo test bench lint format docs clean
+.PHONY: help demo test check bench lint format docs clean
 
 help:
 	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
+	@echo "make check   before each commit: lint, and the tests that start no process; under a minute"
 	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    build the site of the docs into site/, from an environment of its own"
@@ -34,6 +35,9 @@ bench: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+check: lint
+	$(BIN)/python -m pytest --check -n $(JOBS) --dist loadfile --quiet $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

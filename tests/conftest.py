@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.installs import build_wheel, make_venv, pip, tree_of
 from support.processes import ROOT
-from support.projects import copy_project
+from support.projects import build, copy_project
 from support.shared import made_once, run_folder
 
 # The same examples every time, however slow the machine is; fuzz.py has others.
@@ -135,3 +135,13 @@ def example_python(run: Path, links: Path, example_wheel: Path) -> Path:
         pip(make_venv(folder), "install", "--quiet", example_wheel, links=links)
 
     return made_once(run / "example-env", make) / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def zoo(run: Path) -> Path:
+    """The project of all kinds of functions, built into its package."""
+
+    def make(folder: Path) -> None:
+        build(copy_project("zoo", folder))
+
+    return made_once(run / "zoo", make) / "zoo"

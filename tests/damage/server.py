@@ -6,6 +6,7 @@ die of a signal, hang or answer wrongly; what became of it is the answer.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ import select
 import signal
 import sys
 import warnings
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from aotbuild.errors import AotbuildError
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
     "aotbuild.runtime.kernel",
+    "aotbuild.platforms.cpu.checks",
+    "aotbuild.runtime.backends.jax.backend",
     "aotbuild.runtime.backends.jax.executables",
     "aotbuild.runtime.loader",
     "aotbuild.runtime.backends.jax.fallback",
@@ -39,6 +43,9 @@ WALL_SECONDS = 60.0  # for a child that waits for ever and burns nothing
 def main() -> None:
     for name in EARLY:
         importlib.import_module(name)
+    # jax asks for its plugins in each child: the files of all distributions are read once.
+    metadata.entry_points = functools.cache(metadata.entry_points)  # type: ignore[assignment]
+    metadata.entry_points(group="jax_plugins")
     cases = np.load(sys.argv[1])
     warnings.simplefilter("ignore")  # that jax dislikes fork: no backend is there yet
     for line in sys.stdin:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from support.forks import forked
-from support.projects import build, copy_project
 
 pytestmark = pytest.mark.process
 
@@ -103,13 +102,6 @@ CALLS = {
         "out += events; same(a, b); same(a, jit(True, x, scale=s))"
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = copy_project("zoo", tmp_path_factory.mktemp("zoo"))
-    build(root)
-    return root
 
 
 @pytest.mark.parametrize("name", CALLS)

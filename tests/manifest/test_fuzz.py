@@ -113,7 +113,7 @@ def _check_plan(manifest: Manifest) -> None:
 # --- text and bytes -------------------------------------------------------------------------------
 
 
-@fuzz(1000)
+@fuzz(600)
 @given(st.text(max_size=200) | st.text(alphabet=string.printable, max_size=200))
 def test_any_text(text: str) -> None:
     outcome(text)
@@ -125,7 +125,7 @@ def test_any_bytes(data: bytes) -> None:
     outcome(data)
 
 
-@fuzz(1000)
+@fuzz(500)
 @given(st.lists(st.sampled_from([*TOKENS, "\n", "\n  ", "version: 1", "a: "]), max_size=30))
 def test_any_tokens(parts: list[str]) -> None:
     outcome("".join(parts))
@@ -150,13 +150,13 @@ def test_spliced_text(changes: list[tuple[int, int, str]]) -> None:
     outcome(spliced(COMPLETE, changes))
 
 
-@fuzz(1200)
+@fuzz(600)
 @given(edits(SMALL))
 def test_spliced_small_text(changes: list[tuple[int, int, str]]) -> None:
     outcome(spliced(SMALL, changes))
 
 
-@fuzz(800)
+@fuzz(500)
 @given(st.integers(0, len(SMALL.encode()) - 1), st.binary(min_size=1, max_size=3))
 def test_spliced_bytes(start: int, piece: bytes) -> None:
     data = SMALL.encode()
@@ -214,19 +214,19 @@ MANIFEST_VALUES = VALUES | st.sampled_from(
 TREES = st.sampled_from([small(), *documented()])
 
 
-@fuzz(2000)
+@fuzz(900)
 @given(mutations(small(), MANIFEST_VALUES), st.booleans())
 def test_edited_small_trees(tree: Any, flow: bool) -> None:
     outcome(dumped(tree, flow=flow))
 
 
-@fuzz(1000)
+@fuzz(500)
 @given(TREES.flatmap(lambda tree: mutations(tree, MANIFEST_VALUES)), st.booleans())
 def test_edited_trees_of_the_documents(tree: Any, flow: bool) -> None:
     outcome(dumped(tree, flow=flow))
 
 
-@fuzz(1500)
+@fuzz(700)
 @given(
     st.sampled_from(sorted(yaml.safe_load(SMALL)["functions"]["f"])),
     MANIFEST_VALUES | st.sampled_from([*ODD_NUMBERS, *ODD_TEXTS]),
@@ -238,7 +238,7 @@ def test_one_option_of_anything(option: str, value: Any, flow: bool) -> None:
     outcome(dumped(tree, flow=flow))
 
 
-@fuzz(700)
+@fuzz(400)
 @given(VALUES, st.booleans())
 def test_any_tree(tree: Any, flow: bool) -> None:
     outcome(dumped(tree, flow=flow))

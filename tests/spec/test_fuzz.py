@@ -41,13 +41,13 @@ def test_the_valid_ones_are_read() -> None:
 # --- digests that fit -----------------------------------------------------------------------------
 
 
-@fuzz(2500)
+@fuzz(1200)
 @given(st.sampled_from(RECORDS).flatmap(lambda record: mutations(record_to_json(record))))
 def test_edited_records(record: Any) -> None:
     must_end_well(with_fresh_digests(objects_of(record)))
 
 
-@fuzz(1500)
+@fuzz(700)
 @given(st.integers(0, len(RECORDS) - 1), st.sampled_from(["analysis", "provenance"]), VALUES)
 def test_what_nothing_is_decided_on(number: int, key: str, new: Any) -> None:
     record = record_to_json(RECORDS[number])
@@ -133,7 +133,7 @@ def test_spliced(edits: list[tuple[int, int, int, bool]]) -> None:
     must_end_well(spliced(INDEX, edits))
 
 
-@fuzz(1500)
+@fuzz(900)
 @given(SPLICES, st.booleans())
 def test_spliced_rows_with_a_fresh_digest(
     edits: list[tuple[int, int, int, bool]], whole_rows: bool

@@ -7,11 +7,13 @@ device was used before, so its flags and its number of devices are its own.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
 import sys
 import warnings
+from importlib import metadata
 from typing import Any
 
 import jax  # noqa: F401 - what a fork need not import again
@@ -22,6 +24,9 @@ LIMIT = 300  # seconds
 
 def main() -> None:
     """Serve until stdin ends; in a fork, run its code and end as a program does."""
+    # jax asks for its plugins in each fork: the files of all distributions are read once.
+    metadata.entry_points = functools.cache(metadata.entry_points)  # type: ignore[assignment]
+    metadata.entry_points(group="jax_plugins")
     for line in sys.stdin:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that jax dislikes fork: no thread of it is there yet

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,19 @@ def project(tmp_path: Path) -> Path:
     return write_project(tmp_path / "project", manifest(f"[{', '.join(STAGES)}]"), m=SOURCE)
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """A project that was built into its package, with all stages."""
+    root = tmp_path_factory.mktemp("built") / "project"
+    return build(write_project(root, manifest(f"[{', '.join(STAGES)}]"), m=SOURCE))
+
+
+@pytest.fixture
+def built_before(built: Package, tmp_path: Path) -> Path:
+    """A copy of that project and of what was built."""
+    return Path(shutil.copytree(built.folder.parent.parent, tmp_path / "built"))
+
+
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
@@ -91,8 +105,8 @@ def texts_of(package: Package, record: Record) -> dict[str, str]:
 
 
 class TestTexts:
-    def test_what_is_kept_of_each_form(self, project: Path) -> None:
-        package = build(project)
+    def test_what_is_kept_of_each_form(self, built: Package) -> None:
+        package = built
         assert package.stages == package.folder.with_name("_aot.stages.zip")
         assert header_of(package)["stages"] == "beside"
         for record in package.records:
@@ -107,8 +121,8 @@ class TestTexts:
         kinds = {path.suffix for path in (package.folder / "blobs").iterdir()}
         assert kinds == {".pjrt", ".stablehlo"}
 
-    def test_the_texts(self, project: Path) -> None:
-        package = build(project)
+    def test_the_texts(self, built: Package) -> None:
+        package = built
         native, portable = package.records[:2]
         texts, others = texts_of(package, native), texts_of(package, portable)
         assert texts["jaxpr"].startswith("{ lambda a:f32[512,512]; b:f32[1,512]. let")
@@ -122,10 +136,9 @@ class TestTexts:
         memory = json.loads(texts["memory"])
         assert memory["temp_size_in_bytes"] == native.analysis["temp_bytes"]
 
-    def test_constants_are_named_and_not_written_out(self, project: Path) -> None:
-        package = build(project)
-        for record in package.records:
-            texts = texts_of(package, record)
+    def test_constants_are_named_and_not_written_out(self, built: Package) -> None:
+        for record in built.records:
+            texts = texts_of(built, record)
             assert "dense_resource<__elided__>" in texts["stablehlo"]
             assert max(map(len, texts.values())) < 20_000
 
@@ -138,11 +151,11 @@ class TestTexts:
         assert "[...]:f32[512,512]" in texts["jaxpr"]
         assert len(texts["stablehlo"]) < 20_000
 
-    def test_two_builds_keep_the_same_bytes(self, project: Path, tmp_path: Path) -> None:
-        first, second = (build(project, tmp_path / name / "_aot") for name in "ab")
-        assert first.stages
-        assert second.stages
-        assert first.stages.read_bytes() == second.stages.read_bytes()
+    def test_two_builds_keep_the_same_bytes(self, built: Package, tmp_path: Path) -> None:
+        again = build(built.folder.parent.parent, tmp_path / "_aot")
+        assert built.stages
+        assert again.stages
+        assert built.stages.read_bytes() == again.stages.read_bytes()
 
     def test_paths_of_the_build_machine_are_refused(self, project: Path) -> None:
         source = SOURCE.replace("= __file__", "= __file__.replace('m.py', '')")
@@ -161,20 +174,18 @@ class TestWhere:
         kinds = {path.suffix for path in (package.folder / "blobs").iterdir()}
         assert kinds == {".pjrt", ".stablehlo", ".jaxpr", ".json"}
 
-    def test_a_file_of_an_earlier_build_goes(self, project: Path) -> None:
-        assert build(project).stages
-        package = rewrite(project, "")
+    def test_a_file_of_an_earlier_build_goes(self, built_before: Path) -> None:
+        assert (built_before / "proj" / "_aot.stages.zip").exists()
+        package = rewrite(built_before, "")
         assert not package.folder.with_name("_aot.stages.zip").exists()
         assert "stages" not in header_of(package)
 
-    def test_a_build_that_fails_leaves_both(self, project: Path) -> None:
-        package = build(project)
-        (project / "proj" / "m.py").write_text("f = 1\n")
+    def test_a_build_that_fails_leaves_both(self, built_before: Path) -> None:
+        (built_before / "proj" / "m.py").write_text("f = 1\n")
         with pytest.raises(BuildError):
-            build(project)
-        assert package.stages
-        assert package.stages.exists()
-        assert (package.folder / "index").exists()
+            build(built_before)
+        assert (built_before / "proj" / "_aot.stages.zip").exists()
+        assert (built_before / "proj" / "_aot" / "index").exists()
 
     def test_the_command_says_where(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(project)
@@ -199,14 +210,10 @@ class TestStore:
         assert second.records[0].blob == first.records[0].blob
 
     def test_nothing_more_is_stored_than_is_asked_for(self, store: Path, project: Path) -> None:
+        """And an executable without the stages that are asked for is compiled again."""
         rewrite(project, "")
         rewrite(project, "[jaxpr, stablehlo]")
         assert len(entries(store)) == 2
-
-    def test_an_executable_without_its_stages_is_compiled_again(
-        self, store: Path, project: Path
-    ) -> None:
-        rewrite(project, "")
         package = rewrite(project, "[hlo]")
         assert len(entries(store)) == 4
         native = package.records[0]
@@ -286,8 +293,10 @@ class TestHook:
         assert [p.name for p in (tmp_path / "kept").iterdir()] == [f"{wheel.stem}.stages.zip"]
         assert not (project / "dist").exists()
 
-    def test_beside_the_wheel(self, project: Path) -> None:
-        build(project)
+    def test_beside_the_wheel(self, project: Path, built: Package) -> None:
+        assert built.stages
+        shutil.copytree(built.folder, project / "proj" / "_aot")
+        shutil.copy(built.stages, project / "proj")
         assert (project / "proj" / "_aot.stages.zip").exists()
         done = run(project, "hatchling", "build", "-t", "wheel")
         assert done.returncode == 0, done.stdout + done.stderr
