@@ -1,22 +1,24 @@
 """Read YAML text into positioned nodes; refuse what has no one meaning.
 
-The tree is built from PyYAML's events on a stack of our own: nothing recurses, nothing is
-constructed, and neither an alias nor a tag ever acts.
+The nodes are made from PyYAML's events, not by its constructors: no alias and no tag ever acts, and
+depth is limited. A plain (unquoted) scalar is read by the core schema of YAML 1.2 (section 10.3.2)
+and refused where YAML 1.1, which is PyYAML's resolver, reads it as something else.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
 from aotbuild.manifest.nodes import START, ListNode, MapNode, Mark, Node, ScalarNode
 from aotbuild.manifest.problems import Problems, describe, dotted
-from aotbuild.manifest.scalars import SurpriseError, read_plain
 from aotbuild.spec.words import quote
 
+Steps: TypeAlias = tuple[object, ...]
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 TOO_LARGE = f"larger than {MAX_BYTES} bytes; split the manifest"
@@ -34,44 +36,19 @@ class _StopError(Exception):
     """Nothing after this place can be read."""
 
 
-@dataclass
-class _Open:
-    """A list or map whose end has not been met yet."""
-
-    mark: Mark
-    is_map: bool
-    items: list[Node] = field(default_factory=list)
-    entries: dict[tuple[type, object], tuple[ScalarNode, Node]] = field(default_factory=dict)
-    key: Node | None = None
-
-    def step(self) -> object:
-        """Return the key or index that is being read."""
-        if self.is_map:
-            return self.key.value if isinstance(self.key, ScalarNode) else "?"
-        return len(self.items)
-
-    def close(self) -> Node:
-        """Return the finished node."""
-        if self.is_map:
-            return MapNode(self.mark, tuple(self.entries.values()))
-        return ListNode(self.mark, tuple(self.items))
-
-
 def read_yaml(text: str, problems: Problems) -> Node | None:
     """Return the one document in the text; None where there is none to go on with."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         problems.add(START, "", TOO_LARGE)
         return None
-    reader = _Reader(problems)
     try:
-        for event in _events(text, problems):
-            reader.feed(event)
+        root = _Reader(_events(text, problems), problems).document()
     except _StopError:
         return None
-    if reader.root is None or (isinstance(reader.root, ScalarNode) and reader.root.text == ""):
+    if root is None or (isinstance(root, ScalarNode) and root.text == ""):
         problems.add(START, "", "the file is empty; expected a map that begins with version: 1")
         return None
-    return reader.root
+    return root
 
 
 def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
@@ -99,100 +76,81 @@ def _events(text: str, problems: Problems) -> Iterator[yaml.Event]:
 
 
 class _Reader:
-    """Turns events into nodes."""
+    """Makes nodes of events; `steps` are the keys and indices that lead to a node."""
 
-    def __init__(self, problems: Problems) -> None:
-        self.problems = problems
-        self.root: Node | None = None
-        self._stack: list[_Open] = []
-        self._documents = 0
+    def __init__(self, events: Iterator[yaml.Event], problems: Problems) -> None:
+        self._events, self._problems = events, problems
 
-    def feed(self, event: yaml.Event) -> None:
-        """Take the next event."""
+    def document(self) -> Node | None:
+        """Return the root of the one document; None if there is none."""
+        root: Node | None = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    message = "a second document begins; a manifest is one document"
+                    self._stop(_mark(event.start_mark), message)
+                root = self._node(next(self._events), (), 0)
+        return root
+
+    def _node(self, event: yaml.Event, steps: Steps, depth: int) -> Node:
         mark = _mark(event.start_mark)
-        if isinstance(event, yaml.DocumentStartEvent):
-            self._document(mark)
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(mark, str(event.anchor))
-        elif isinstance(event, yaml.ScalarEvent):
-            self._tag(mark, event.tag)
-            self._add(self._scalar(mark, event))
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self._open(mark, event)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._add(self._stack.pop().close())
+        if isinstance(event, yaml.AliasEvent):
+            name = str(event.anchor)
+            message = f"aliases are refused, found *{name[:40]}; write it out, or use defaults:"
+            self._unreadable(mark, steps, message)
+            return ScalarNode(mark, None, f"*{name}")
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        if event.tag is not None:
+            message = f"tags are refused, found {quote(event.tag)}; write the plain value"
+            self._unreadable(mark, steps, message)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(mark, event, steps)
+        if depth >= MAX_DEPTH:
+            self._stop(mark, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._map(mark, steps, depth + 1)
+        items: list[Node] = []
+        while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(item, (*steps, len(items)), depth + 1))
+        return ListNode(mark, tuple(items))
 
-    def _path(self) -> str:
-        return dotted(frame.step() for frame in self._stack if frame.key or not frame.is_map)
+    def _map(self, mark: Mark, steps: Steps, depth: int) -> MapNode:
+        entries: dict[tuple[type, object], tuple[ScalarNode, Node]] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._node(event, steps, depth)
+            inner = (*steps, key.value if isinstance(key, ScalarNode) else "?")
+            if not isinstance(key, ScalarNode) or type(key.value) not in (str, int):
+                message = f"a key must be text or a whole number, found {describe(key)}; quote it"
+                self._unreadable(key.mark, inner, message)
+                self._node(next(self._events), inner, depth)
+                continue
+            value = self._node(next(self._events), inner, depth)
+            first, _ = entries.setdefault((type(key.value), key.value), (key, value))
+            if first is not key:
+                where = f"is already on line {first.mark.line}; remove one of the two"
+                self._unreadable(key.mark, steps, f"the key {quote(key.value)} {where}")
+        return MapNode(mark, tuple(entries.values()))
 
-    def _document(self, mark: Mark) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            self.problems.add(mark, "", "a second document begins; a manifest is one document")
-            raise _StopError
-
-    def _alias(self, mark: Mark, name: str) -> None:
-        message = f"aliases are refused, found *{name[:40]}; write it out, or use defaults:"
-        self.problems.unreadable(mark, self._path(), message)
-        self._add(ScalarNode(mark, None, f"*{name}"))
-
-    def _tag(self, mark: Mark, tag: str | None) -> None:
-        if tag is not None:
-            message = f"tags are refused, found {quote(tag)}; write the plain value"
-            self.problems.unreadable(mark, self._path(), message)
-
-    def _scalar(self, mark: Mark, event: yaml.ScalarEvent) -> ScalarNode:
+    def _scalar(self, mark: Mark, event: yaml.ScalarEvent, steps: Steps) -> ScalarNode:
         text = event.value
         if any("\ud800" <= char <= "\udfff" for char in text):
             message = "an escape stands for half a character (a lone surrogate)"
-            self.problems.unreadable(mark, self._path(), message)
+            self._unreadable(mark, steps, message)
             return ScalarNode(mark, "?", "?")
         if event.style or event.tag is not None:
             return ScalarNode(mark, text, text)
         try:
-            return ScalarNode(mark, read_plain(text), text)
-        except SurpriseError as err:
-            self.problems.unreadable(mark, self._path(), str(err))
+            return ScalarNode(mark, _read_plain(text), text)
+        except _SurpriseError as err:
+            self._unreadable(mark, steps, str(err))
             return ScalarNode(mark, text, text)
 
-    def _open(self, mark: Mark, event: yaml.CollectionStartEvent) -> None:
-        self._tag(mark, event.tag)
-        if len(self._stack) >= MAX_DEPTH:
-            self.problems.add(mark, "", f"nested deeper than {MAX_DEPTH} levels")
-            raise _StopError
-        self._stack.append(_Open(mark, isinstance(event, yaml.MappingStartEvent)))
+    def _unreadable(self, mark: Mark, steps: Steps, message: str) -> None:
+        self._problems.unreadable(mark, dotted(steps), message)
 
-    def _add(self, node: Node) -> None:
-        if not self._stack:
-            self.root = node
-            return
-        top = self._stack[-1]
-        if not top.is_map:
-            top.items.append(node)
-        elif top.key is None:
-            top.key = node
-            self._check_key(node)
-        else:
-            self._entry(top, top.key, node)
-            top.key = None
-
-    def _check_key(self, key: Node) -> None:
-        if isinstance(key, ScalarNode) and type(key.value) in (str, int):
-            return
-        message = f"a key must be text or a whole number, found {describe(key)}; quote it"
-        self.problems.unreadable(key.mark, self._path(), message)
-
-    def _entry(self, top: _Open, key: Node, value: Node) -> None:
-        if not isinstance(key, ScalarNode) or type(key.value) not in (str, int):
-            return
-        name = (type(key.value), key.value)
-        if name not in top.entries:
-            top.entries[name] = (key, value)
-            return
-        first = top.entries[name][0].mark.line
-        path = dotted(frame.step() for frame in self._stack[:-1])
-        message = f"the key {quote(key.value)} is already on line {first}; remove one of the two"
-        self.problems.unreadable(key.mark, path, message)
+    def _stop(self, mark: Mark, message: str) -> NoReturn:
+        self._problems.add(mark, "", message)
+        raise _StopError
 
 
 def _mark(mark: Any) -> Mark:
@@ -212,3 +170,106 @@ def _reworded(err: yaml.MarkedYAMLError) -> str:
     if problem.startswith("expected <block end>"):
         return "this line fits none above it; check the indentation"
     return _WORDS.get(problem, f"not valid YAML: {problem}")
+
+
+Value = bool | int | float | str | None
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS = {
+    spelling: value
+    for word, value in (("true", True), ("false", False))
+    for spelling in (word, word.capitalize(), word.upper())
+}
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_BASED = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z")
+_NAN = frozenset({".nan", ".NaN", ".NAN"})
+_OCTAL_11 = re.compile(r"[-+]?0[0-9]*[1-9][0-9]*\Z")
+_MOST_DIGITS = 300  # Python itself refuses to read above 4300
+
+_TAG = "tag:yaml.org,2002:"
+_KIND_11 = {
+    "null": "nothing",
+    "bool": "a boolean",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "timestamp": "a date",
+    "merge": "a merge key",
+    "value": "a default-value key",
+}
+_RESOLVER = yaml.resolver.Resolver()
+
+
+class _SurpriseError(ValueError):
+    """A plain scalar that two readers of YAML take for different things."""
+
+
+def _read_plain(text: str) -> Value:
+    """Return the value of a plain scalar, the same in YAML 1.1 and 1.2.
+
+    Raises:
+        _SurpriseError: where the two differ, or a number is too long; its text says what to write.
+    """
+    if len(text) > _MOST_DIGITS and (_FLOAT.match(text) or _BASED.match(text)):
+        msg = f"a number of {len(text)} characters; at most {_MOST_DIGITS} are read"
+        raise _SurpriseError(msg)
+    value = _core_schema(text)
+    old, new = _kind_11(text), _kind_12(value)
+    if old == new and not (isinstance(value, int) and _OCTAL_11.match(text)):
+        return value
+    readings = f"{_KIND_11[old]} by YAML 1.1 and {_KIND_11[new]} by YAML 1.2"
+    if old == new:
+        readings = f"the octal {text} by YAML 1.1 and {value} by YAML 1.2"
+    msg = f"{text!r} is read as {readings}; {_remedy(text, old, value)}"
+    raise _SurpriseError(msg)
+
+
+def _core_schema(text: str) -> Value:
+    if text in _NULL:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INT.match(text):
+        return int(text)
+    if _BASED.match(text):
+        return int(text, 0)
+    if text in _NAN or _INFINITE.match(text):
+        return float(text.replace(".", ""))
+    return float(text) if _FLOAT.match(text) else text
+
+
+def _kind_11(text: str) -> str:
+    # YAML 1.1 also lists y and n, but no parser in use reads them as booleans, and dims have such
+    # names; PyYAML and YAML 1.2 agree on text.
+    tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return tag.removeprefix(_TAG)
+
+
+def _kind_12(value: Value) -> str:
+    kinds = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}
+    return kinds[type(value)]
+
+
+def _remedy(text: str, old: str, value: Value) -> str:
+    quoted = f'write "{text}" in quotes'
+    if old == "bool":
+        meant = text.lower() in ("yes", "on")
+        return f"{quoted} for the text, or {str(meant).lower()} for the boolean"
+    if old == "merge":
+        return "write the keys out, or use defaults:"
+    if isinstance(value, float):
+        return f"{quoted} for the text, or {_both_float(value)} for the number"
+    if isinstance(value, int):
+        return f"{quoted} for the text, or {value} for the number"
+    return f"{quoted}{' for the text' if old in ('int', 'float') else ''}"
+
+
+def _both_float(value: float) -> str:
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    text = repr(value)
+    mantissa, e, exponent = text.partition("e")
+    mantissa += "" if "." in mantissa else ".0"
+    return f"{mantissa}{e}{exponent}"
