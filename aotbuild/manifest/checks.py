@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from aotbuild.manifest.dims import MAX_SIGNATURES, dim_names, row_count
+from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
-from aotbuild.manifest.source import Source
+from aotbuild.manifest.signatures import MAX_SIGNATURES, dim_names, row_count
 from aotbuild.platforms.building import Description, Request
 from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.words import did_you_mean, quote
@@ -80,105 +80,109 @@ def _balanced(tokens: list[str]) -> bool:
 Found = Iterator[tuple[Mark, tuple[object, ...], str]]
 
 
-def check_function(source: Source, targets: tuple[Request, ...]) -> None:
+def check_function(declared: Declaration, targets: tuple[Request, ...]) -> None:
     """Report everything in one function that does not fit together."""
     for check, needs in _CHECKS:
-        if not source.broken.intersection(needs):
-            for mark, steps, message in check(source, targets):
-                source.add(mark, steps, message)
+        if not declared.broken.intersection(needs):
+            for mark, steps, message in check(declared, targets):
+                declared.add(mark, steps, message)
 
 
-def _name(source: Source, _: object) -> Found:
-    problem = function_name_problem(source.name)
+def _name(declared: Declaration, _: object) -> Found:
+    problem = function_name_problem(declared.name)
     if problem:
-        yield source.key.mark, (), problem
+        yield declared.key.mark, (), problem
 
 
-def _repeated_names(source: Source, _: object) -> Found:
+def _repeated_names(declared: Declaration, _: object) -> Found:
     seen: set[str] = set()
-    for index, name in enumerate(source.positional()):
+    for index, name in enumerate(declared.positional()):
         if name in seen:
-            yield source.at("args", index), ("args",), f"the argument {quote(name)} is listed twice"
+            yield (
+                declared.at("args", index),
+                ("args",),
+                f"the argument {quote(name)} is listed twice",
+            )
         seen.add(name)
-    for name in source.model.kwargs:
+    for name in declared.model.kwargs:
         if name in seen:
-            mark = key_mark(source.node("kwargs") or source.entry, name)
+            mark = key_mark(declared.node("kwargs") or declared.entry, name)
             yield mark, ("kwargs",), f"{quote(name)} is listed under args already"
 
 
-def _donated(source: Source, _: object) -> Found:
-    for index, name in enumerate(source.model.donate):
-        at = source.at("donate", index)
-        if name not in source.names():
-            yield at, ("donate",), _unknown_argument(source, name)
-        elif name in source.model.donate[:index]:
+def _donated(declared: Declaration, _: object) -> Found:
+    for index, name in enumerate(declared.model.donate):
+        at = declared.at("donate", index)
+        if name not in declared.names():
+            yield at, ("donate",), _unknown_argument(declared, name)
+        elif name in declared.model.donate[:index]:
             yield at, ("donate",), f"{quote(name)} is listed twice"
 
 
-def _sharded(source: Source, _: object) -> Found:
-    node = source.node("in_shardings") or source.entry
-    for name in source.model.in_shardings:
-        if name not in source.names():
-            yield key_mark(node, name), ("in_shardings",), _unknown_argument(source, name)
+def _sharded(declared: Declaration, _: object) -> Found:
+    node = declared.node("in_shardings") or declared.entry
+    for name in declared.model.in_shardings:
+        if name not in declared.names():
+            yield key_mark(node, name), ("in_shardings",), _unknown_argument(declared, name)
 
 
-def _unknown_argument(source: Source, name: str) -> str:
-    known = source.names()
+def _unknown_argument(declared: Declaration, name: str) -> str:
+    known = declared.names()
     hint = did_you_mean(name, known) or f"; known: {', '.join(known) or 'none'}"
     return f"{quote(name)} is neither in args nor in kwargs{hint}"
 
 
-def _needs_mesh(source: Source, _: object) -> Found:
+def _needs_mesh(declared: Declaration, _: object) -> Found:
     options = ("in_shardings", "out_shardings")
-    given = [o for o in options if o in source.model.model_fields_set]
-    for option in () if source.model.mesh else given:
-        if option == "out_shardings" or source.model.in_shardings:
-            yield source.at(option), (option,), "a sharding needs a mesh; add mesh: {axis: size}"
+    given = [o for o in options if o in declared.model.model_fields_set]
+    for option in () if declared.model.mesh else given:
+        if option == "out_shardings" or declared.model.in_shardings:
+            yield declared.at(option), (option,), "a sharding needs a mesh; add mesh: {axis: size}"
 
 
-def _mesh_fits(source: Source, targets: tuple[Request, ...]) -> Found:
-    size = math.prod(source.model.mesh.values())
+def _mesh_fits(declared: Declaration, targets: tuple[Request, ...]) -> Found:
+    size = math.prod(declared.model.mesh.values())
     native = [t for t in targets if t.platform != PORTABLE]
     devices = [n for target in native for n in target.description.device_counts(target)]
-    if not source.model.mesh or not native or None in devices or size in devices:
+    if not declared.model.mesh or not native or None in devices or size in devices:
         return
     found = ", ".join(str(count) for count in dict.fromkeys(devices))
     message = f"a mesh of {str(size)[:20]} devices, but the targets have {found}"
     remedies = {target.description.mesh_remedy(size) for target in native}
     remedy = remedies.pop() if len(remedies) == 1 else Description().mesh_remedy(size)
-    yield source.at("mesh"), ("mesh",), f"{message}; {remedy}"
+    yield declared.at("mesh"), ("mesh",), f"{message}; {remedy}"
 
 
-def _few_enough(source: Source, _: object) -> Found:
-    values = (v for v in source.model.static.values())
+def _few_enough(declared: Declaration, _: object) -> Found:
+    values = (v for v in declared.model.static.values())
     statics = math.prod(len(v) if isinstance(v, tuple) else 1 for v in values)
-    count = row_count(source) * statics if source.model.dims else statics
+    count = row_count(declared) * statics if declared.model.dims else statics
     if count > MAX_SIGNATURES:
         message = f"{str(count)[:20]} signatures; at most {MAX_SIGNATURES} are built for a function"
-        option = "dims" if source.model.dims else "static"
-        yield source.at(option), (option,), f"{message}; list the rows that are called"
+        option = "dims" if declared.model.dims else "static"
+        yield declared.at(option), (option,), f"{message}; list the rows that are called"
 
 
-def _export_dims(source: Source, _: object) -> Found:
-    known = dim_names(source)
-    for name, text in source.model.export.dims.items():
+def _export_dims(declared: Declaration, _: object) -> Found:
+    known = dim_names(declared)
+    for name, text in declared.model.export.dims.items():
         steps = ("export", "dims")
         if name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known) or 'none'}"
-            mark = _key_of(source, name, *steps)
+            mark = _key_of(declared, name, *steps)
             yield mark, steps, f"unknown dim {quote(name)}{hint}"
         if expression_names(text) is None:
             message = f"expected an expression such as 'b' or '2*s', found {quote(text)}"
-            yield source.at(*steps, name), (*steps, name), message
+            yield declared.at(*steps, name), (*steps, name), message
 
 
-def _export_constraints(source: Source, _: object) -> Found:
-    export = source.model.export
+def _export_constraints(declared: Declaration, _: object) -> Found:
+    export = declared.model.export
     known = _union(expression_names(text) or () for text in export.dims.values())
     for index, text in enumerate(export.constraints):
         steps = ("export", "constraints")
         found = constraint_names(text)
-        at = source.at(*steps, index)
+        at = declared.at(*steps, index)
         if found is None:
             yield at, steps, f"expected a constraint such as 'b <= 64', found {quote(text)}"
         for name in sorted((found or frozenset()) - known):
@@ -186,14 +190,14 @@ def _export_constraints(source: Source, _: object) -> Found:
             yield at, steps, f"unknown symbol {quote(name)}{hint}"
 
 
-def _export_target(source: Source, targets: tuple[Request, ...]) -> Found:
-    if source.has_own("export") and all(target.platform != PORTABLE for target in targets):
-        yield source.at("export"), ("export",), NO_PORTABLE
+def _export_target(declared: Declaration, targets: tuple[Request, ...]) -> Found:
+    if declared.has_own("export") and all(target.platform != PORTABLE for target in targets):
+        yield declared.at("export"), ("export",), NO_PORTABLE
 
 
-def _key_of(source: Source, key: str, *steps: str) -> Mark:
-    node = source.node(steps[0])
-    return key_mark(walk(node, steps[1:]), key) if node else source.key.mark
+def _key_of(declared: Declaration, key: str, *steps: str) -> Mark:
+    node = declared.node(steps[0])
+    return key_mark(walk(node, steps[1:]), key) if node else declared.key.mark
 
 
 def _union(sets: Iterable[Iterable[str]]) -> frozenset[str]:
@@ -202,7 +206,7 @@ def _union(sets: Iterable[Iterable[str]]) -> frozenset[str]:
 
 NO_PORTABLE = "only the portable artifact uses this; add the target portable, or remove it"
 
-Check = Callable[[Source, tuple[Request, ...]], Found]
+Check = Callable[[Declaration, tuple[Request, ...]], Found]
 _ARGUMENTS = ("args", "kwargs")
 _CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
     (_name, ()),

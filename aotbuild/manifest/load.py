@@ -7,15 +7,23 @@ from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.manifest.checks import NO_PORTABLE, check_function
-from aotbuild.manifest.dims import check_dims, check_pads, check_used, dim_names
+from aotbuild.manifest.declaration import Declaration, with_defaults
 from aotbuild.manifest.model import Function, Manifest, Options, Origin
-from aotbuild.manifest.nodes import START, MapNode, Mark, Node, ScalarNode, child, key_mark
-from aotbuild.manifest.problems import Problems, describe
+from aotbuild.manifest.nodes import (
+    START,
+    MapNode,
+    Mark,
+    Node,
+    Problems,
+    ScalarNode,
+    child,
+    describe,
+    key_mark,
+)
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
-from aotbuild.manifest.source import Source, with_defaults
+from aotbuild.manifest.signatures import check_dims, check_pads, check_used, dim_names, read_statics
 from aotbuild.manifest.specs import ArgSpec, SpecReader
-from aotbuild.manifest.statics import read_statics
 from aotbuild.manifest.targets import check_toolchains, read_targets
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
@@ -62,8 +70,8 @@ def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
     targets = read_targets(checked.model, root, problems)
     check_toolchains(checked.model, root, problems)
     _check_default_export(root, targets, checked, problems)
-    sources = _sources(checked, root, problems)
-    functions = {source.name: _function(source, targets) for source in sources}
+    declarations = _declarations(checked, root, problems)
+    functions = {declared.name: _function(declared, targets) for declared in declarations}
     problems.raise_any()
     update = {"targets": targets, "functions": functions, "defaults": Options()}
     return checked.model.model_copy(update=update)
@@ -80,79 +88,80 @@ def _check_default_export(
         problems.add(key_mark(defaults, "export"), "defaults.export", NO_PORTABLE)
 
 
-def _sources(checked: Checked, root: Node, problems: Problems) -> list[Source]:
+def _declarations(checked: Checked, root: Node, problems: Problems) -> list[Declaration]:
     functions = child(root, "functions")
     entries = functions.entries if isinstance(functions, MapNode) else ()
     return [
-        _source(checked, root, problems, key, entry)
+        _declaration(checked, root, problems, key, entry)
         for key, entry in entries
         if isinstance(key.value, str) and key.value in checked.model.functions
     ]
 
 
-def _source(
+def _declaration(
     checked: Checked, root: Node, problems: Problems, key: ScalarNode, entry: Node
-) -> Source:
+) -> Declaration:
     name = str(key.value)
     own = checked.broken_in("functions", name)
     set_here = set(map(str, entry.keys())) if isinstance(entry, MapNode) else set()
     inherited = checked.broken_in("defaults") - set_here
     model = with_defaults(checked.model.functions[name], checked.model.defaults)
     broken = own | inherited | (checked.broken_in() & {"targets"})
-    return Source(name, key, entry, child(root, "defaults"), model, broken, problems)
+    return Declaration(name, key, entry, child(root, "defaults"), model, broken, problems)
 
 
-def _function(source: Source, targets: tuple[Request, ...]) -> Function:
+def _function(declared: Declaration, targets: tuple[Request, ...]) -> Function:
     """Return a function with its specs, shardings and static values read from the nodes."""
-    check_function(source, targets)
-    args, kwargs = _arguments(source)
-    in_shardings, out_shardings = _shardings(source)
+    check_function(declared, targets)
+    args, kwargs = _arguments(declared)
+    in_shardings, out_shardings = _shardings(declared)
     read = {
         "args": tuple({name: spec} for name, spec in args),
         "kwargs": dict(kwargs),
         "in_shardings": in_shardings,
         "out_shardings": out_shardings,
-        "static": read_statics(source),
+        "static": read_statics(declared),
     }
-    check_pads(source, (*args, *kwargs), targets)
-    return source.model.model_copy(
-        update={key: value for key, value in read.items() if key in source.model.model_fields_set}
+    check_pads(declared, (*args, *kwargs), targets)
+    return declared.model.model_copy(
+        update={key: value for key, value in read.items() if key in declared.model.model_fields_set}
     )
 
 
-def _arguments(source: Source) -> tuple[Named, Named]:
+def _arguments(declared: Declaration) -> tuple[Named, Named]:
     """Return the specs of args and kwargs; check the dims against them."""
-    dims_known = "dims" not in source.broken
-    reader = SpecReader(source.add, dim_names(source) if dims_known else None)
+    dims_known = "dims" not in declared.broken
+    reader = SpecReader(declared.add, dim_names(declared) if dims_known else None)
     args = tuple(
-        (str(key.value), reader.read(node, ("args", key.value))) for key, node in _arg_nodes(source)
+        (str(key.value), reader.read(node, ("args", key.value)))
+        for key, node in _arg_nodes(declared)
     )
     kwargs = tuple(
         (str(key.value), reader.read(node, ("kwargs", key.value)))
-        for key, node in source.entries("kwargs")
+        for key, node in declared.entries("kwargs")
     )
     if dims_known:
-        check_dims(source)
-        if not source.broken.intersection(("args", "kwargs")):
-            check_used(source, reader.used)
+        check_dims(declared)
+        if not declared.broken.intersection(("args", "kwargs")):
+            check_used(declared, reader.used)
     return args, kwargs
 
 
-def _arg_nodes(source: Source) -> list[tuple[ScalarNode, Node]]:
-    node = source.node("args")
+def _arg_nodes(declared: Declaration) -> list[tuple[ScalarNode, Node]]:
+    node = declared.node("args")
     items = () if node is None or isinstance(node, ScalarNode | MapNode) else node.items
     maps = [item for item in items if isinstance(item, MapNode) and len(item.entries) == 1]
     return [item.entries[0] for item in maps]
 
 
-def _shardings(source: Source) -> tuple[dict[str, Sharding], Sharding]:
-    known = source.model.mesh if "mesh" not in source.broken and source.model.mesh else None
-    reader = ShardingReader(source.add, known)
+def _shardings(declared: Declaration) -> tuple[dict[str, Sharding], Sharding]:
+    known = declared.model.mesh if "mesh" not in declared.broken and declared.model.mesh else None
+    reader = ShardingReader(declared.add, known)
     inputs = {
         str(key.value): reader.read(node, ("in_shardings", key.value))
-        for key, node in source.entries("in_shardings")
+        for key, node in declared.entries("in_shardings")
     }
-    out = source.node("out_shardings")
+    out = declared.node("out_shardings")
     return inputs, reader.read(out, ("out_shardings",)) if out else None
 
 

@@ -14,8 +14,17 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
-from aotbuild.manifest.nodes import START, ListNode, MapNode, Mark, Node, ScalarNode
-from aotbuild.manifest.problems import Problems, describe, dotted
+from aotbuild.manifest.nodes import (
+    START,
+    ListNode,
+    MapNode,
+    Mark,
+    Node,
+    Problems,
+    ScalarNode,
+    describe,
+    dotted,
+)
 from aotbuild.spec.words import quote
 
 Steps: TypeAlias = tuple[object, ...]

@@ -9,8 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Discriminator
 
-from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode
-from aotbuild.manifest.problems import describe
+from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode, describe
 from aotbuild.manifest.specs import Report, Steps
 from aotbuild.spec.words import did_you_mean, quote
 

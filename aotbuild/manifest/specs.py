@@ -9,8 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Discriminator
 
 from aotbuild.manifest.names import reference_problem
-from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode
-from aotbuild.manifest.problems import describe
+from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe
 from aotbuild.spec.aval import long_dtype, parse_spec
 from aotbuild.spec.words import did_you_mean, quote
 

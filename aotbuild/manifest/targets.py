@@ -10,11 +10,20 @@ from packaging.version import Version
 from pydantic import ValidationError
 
 from aotbuild.errors import ManifestError, Problem
-from aotbuild.manifest import translate
 from aotbuild.manifest.model import Manifest
-from aotbuild.manifest.nodes import START, MapNode, Node, child, plain, walk
-from aotbuild.manifest.problems import Problems, describe, dotted
+from aotbuild.manifest.nodes import (
+    START,
+    MapNode,
+    Node,
+    Problems,
+    child,
+    describe,
+    dotted,
+    plain,
+    walk,
+)
 from aotbuild.manifest.reader import MAX_BYTES, read_yaml
+from aotbuild.manifest.validate import report
 from aotbuild.platforms.building import Request
 from aotbuild.spec.words import quote
 
@@ -92,7 +101,7 @@ def read_model(file: Path, model: type[Any], expected: str) -> Any:
             return model.model_validate(plain(root))
         except ValidationError as err:
             for error in err.errors(include_url=False, include_input=False):
-                translate.report(error, root, problems, model)
+                report(error, root, problems, model)
     raise ManifestError(problems.found)
 
 

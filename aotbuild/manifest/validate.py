@@ -1,21 +1,150 @@
 """Validate the structure, and go on with whatever of it is sound.
 
-What is wrong is reported, cut out and replaced, so that one mistake does not hide the next one.
-"""
+What is wrong is reported in words of the manifest, cut out and replaced, so that one mistake does
+not hide the next one."""
 
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from aotbuild.manifest import translate
-from aotbuild.manifest.model import Manifest, Origin
-from aotbuild.manifest.nodes import Node, plain
-from aotbuild.manifest.problems import Problems
+from aotbuild.manifest.model import Function, Manifest, Origin
+from aotbuild.manifest.nodes import (
+    Node,
+    Problems,
+    ScalarNode,
+    child,
+    describe,
+    dotted,
+    key_mark,
+    plain,
+    walk,
+)
+from aotbuild.platforms.options import CUSTOM
+from aotbuild.spec.words import did_you_mean, one_of, quote
+
+_KEY = "[key]"  # what pydantic appends where the key is wrong, not the value
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a map",
+    "model_type": "a map",
+}
+
+
+def report(
+    error: ErrorDetails, root: Node, problems: Problems, model: type[BaseModel] = Manifest
+) -> None:
+    """Add one pydantic error, of a model that a file was validated with, as a problem."""
+    steps, node = _place(error["loc"], root)
+    kind, last = error["type"], error["loc"][-1] if error["loc"] else None
+    if kind in ("extra_forbidden", "invalid_key"):
+        parent = steps[:-1]
+        mark = key_mark(walk(root, parent), last)
+        problems.add(mark, dotted(parent), _unknown_key(last, error["loc"][:-1], model))
+    elif kind == "missing":
+        problems.add(node.mark, dotted(steps), _missing(last, error["loc"][:-1], model))
+    elif last == _KEY and steps:
+        mark = key_mark(walk(root, steps[:-1]), steps[-1])
+        problems.add(mark, dotted(steps[:-1]), _wrong_key(error, steps[-1]))
+    else:
+        problems.add(node.mark, dotted(steps), _wrong_value(error, node))
+
+
+def _place(loc: tuple[int | str, ...], root: Node) -> tuple[tuple[int | str, ...], Node]:
+    """Return the steps of a location that exist in the YAML, and the node they lead to.
+
+    The others are pydantic's own: union tags, the key marker, the index of a lone value.
+    """
+    steps: tuple[int | str, ...] = ()
+    node = root
+    for step in loc:
+        inner = child(node, step)
+        if inner is not None:
+            steps, node = (*steps, step), inner
+    return steps, node
+
+
+def _unknown_key(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
+    model = _model_at(loc, root)
+    if loc == ("defaults",) and key in Function.model_fields:
+        return f"{quote(key)} belongs to each function, not to defaults"
+    known = list(model.model_fields) if model else []
+    hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+    return f"unknown key {quote(key)}{hint}"
+
+
+def _missing(key: object, loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
+    model = _model_at(loc, root)
+    field = model.model_fields.get(str(key)) if model else None
+    meaning = f" ({field.description})" if field else ""
+    return f"the key {quote(key)} is missing{meaning}"
+
+
+def _wrong_key(error: ErrorDetails, key: object) -> str:
+    if error["type"] == CUSTOM:
+        return error["msg"]
+    return f'expected a name, found {quote(key)}; put it in quotes if it is one: "{key}"'
+
+
+def _wrong_value(error: ErrorDetails, node: Node) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    found = f"found {describe(node)}"
+    if kind == CUSTOM:
+        return error["msg"]
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", str(context["expected"]))
+        word = node.value if isinstance(node, ScalarNode) else None
+        return f"expected {one_of(known)}, {found}{did_you_mean(word, known)}"
+    if kind == "greater_than":
+        return f"expected more than {context['gt']}, {found}"
+    if kind == "greater_than_equal":
+        return f"expected at least {context['ge']}, {found}"
+    if kind == "less_than_equal":
+        return f"expected at most {context['le']}, {found}"
+    if kind == "too_short":
+        return f"expected at least one entry, {found}"
+    if kind not in _EXPECTED:
+        return f"{describe(node)} is not allowed here"
+    return f"expected {_EXPECTED[kind]}, {found}{_quoting(kind, node)}"
+
+
+def _quoting(kind: str, node: Node) -> str:
+    number = isinstance(node, ScalarNode) and isinstance(node.value, bool | int | float)
+    if kind != "string_type" or not number or not isinstance(node, ScalarNode):
+        return ""
+    return f'; quote it: "{node.text[:40]}"'
+
+
+def _model_at(loc: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the model that a location lies in, by the annotations along the way."""
+    current: Any = root
+    for step in loc:
+        if isinstance(current, type) and issubclass(current, BaseModel):
+            current = current.model_fields[str(step)].annotation
+        else:
+            current = [None, *(arg for arg in get_args(current) if arg is not ...)][-1]
+        current = _bare(current)
+    return current if isinstance(current, type) and issubclass(current, BaseModel) else None
+
+
+def _bare(annotation: Any) -> Any:
+    """Strip Annotated, and None from an optional."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    options = [arg for arg in get_args(annotation) if arg is not type(None)]
+    if type(None) in get_args(annotation) and len(options) == 1:
+        return _bare(options[0])
+    return annotation
+
 
 Path = tuple[object, ...]
 _ROUNDS = 8
@@ -53,7 +182,7 @@ def validate(root: Node, origin: Origin, problems: Problems) -> Checked | None:
         for error in errors:
             if problems.full:
                 return None
-            translate.report(error, root, problems)
+            report(error, root, problems)
         paths = {_path(error["loc"]) for error in errors}
         if () in paths or ("version",) in paths:
             return None

@@ -10,7 +10,7 @@ from support.manifests import manifest, refused, whole
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.manifest import Function
-from aotbuild.manifest.dims import value_problem
+from aotbuild.manifest.signatures import value_problem
 from aotbuild.spec.padding import PaddedDim
 from aotbuild.toolchains.toolchain import probe
 

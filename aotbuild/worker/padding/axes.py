@@ -10,7 +10,7 @@ import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.manifest.dims import value_problem
+from aotbuild.manifest.signatures import value_problem
 from aotbuild.spec.padding import Axes, PaddedDim, Padding
 from aotbuild.worker.avals import is_key_dtype, named_path
 from aotbuild.worker.trace import Jitted, Traced, jit_job

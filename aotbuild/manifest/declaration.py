@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.manifest.model import Function, Options
-from aotbuild.manifest.nodes import MapNode, Mark, Node, ScalarNode, child, walk
-from aotbuild.manifest.problems import Problems, dotted
+from aotbuild.manifest.nodes import MapNode, Mark, Node, Problems, ScalarNode, child, dotted, walk
 
 MERGED = frozenset({"config", "env", "compiler_options"})
 
 
 @dataclass(frozen=True)
-class Source:
+class Declaration:
     """Everything that the checks of one function look at.
 
     ``broken`` are the options that were already refused; no check reads them.
