@@ -70,7 +70,11 @@ class Worker:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         command = worker_command(settings.toolchain, import_root)
         self._interpreter = command[0]
-        self._folder = _own_folder() if settings.process.own_folder else None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if settings.process.own_folder:
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="aotbuild-worker-", ignore_cleanup_errors=True
+            )
         try:
             self._process = subprocess.Popen(
                 command,
@@ -238,10 +242,6 @@ def worker_environment(settings: Settings) -> dict[str, str]:
         for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
             environment.pop(name, None)
     return environment
-
-
-def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="aotbuild-worker-", ignore_cleanup_errors=True)
 
 
 def _hello_problem(line: str) -> str | None:

@@ -1,7 +1,7 @@
 """The store's keys, one function for each kind of entry.
 
-A key is the SHA-256 of what goes into a computation, as canonical JSON: never of what comes out.
-Whoever adds an input that decides bytes adds it here.
+A key is the SHA-256 of what goes into a computation, as canonical JSON, and never of what comes
+out. An input that decides bytes must be in it.
 """
 
 from __future__ import annotations

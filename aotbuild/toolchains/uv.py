@@ -45,7 +45,7 @@ def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        env=_environment(os.environ),
+        env={name: value for name, value in os.environ.items() if name not in _DROPPED},
         cwd=folder,
         check=False,
     )
@@ -69,10 +69,6 @@ def uv_program() -> str:
         )
         raise PlanError(msg)
     return found
-
-
-def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in inherited.items() if name not in _DROPPED}
 
 
 _PROBE = (

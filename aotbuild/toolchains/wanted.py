@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -57,7 +57,9 @@ def wanted_toolchains(
     `project` are the dependencies of the project, as requirements. `running` may be None only where
     the manifest names a toolchain.
     """
-    common = (*worker_requirements(), *_without_own(project))
+    # Workers import the aotbuild of the build.
+    others = (text for text in project if canonicalize_name(Requirement(text).name) != _OWN)
+    common = (*worker_requirements(), *others)
     if not manifest.toolchains:
         assert running is not None, "a manifest without toolchains is built by the running jax"
         title = f"{manifest.file}: jax {running.jax} (the running one)"
@@ -96,13 +98,6 @@ def plugin_needs(manifest: Manifest) -> bool:
 def _for_targets(manifest: Manifest, jax: str) -> tuple[str, ...]:
     found = (r for target in manifest.targets for r in target.description.packages(jax))
     return tuple(dict.fromkeys(found))
-
-
-def _without_own(project: Iterable[str]) -> Iterator[str]:
-    """Yield the project's dependencies except aotbuild: workers import that of the build."""
-    for text in project:
-        if canonicalize_name(Requirement(text).name) != _OWN:
-            yield text
 
 
 def _is_of_extra(requirement: Requirement, extra: str) -> bool:

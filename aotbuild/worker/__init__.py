@@ -1,5 +1,5 @@
-"""The child process: imports the user's code, traces it, lowers and compiles it.
+"""The child process of a build: it imports the user's code, traces, lowers and compiles it.
 
-Everything here runs in a process of its own and speaks JSON with its parent (see `main`). Nothing
-outside this package imports the user's code or starts jax.
+`build.protocol` describes how it talks with the build. Nothing else in a build imports the user's
+code or starts jax.
 """

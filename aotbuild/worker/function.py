@@ -58,7 +58,8 @@ def resolve_function(reference: str, role: str) -> Any:
     found = resolve(reference, role)
     found = getattr(found, "__aotbuild_source__", found)
     if not callable(found):
-        msg = f"{role}: {reference} is not callable; expected a function, found {_kind(found)}"
+        kind = f"{type(found).__module__}.{type(found).__qualname__}"
+        msg = f"{role}: {reference} is not callable; expected a function, found {kind}"
         raise TraceRefused(msg)
     return found
 
@@ -157,10 +158,6 @@ def _submodules(package: str) -> Iterable[str]:
     path = getattr(sys.modules.get(package), "__path__", None)
     # Without a package there are hundreds of modules, most of them not the user's.
     return [module.name for module in pkgutil.iter_modules(path)] if path else []
-
-
-def _kind(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def _named(signature: inspect.Signature) -> dict[str, Parameter]:

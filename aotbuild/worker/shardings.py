@@ -48,7 +48,7 @@ def specs_of(job_name: str, shardings: list[Any], mesh: Mesh) -> tuple[Spec, ...
 
 def _spec_of(job_name: str, index: int, sharding: Any, mesh: Mesh) -> Spec:
     if isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape:
-        return tuple(_plain(axes) for axes in sharding.spec)
+        return tuple(tuple(a) if isinstance(a, tuple | list) else a for a in sharding.spec)
     if sharding.is_fully_replicated:
         return ()
     msg = (
@@ -134,7 +134,3 @@ def _key(entry: Any) -> Any:
         if hasattr(entry, attribute):
             return getattr(entry, attribute)
     return entry
-
-
-def _plain(axes: Any) -> str | tuple[str, ...] | None:
-    return tuple(axes) if isinstance(axes, tuple | list) else axes

@@ -109,11 +109,11 @@ def run(
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
     done = run_units(plan, sources, blobs, lambda event: None, executor, timeout)
-    return {result.unit.function.name: result for result in done}
+    return {result.unit.name: result for result in done}
 
 
 def with_interpreter(unit: BuildUnit, interpreters: Mapping[str, Path]) -> BuildUnit:
-    name = unit.function.name
+    name = unit.name
     if name not in interpreters:
         return unit
     toolchain = replace(unit.toolchain, python=f"3.{name}", interpreter=interpreters[name])

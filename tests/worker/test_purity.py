@@ -114,7 +114,7 @@ def run(root: Path, blobs: Path) -> dict[str, UnitDone]:
     blobs.mkdir()
     plan = make_plan(manifest, probe())
     done = run_units(plan, find_sources(root, manifest.package), blobs, ignore)
-    return {result.unit.function.name: result for result in done}
+    return {result.unit.name: result for result in done}
 
 
 @pytest.fixture(scope="module")
