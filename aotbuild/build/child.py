@@ -44,7 +44,12 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class WorkerExited(Exception):
-    """The worker process ended in the middle of a job; the text says how, with its log's end."""
+    """The worker process ended in the middle of a job; the text says how, with its log's end.
+
+    `crashed`: native code did it, by a signal that the build did not send and that is no SIGKILL.
+    """
+
+    crashed = False
 
 
 class NotStarted(WorkerExited):
@@ -109,7 +114,10 @@ class Worker:
                 if isinstance(message, Done):
                     return
                 yield message
-            raise WorkerExited(self._exit_text())
+            error = WorkerExited(self._exit_text())
+            sent_by_others = self._cause is None and self._process.returncode < 0
+            error.crashed = sent_by_others and -self._process.returncode != signal.SIGKILL
+            raise error
 
     def close(self) -> None:
         """End the process and wait for it."""

@@ -17,6 +17,8 @@ from aotbuild.build.protocol import (
     PaddingFailed,
     PaddingStarted,
     Reply,
+    ShrinkCompared,
+    ShrinkStarted,
 )
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.record import Record
@@ -52,6 +54,8 @@ def ignore(event: Event) -> None:
 
 # The stages of a unit, as failures name them; `compile` and `trace` come from the worker, too.
 START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
+SHRINK = "shrink"
+_STARTED = {PaddingStarted: PAD, GoldenStarted: GOLDEN, ShrinkStarted: SHRINK}
 
 _MEANT = "is meant for, by verify: {inputs: module:function}"
 # After an exception, and after the worker exited.
@@ -62,6 +66,13 @@ NOT_FINITE = (
     f"{_MEANT}"
 )
 
+_CRASHED = "the compiler process crashed, and did not when it rewrote nothing"
+
+
+def plain_kept(problem: str) -> str:
+    """Return the note about a rewritten executable that failed a check."""
+    return f"shrink: {problem}; the executable is kept as XLA made it. Please report this"
+
 
 @dataclass
 class Progress:
@@ -69,7 +80,9 @@ class Progress:
 
     `waiting` are the units without a result, by target. `check` is applied to each result before
     the listener gets it. `compiled` are units that wait for the job's golden outputs, which all of
-    them share. `at_work` are the targets that fail if the worker exits now.
+    them share. `targets` are those of the current worker, and `at_work` those
+    that fail if it exits now. `crashed` are targets whose compiler crashed, and which are tried
+    once more without rewriting.
     """
 
     waiting: dict[str, BuildUnit]
@@ -77,6 +90,9 @@ class Progress:
     check: Callable[[UnitDone], UnitDone]
     golden_mode: str
     compiled: list[tuple[BuildUnit, Compiled]] = field(default_factory=list)
+    golden: GoldenMade | GoldenSkipped | None = None
+    targets: tuple[str, ...] = ()
+    crashed: set[str] = field(default_factory=set)
     results: list[UnitDone] = field(default_factory=list)
     stage: str = TRACE
     at_work: tuple[str, ...] = ()
@@ -87,8 +103,13 @@ class Progress:
         return bool(self.waiting or self.compiled)
 
     def restart(self) -> None:
-        """Begin again with the units that wait: all of them depend on the trace."""
-        self.stage, self.at_work = TRACE, tuple(self.waiting)
+        """Begin again: first with a unit that is to be compiled without rewriting, if there is one.
+
+        All units of the next worker, `targets`, depend on the trace.
+        """
+        again = tuple(target for target in self.waiting if target in self.crashed)
+        self.targets = again or tuple(self.waiting)
+        self.stage, self.at_work, self.golden = TRACE, self.targets, None
 
     def receive(self, message: Reply) -> None:
         """Take a message of the worker."""
@@ -97,34 +118,45 @@ class Progress:
                 self.stage, self.at_work = COMPILE, (target,)
                 self.listener(UnitStarted(self.waiting[target]))
             case Compiled(target=target):
+                if target in self.crashed:
+                    message = _plain(message, plain_kept(_CRASHED))
                 self.compiled.append((self._leave(target), message))
             case Failed(target=target, stage=stage, error=error):
                 self._fail(self._leave(target), stage, error)
-            case PaddingStarted():
-                self.stage, self.at_work = PAD, ()
+            case PaddingStarted() | GoldenStarted() | ShrinkStarted():
+                self.stage, self.at_work = _STARTED[type(message)], ()
             case PaddingFailed(error=error):
                 self._fail_compiled(PAD, error)
-            case GoldenStarted():
-                self.stage, self.at_work = GOLDEN, ()
             case GoldenMade() | GoldenSkipped():
-                self._complete(message)
+                self.golden = message
+            case ShrinkCompared(target=target, note=note):
+                self._end_comparison(note, target)
             case GoldenFailed(error=error):
                 self._fail_compiled(GOLDEN, error)
 
     def end(self) -> None:
         """Finish the job: units that still wait for golden outputs have none."""
-        self._complete(GoldenSkipped(reason="the function could not be traced again"))
+        none = GoldenSkipped(reason="the function could not be traced again")
+        self._complete(self.golden or none)
 
-    def worker_exited(self, text: str, reason: str) -> None:
+    def worker_exited(self, text: str, reason: str, *, may_retry: bool = False) -> None:
         """Give up what the worker was doing when it exited: units, or their golden outputs.
 
-        `text` is for the user, `reason` for the record, so that it names no path.
+        `text` is for the user, `reason` for the record, so that it names no path. With `may_retry`,
+        a unit that was being compiled is tried once more, without rewriting.
         """
+        if may_retry and self.stage == COMPILE and not self.crashed.issuperset(self.at_work):
+            self.crashed.update(self.at_work)
+            return
         for target in self.at_work:
             self._fail(self.waiting.pop(target), self.stage, text)
         if self.at_work:
             return
-        if self.stage == PAD:
+        if self.stage == SHRINK:
+            words = f"comparing the rewritten executable with the plain one: {reason}"
+            self._end_comparison(plain_kept(words))
+            self.end()
+        elif self.stage == PAD:
             self._fail_compiled(PAD, f"calling the function with padded arguments: {text}")
         elif self.golden_mode == "always":
             error = f"calling the function with golden inputs: {text}\n{EXITED_ADVICE}"
@@ -136,8 +168,15 @@ class Progress:
     def _leave(self, target: str) -> BuildUnit:
         """Return a unit that waits no more; the worker goes on to the next."""
         unit = self.waiting.pop(target)
-        self.at_work = tuple(self.waiting)[:1]
+        self.at_work = tuple(other for other in self.targets if other in self.waiting)[:1]
         return unit
+
+    def _end_comparison(self, note: str, target: str | None = None) -> None:
+        """Keep the rewritten executable of a target, or with a note the plain one; None: of all."""
+        self.compiled = [
+            (unit, _compared(compiled, note) if target in (None, compiled.target) else compiled)
+            for unit, compiled in self.compiled
+        ]
 
     def _complete(self, golden: GoldenMade | GoldenSkipped) -> None:
         for unit, compiled in self.compiled:
@@ -156,6 +195,28 @@ class Progress:
         result = self.check(result)
         self.results.append(result)
         self.listener(result)
+
+
+def _compared(compiled: Compiled, note: str) -> Compiled:
+    """Return a unit after the comparison that `plain` waits for, if it does."""
+    if compiled.plain is None:
+        return compiled
+    if note:
+        return _plain(compiled, note)
+    provenance = {**compiled.record.provenance, "shrink": {"check": "compared"}}
+    record = replace(compiled.record, provenance=provenance)
+    return compiled.model_copy(update={"record": record, "plain": None})
+
+
+def _plain(compiled: Compiled, note: str) -> Compiled:
+    """Return a unit with its plain executable; the note says why."""
+    record = replace(
+        compiled.record,
+        blob=compiled.plain or compiled.record.blob,
+        provenance={**compiled.record.provenance, "shrink": {"note": note}},
+    )
+    notes = (*compiled.notes, note)
+    return compiled.model_copy(update={"record": record, "plain": None, "notes": notes})
 
 
 def _with_golden(

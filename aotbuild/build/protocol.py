@@ -17,6 +17,8 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | worker | `golden_made`     | golden outputs, for every unit of the job                          |
 | worker | `golden_skipped`  | there are none, and why                                            |
 | worker | `golden_failed`   | there are none though the manifest demands them: every unit fails  |
+| worker | `shrink_started`  | before rewritten executables run beside the plain ones             |
+| worker | `shrink_compared` | whether a rewritten executable gave the same results               |
 | worker | `trace_explained` | in place of all of these, where `hello` says `explain`             |
 | worker | `done`            | the job is finished                                                |
 
@@ -37,8 +39,10 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAda
 from pydantic_core import CoreSchema, core_schema
 
 from aotbuild.build.jobs import Job
-from aotbuild.spec.record import Golden, Record
+from aotbuild.spec.record import Blob, Golden, Record
 from aotbuild.spec.record_json import (
+    blob_from_json,
+    blob_to_json,
     golden_from_json,
     golden_to_json,
     record_from_json,
@@ -121,13 +125,17 @@ class CompileStarted(Message):
 
 
 class Compiled(Message):
-    """An executable was made or taken from the store. `notes` are for the user."""
+    """An executable was made or taken from the store. `notes` are for the user.
+
+    `plain` takes its place if it was rewritten and the comparison with the plain one fails.
+    """
 
     type: Literal["compiled"] = "compiled"
     target: str
     function: Annotated[Function, _AsJson(Function.to_json, Function.from_json)]
     record: Annotated[Record, _AsJson(record_to_json, record_from_json)]
     notes: tuple[str, ...] = ()
+    plain: Annotated[Blob, _AsJson(blob_to_json, blob_from_json)] | None = None
 
 
 class Failed(Message):
@@ -182,6 +190,20 @@ class GoldenFailed(Message):
     error: str
 
 
+class ShrinkStarted(Message):
+    """From here on executables run, and a rewritten one could do anything to the process."""
+
+    type: Literal["shrink_started"] = "shrink_started"
+
+
+class ShrinkCompared(Message):
+    """A rewritten executable gave the same results as the plain one; or `note` says why not."""
+
+    type: Literal["shrink_compared"] = "shrink_compared"
+    target: str
+    note: str = ""
+
+
 class TraceExplained(Message):
     """A trace without constants and names: see `worker.purity.normalize.skeleton`.
 
@@ -212,6 +234,8 @@ Reply = (
     | GoldenMade
     | GoldenSkipped
     | GoldenFailed
+    | ShrinkStarted
+    | ShrinkCompared
     | TraceExplained
     | Done
 )

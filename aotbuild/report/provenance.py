@@ -20,7 +20,9 @@ from aotbuild.spec.record import Blob, Record
 
 # Entries of the provenance that differ for each executable. The measurements of `startup: tuned`
 # have a table of their own.
-_OF_ONE_UNIT = frozenset({"stablehlo", "floats", "golden", "startup.measured"})
+_OF_ONE_UNIT = frozenset(
+    {"stablehlo", "floats", "golden", "shrink.check", "shrink.note", "startup.measured"}
+)
 
 
 def distinct(values: Iterable[Any]) -> Sequence[Any]:

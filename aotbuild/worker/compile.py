@@ -20,6 +20,7 @@ from aotbuild.store.local import Entry, Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
+from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.shardings import Spec, in_specs, out_specs, specs_of
 from aotbuild.worker.stages import (
@@ -31,18 +32,15 @@ from aotbuild.worker.stages import (
     lowered_texts,
     summary,
 )
-from aotbuild.worker.thunk_rewrite.rewrite import VERSION, rewrite
-from aotbuild.worker.trace import Traced
-from aotbuild.worker.tuning.choose import (
-    choose,
-    donated_inputs,
-    executable_inputs,
-    reason_not_to_measure,
-    startup_of,
-)
+from aotbuild.worker.thunk_rewrite.compare import Candidate
+from aotbuild.worker.thunk_rewrite.rewrite import LOADED, identity, rewrite
+from aotbuild.worker.trace import Traced, jit_job
+from aotbuild.worker.tuning.choose import choose, reason_not_to_measure, startup_of
 from aotbuild.worker.tuning.measure import Measurer, measure
 
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
+# What a record's provenance says of its executable: how it was compiled to start, and rewritten.
+_DECISIONS = ("startup", "shrink")
 
 
 class CustomCalls:
@@ -83,8 +81,11 @@ class NativeCompiler:
 
     def compile(
         self, traced: Traced, target: Target, hardware: Hardware, provenance: dict[str, Any]
-    ) -> Record:
-        """Return the record of an executable; its bytes and constants are written to `blobs`."""
+    ) -> tuple[Record, Candidate | None]:
+        """Return the record of an executable; its bytes and constants are written to `blobs`.
+
+        With it comes a candidate if the executable was rewritten and is still to be compared.
+        """
         lowered = lower(traced, target, hardware)
         there = compiler(target.platform)
         provenance = {
@@ -100,31 +101,43 @@ class NativeCompiler:
             hardware=hardware.to_json(),
             machine=there.deciding_facts(),
             startup=startup.identity(),
-            thunk_rewrite=VERSION,
+            thunk_rewrite=identity(
+                target, shrink=traced.job.function.shrink, compared=_is_compared(lowered)
+            ),
             provenance=provenance,
         )
         store = self.store if there.is_stored(hardware) else Store(None)
-        entry, texts = self._stored_or_compiled(store, keys, lowered, startup)
-        return self._record(lowered, entry, provenance, (*kept, *self.stages.keep(texts)))
+        entry, texts, plain = self._stored_or_compiled(store, keys, lowered, startup)
+        record = self._record(lowered, entry, provenance, (*kept, *self.stages.keep(texts)))
+        if plain is None:
+            return record, None
+        return record, Candidate(lowered, plain, entry, store, keys.executable)
 
     def _stored_or_compiled(
         self, store: Store, keys: ExecutableKeys, lowered: Lowered, startup: Choice
-    ) -> tuple[Entry, dict[str, Text]]:
-        """Return an executable and, if they are kept, the stages that only compiling shows."""
+    ) -> tuple[Entry, dict[str, Text], bytes | None]:
+        """Return an executable and, if they are kept, the stages that only compiling shows.
+
+        Then the bytes before it was rewritten, if it is still to be compared with them.
+        """
         with_stages = self.stages.need_compiling
         entry = store.get(keys.executable)
         if entry is not None and not with_stages:
-            return entry, {}
+            return entry, {}, None
         stages = store.get(keys.stages) if entry is not None else None
         if entry is not None and stages is not None and is_of(stages, entry):
-            return entry, compiled_texts(stages)
+            return entry, compiled_texts(stages), None
         entry, compiled = self._compile_best(lowered, startup)
-        store.put(keys.executable, entry)
+        plain = None
+        if entry.facts.get("shrink") == LOADED and _is_compared(lowered):
+            plain = jax_private.serialize_executable(compiled)
+        else:
+            store.put(keys.executable, entry)
         if not with_stages:
-            return entry, {}
+            return entry, {}, plain
         stages = compiled_entry(compiled, entry)
         store.put(keys.stages, stages)
-        return entry, compiled_texts(stages)
+        return entry, compiled_texts(stages), plain
 
     def _compile_best(self, lowered: Lowered, startup: Choice) -> tuple[Entry, Any]:
         """Compile with the set of options that `startup` names, or with the best of several.
@@ -140,8 +153,8 @@ class NativeCompiler:
             if note is None:
                 made += [self._compile_with(lowered, flags) for flags in startup.sets[1:]]
                 executables = [entry.data for entry, _ in made]
-                inputs, donated = executable_inputs(lowered), donated_inputs(lowered)
-                figures = self.measurer(executables, inputs, donated)
+                inputs = executable_inputs(lowered, given_leaves(jit_job(lowered.traced.job)))
+                figures = self.measurer(executables, inputs, donated_inputs(lowered))
         index, facts = choose(startup, figures, note)
         entry, compiled = made[index]
         return replace(entry, facts={**entry.facts, "startup": facts}), compiled
@@ -158,12 +171,14 @@ class NativeCompiler:
         compiled = lowered.compile(options)
         hlo = compiled.as_text() or ""
         calls = self.calls.of(hlo, target.platform)
-        data, _ = rewrite(jax_private.serialize_executable(compiled), target)
+        data = jax_private.serialize_executable(compiled)
+        data, shrink = rewrite(data, target) if lowered.traced.job.function.shrink else (data, {})
         facts = {
             "requires": there.requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],
             "analysis": summary(compiled, lowered.stage, target.devices, with_calls=bool(calls)),
             "out_specs": specs_to_json(_out_specs(lowered.traced, compiled)),
+            **({"shrink": shrink} if shrink else {}),
         }
         return Entry(facts, data), compiled
 
@@ -171,7 +186,7 @@ class NativeCompiler:
         self, lowered: Lowered, entry: Entry, provenance: dict[str, Any], stages: Any
     ) -> Record:
         traced, facts = lowered.traced, entry.facts
-        startup = {"startup": facts["startup"]} if "startup" in facts else {}
+        decisions = {name: facts[name] for name in _DECISIONS if name in facts}
         return Record(
             function=traced.job.name,
             signature=traced.signature,
@@ -190,9 +205,21 @@ class NativeCompiler:
                 mesh=tuple(traced.job.function.mesh.items()),
             ),
             analysis=facts["analysis"],
-            provenance={**provenance, **startup},
+            provenance={**provenance, **decisions},
             stages=stages,
         )
+
+
+def decision_notes(record: Record) -> list[str]:
+    """Return the notes for the user about what was decided while a record's executable was made."""
+    decisions = (record.provenance.get(name, {}) for name in _DECISIONS)
+    return [decision["note"] for decision in decisions if "note" in decision]
+
+
+def _is_compared(lowered: Lowered) -> bool:
+    """Return whether a rewritten executable will run beside the plain one, on golden inputs."""
+    is_golden = lowered.traced.job.golden in ("auto", "always")
+    return is_golden and compiler(lowered.target.platform).obstacle(lowered.target) is None
 
 
 def _requirements(target: Target, calls: list[list[str]], own: dict[str, Any]) -> Requirements:

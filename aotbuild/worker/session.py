@@ -17,11 +17,11 @@ from aotbuild.build.protocol import Compiled, CompileStarted, Failed, Hello, Rep
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.record import Record
+from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.target import HOST, Target
 from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
-from aotbuild.worker.compile import CustomCalls, NativeCompiler
+from aotbuild.worker.compile import CustomCalls, NativeCompiler, decision_notes
 from aotbuild.worker.config import apply_config, traced_with, unchanged_config
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.padding.axes import with_padding
@@ -29,8 +29,9 @@ from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.purity.normalize import skeleton
 from aotbuild.worker.stages import Stages
+from aotbuild.worker.thunk_rewrite.compare import Candidate
+from aotbuild.worker.thunk_rewrite.rewrite import LOADED
 from aotbuild.worker.trace import Traced, trace_job
-from aotbuild.worker.tuning.choose import startup_notes
 from aotbuild.worker.user_errors import user_traceback
 
 # What ends a path in bytes: a control character or a quote.
@@ -75,21 +76,27 @@ class Session:
         if self._explain:
             yield TraceExplained(steps=tuple(skeleton(traced.closed_jaxpr)), notes=traced.notes)
             return
+        candidates: list[Candidate] = []
         for target, hardware in zip(job.targets, job.hardware, strict=True):
             yield CompileStarted(target=str(target))
-            yield self._unit(traced, target, hardware)
+            yield self._unit(traced, target, hardware, candidates)
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
-        yield from self._golden.messages(traced)
+        yield from self._golden.messages(traced, candidates)
 
-    def _unit(self, traced: Traced, target: Target, hardware: Hardware) -> Compiled | Failed:
+    def _unit(
+        self, traced: Traced, target: Target, hardware: Hardware, candidates: list[Candidate]
+    ) -> Compiled | Failed:
+        """Compile for a target; a rewritten executable to compare is added to `candidates`."""
         try:
-            record, there = self._compile(traced, target, hardware), compiler(target.platform)
+            record, candidate = self._compile(traced, target, hardware)
+            there = compiler(target.platform)
             message = Compiled(
                 target=str(target),
                 function=traced.function,
                 record=record,
-                notes=(*traced.notes, *there.notes(record), *startup_notes(record)),
+                notes=(*traced.notes, *there.notes(record), *decision_notes(record)),
+                plain=self._plain(candidate, candidates),
             )
             data = there.searchable(self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)
@@ -100,7 +107,20 @@ class Session:
             return _failure(target, "compile", err)
         return message
 
-    def _compile(self, traced: Traced, target: Target, hardware: Hardware) -> Record:
+    def _plain(self, candidate: Candidate | None, candidates: list[Candidate]) -> Blob | None:
+        """Return the plain executable of a candidate, which then will be compared with it."""
+        if candidate is None:
+            return None
+        if any(path in candidate.plain for path in self._secret_paths):
+            # It could not take the place of the rewritten one, where the path is gone.
+            candidate.keep(LOADED)
+            return None
+        candidates.append(candidate)
+        return self._blobs.add("pjrt", candidate.plain)
+
+    def _compile(
+        self, traced: Traced, target: Target, hardware: Hardware
+    ) -> tuple[Record, Candidate | None]:
         provenance = {
             **self._provenance,
             "label": traced.job.label,
@@ -108,7 +128,8 @@ class Session:
             "compiler_options": traced.job.function.compiler_options,
         }
         if target.is_portable:
-            return export_portable(traced, target, self._blobs, provenance, self._stages)
+            record = export_portable(traced, target, self._blobs, provenance, self._stages)
+            return record, None
         return self._native.compile(traced, target, hardware, provenance)
 
     def _check_paths(self, what: str, data: bytes) -> None:

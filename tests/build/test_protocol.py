@@ -45,6 +45,9 @@ REPLIES: list[protocol.Reply] = [
     protocol.Compiled(
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), notes=("a\nb",)
     ),
+    protocol.Compiled(
+        target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), plain=BLOB
+    ),
     protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
     protocol.PaddingStarted(),
     protocol.PaddingFailed(error="changes"),
@@ -52,6 +55,9 @@ REPLIES: list[protocol.Reply] = [
     protocol.GoldenMade(golden=Golden(((0, BLOB),), BLOB, 0.5), floats=("float32",), notes=("n",)),
     protocol.GoldenSkipped(reason="never", notes=("n",)),
     protocol.GoldenFailed(error="raised"),
+    protocol.ShrinkStarted(),
+    protocol.ShrinkCompared(target="cpu:x86-64-v3:1"),
+    protocol.ShrinkCompared(target="cpu:x86-64-v3:1", note="another result"),
     protocol.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
     protocol.Done(),
 ]

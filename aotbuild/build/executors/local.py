@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import CancelledError, Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,9 +19,11 @@ from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
-from aotbuild.build.protocol import GoldenStarted, Hello
+from aotbuild.build.protocol import GoldenStarted, Hello, ShrinkStarted
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
+from aotbuild.errors import PlanError
+from aotbuild.spec.target import HOST
 from aotbuild.store.local import default_root
 
 
@@ -77,6 +79,7 @@ class Schedule:
         return self._seconds.get(task.job.label, self._usual)
 
 
+SHRINK_VARIABLE = "AOTBUILD_SHRINK"
 # For calling a function with golden inputs, in seconds.
 GOLDEN_TIMEOUT = 60.0
 
@@ -102,7 +105,8 @@ def run_units(
     tasks = [Task(*job) for job in make_jobs(plan.units)]
     with open_pool(hello, sources.import_root, len(tasks), executor, jobs) as (pool, threads):
         memory = plan.manifest.memory
-        runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout)
+        shrink = may_shrink(os.environ)
+        runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout, shrink)
         futures = [threads.submit(runner.run_next) for _ in tasks]
         # By identity: to Python, units with the static values 1 and True are equal.
         done = {id(result.unit): result for future in futures for result in future.result()}
@@ -111,7 +115,7 @@ def run_units(
 
 @dataclass
 class _Runner:
-    """Runs the tasks of a schedule.
+    """Runs the tasks of a schedule. Without `shrink`, no executable is rewritten.
 
     `memory` is the manifest's `memory:`. `unsafe` are functions whose golden inputs killed a worker
     once. `spent` has the seconds that each function's golden outputs took so far.
@@ -123,6 +127,7 @@ class _Runner:
     memory: str
     timeout: float
     golden_timeout: float
+    shrink: bool
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
     # What this thread did last.
@@ -155,8 +160,9 @@ class _Runner:
     def _with_worker(self, task: Task, progress: Progress) -> None:
         worker = self.pool.take(task.settings)
         limit = _Limit(worker, self.golden_timeout)
+        job = self._only(task.job, progress)
         try:
-            self._run_once(worker, limit, self._only(task.job, progress.waiting), progress)
+            self._run_once(worker, limit, job, progress)
         except WorkerExited as err:
             self.pool.discard(worker, err)
             if self.pool.stopped:
@@ -165,7 +171,9 @@ class _Runner:
                 raise
             if progress.stage == GOLDEN:
                 self.unsafe.add(task.job.name)
-            progress.worker_exited(str(err), limit.reason or str(err).partition("\n")[0])
+            reason = limit.reason or str(err).partition("\n")[0]
+            may_retry = err.crashed and job.function.shrink and task.settings.platform == HOST
+            progress.worker_exited(str(err), reason, may_retry=may_retry)
         else:
             (self.pool.discard if limit.reason else self.pool.give_back)(worker)
             progress.end()
@@ -175,19 +183,24 @@ class _Runner:
             for message in worker.run(job, self.timeout):
                 if isinstance(message, GoldenStarted) and job.golden == "auto":
                     limit.start()
+                if isinstance(message, ShrinkStarted):
+                    limit.restart()
                 progress.receive(message)
         finally:
             limit.stop()
             self.spent[job.name] = self.spent.get(job.name, 0.0) + limit.seconds
 
-    def _only(self, job: Job, waiting: Iterable[str]) -> Job:
-        keep = set(waiting)
+    def _only(self, job: Job, progress: Progress) -> Job:
+        """Return a job with the targets that its next worker compiles for."""
         golden = job.golden
         if golden == "auto" and job.name in self.unsafe:
             golden = "unsafe"
         elif golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
             golden = "slow"
-        return job.only(keep).model_copy(update={"golden": golden})
+        job = job.only(progress.targets).model_copy(update={"golden": golden})
+        if self.shrink and progress.crashed.isdisjoint(progress.targets):
+            return job
+        return job.with_options(shrink=False)
 
 
 class _Limit:
@@ -216,9 +229,26 @@ class _Limit:
         if self._started is not None:
             self.seconds = time.monotonic() - self._started
 
+    def restart(self) -> None:
+        """Give as much time again, if any is counted, without adding it to `seconds`."""
+        self.stop()
+        if self._started is not None:
+            self._started = None
+            self._timer = threading.Timer(self._limit, self._end)
+            self._timer.start()
+
     def _end(self) -> None:
         self.reason = f"it took longer than {self._limit:g} s"
         self._worker.kill(self.reason)
+
+
+def may_shrink(environment: Mapping[str, str]) -> bool:
+    """Return whether executables for CPUs may be rewritten: AOTBUILD_SHRINK does not say `off`."""
+    text = environment.get(SHRINK_VARIABLE) or "on"
+    if text not in ("on", "off"):
+        msg = f"{SHRINK_VARIABLE}: expected on or off, found {text!r}"
+        raise PlanError(msg)
+    return text == "on"
 
 
 def _hello(plan: Plan, sources: SourceTree, blobs: Path) -> Hello:

@@ -15,6 +15,7 @@ from aotbuild.spec.golden import KEYS, seeded, stored_shape
 from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
 from aotbuild.worker.function import resolve_function
+from aotbuild.worker.lower import Lowered
 from aotbuild.worker.trace import Jitted
 from aotbuild.worker.user_errors import shorten, user_traceback
 
@@ -56,6 +57,29 @@ def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:
     if aval.dtype in KEYS:
         return jax.random.wrap_key_data(array, impl=KEYS[aval.dtype][0])
     return array
+
+
+def executable_inputs(lowered: Lowered, given: Mapping[int, Any]) -> list[Any]:
+    """Return numpy arrays for an executable: constants first, without leaves that it does not take.
+
+    Leaves are those that golden outputs are computed from; `given` is what `given_leaves` returns.
+    """
+    constants = [as_numpy(constant) for constant in lowered.constants]
+    inputs: list[Any] = []
+    for index in lowered.kept:
+        leaf = index - len(constants)
+        if leaf < 0:
+            inputs.append(constants[index])
+        else:
+            aval = lowered.traced.signature.leaves[leaf]
+            inputs.append(given[leaf] if leaf in given else seeded(leaf, aval))
+    return inputs
+
+
+def donated_inputs(lowered: Lowered) -> tuple[int, ...]:
+    """Return which of those inputs the executable may overwrite, by their positions."""
+    before, donated = len(lowered.constants), lowered.traced.donated
+    return tuple(at for at, index in enumerate(lowered.kept) if index - before in donated)
 
 
 def _call(role: str, jitted: Jitted) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The last step of a job; see the golden messages in `build.protocol`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from aotbuild.worker.blobs import BlobFolder, serialize, store_array
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import NotForHost, Reference, float_dtypes, lower_reference
+from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
@@ -52,16 +53,17 @@ class GoldenMaker:
     store: Store
     provenance: Mapping[str, Any]
 
-    def messages(self, traced: Traced) -> Iterator[Reply]:
-        """Yield the messages of one job's golden outputs."""
+    def messages(self, traced: Traced, candidates: Sequence[Candidate]) -> Iterator[Reply]:
+        """Yield the messages of one job's golden outputs, and compare its rewritten executables."""
         mode = traced.job.golden
         if mode in _NONE:
             yield GoldenSkipped(reason=_NONE[mode])
             return
         yield GoldenStarted()
+        given = None
         try:
             with unchanged_config(f"functions.{traced.job.name}.verify"):
-                message: Reply = self._make(traced)
+                message, given = self._make(traced)
         except _Skipped as err:
             message = GoldenSkipped(reason=str(err))
         except NotForHost as err:
@@ -77,8 +79,10 @@ class GoldenMaker:
             none = _skipped(reason, f"no golden outputs: {text}")
             message = GoldenFailed(error=text) if mode == "always" else none
         yield message
+        yield from comparisons(candidates, given)
 
-    def _make(self, traced: Traced) -> GoldenMade:
+    def _make(self, traced: Traced) -> tuple[Reply, dict[int, Any]]:
+        """Return the golden outputs, and the leaves that they were given."""
         verify, reference = traced.job.function.verify, lower_reference(traced)
         if traced.job.golden == "auto":
             _check_is_cheap(traced, reference)
@@ -86,11 +90,12 @@ class GoldenMaker:
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
         entry = self._run_once(reference, given, blobs)
         outputs = self.blobs.add("safetensors", entry.data)
-        return GoldenMade(
+        made = GoldenMade(
             golden=Golden(tuple(blobs.items()), outputs, verify.rtol, verify.atol),
             floats=tuple(sorted(set(float_dtypes(traced.closed_jaxpr)))),
             notes=() if entry.facts["finite"] else (NOT_FINITE,),
         )
+        return made, given
 
     def _run_once(
         self, reference: Reference, given: dict[int, Any], blobs: dict[int, Blob]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
+from aotbuild.build.progress import plain_kept
 from aotbuild.spec.target import HOST, Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks
@@ -24,13 +27,28 @@ _FEW_OPERATIONS = 1000
 _MOST_KEPT = 64
 
 
+def is_rewritten(target: Target) -> bool:
+    """Return whether executables of a target are rewritten: those for one CPU device."""
+    return target.platform == HOST and target.devices == 1
+
+
+def identity(target: Target, *, shrink: bool, compared: bool) -> Any:
+    """Return what decides what becomes of an executable here, for the store's key.
+
+    `shrink` says that it is rewritten, `compared` that it will be compared with the plain one.
+    """
+    if not is_rewritten(target) or (shrink and compared):
+        return VERSION
+    return [VERSION, "loaded"] if shrink else None
+
+
 def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:
     """Return an executable that loads faster and runs the same code, and LOADED.
 
     `data` and an empty dict if it is for another platform, several devices or an unknown jaxlib.
     `data` and a `note` for the user if XLA does not load the result.
     """
-    if target.platform != HOST or target.devices != 1:
+    if not is_rewritten(target):
         return data, {}
     with_groups = group_thunks(data, jaxlib_version)
     shrunk = shrink_program(with_groups, jaxlib_version)
@@ -40,13 +58,8 @@ def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:
         rewritten = _in_the_same_thread(with_groups, shrunk)
     except Exception as err:  # noqa: BLE001 (XLA raises many types)
         problem = shorten(str(err)).partition("\n")[0]
-        return data, {"note": kept_note(f"XLA does not load the rewritten executable ({problem})")}
+        return data, {"note": plain_kept(f"XLA does not load the rewritten executable ({problem})")}
     return rewritten, LOADED if rewritten != data else {}
-
-
-def kept_note(problem: str) -> str:
-    """Return what the user reads where a check failed."""
-    return f"shrink: {problem}; the executable is kept as XLA made it. Please report this"
 
 
 def _in_the_same_thread(data: bytes, shrunk: bytes) -> bytes:

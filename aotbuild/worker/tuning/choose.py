@@ -9,14 +9,8 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.platforms.building import compiler, description
 from aotbuild.platforms.startup import Choice, Figures, best, choice
-from aotbuild.spec.golden import seeded
-from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.store.local import Entry
-from aotbuild.worker.avals import as_numpy
-from aotbuild.worker.golden.inputs import given_leaves
-from aotbuild.worker.lower import Lowered
-from aotbuild.worker.trace import jit_job
 
 # What XLA calls a fusion that YNN computes, in the text of a module (jaxlib 0.10.2 and 0.12.0.1).
 _LIBRARY_FUSION = "__ynn_fusion"
@@ -58,38 +52,8 @@ def reason_not_to_measure(entry: Entry, compiled: Any) -> str | None:
     return None
 
 
-def startup_notes(record: Record) -> list[str]:
-    """Return a note for the user where `startup:` was not what the manifest asked for."""
-    note = record.provenance.get("startup", {}).get("note")
-    return [note] if note else []
-
-
 def startup_of(mode: str, target: Target) -> Choice:
     """Return what to compile a target with."""
     sets = description(target.platform).startup
     obstacle = compiler(target.platform).obstacle(target) if sets else None
     return choice(mode, sets, jaxlib_version, obstacle)
-
-
-def executable_inputs(lowered: Lowered) -> list[Any]:
-    """Return numpy arrays for the inputs of an executable: constants first, unused leaves left out.
-
-    Leaves are those that golden outputs are computed from: see `verify:` in the manifest.
-    """
-    constants = [as_numpy(constant) for constant in lowered.constants]
-    given = given_leaves(jit_job(lowered.traced.job))
-    inputs: list[Any] = []
-    for index in lowered.kept:
-        leaf = index - len(constants)
-        if leaf < 0:
-            inputs.append(constants[index])
-        else:
-            aval = lowered.traced.signature.leaves[leaf]
-            inputs.append(given[leaf] if leaf in given else seeded(leaf, aval))
-    return inputs
-
-
-def donated_inputs(lowered: Lowered) -> tuple[int, ...]:
-    """Return which of those inputs the executable may overwrite, by their positions."""
-    before, donated = len(lowered.constants), lowered.traced.donated
-    return tuple(at for at, index in enumerate(lowered.kept) if index - before in donated)
