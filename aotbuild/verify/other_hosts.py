@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
-from aotbuild.platforms.base import Host, machine
-from aotbuild.platforms.base import checks as platform_checks
-from aotbuild.runtime import checks
+from aotbuild.platforms.base import Host, checks, machine
+from aotbuild.runtime.select import check_jaxlib, check_platform
 from aotbuild.spec.record import Record
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Status
 
@@ -58,12 +57,12 @@ def against(record: Record, here: Here) -> tuple[str, ...]:
     if record.target.is_portable:
         return ()
     if here.platforms is not None and not set(here.platforms) & set(record.requires.platforms):
-        reason = checks.check_platform(record, here.host(next(iter(here.platforms), "none")))
+        reason = check_platform(record, here.host(next(iter(here.platforms), "none")))
         return (reason,) if reason else ()
     if here.jaxlib is None:
         return ()
     host = here.host(record.target.platform)
-    asked = (*platform_checks(host.platform).of_machine, checks.check_jaxlib)
+    asked = (*checks(host.platform).of_machine, check_jaxlib)
     return tuple(reason for check in asked if (reason := check(record, host)))
 
 

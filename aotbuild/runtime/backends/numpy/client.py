@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from aotbuild.errors import AotbuildError
@@ -42,7 +43,9 @@ def default_platform() -> str:
         expected = f'one of {", ".join(known)} (arrays="numpy" knows no other)'
         msg = f"JAX_PLATFORMS\n  expected {expected}\n  found    {','.join(asked)}"
         raise AotbuildError(msg)
-    return next((name for name in names("client") if client_part(name).is_default()), HOST)
+    # Where no plugin of jax is installed, no platform needs to be looked at.
+    others = names("client") if find_spec("jax_plugins") else ()
+    return next((name for name in others if client_part(name).is_default()), HOST)
 
 
 def platform_names() -> dict[str, str]:
