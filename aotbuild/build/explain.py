@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,33 @@ from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
 
-# The steps of `protocol.TraceExplained`.
-Steps = Sequence[Sequence[Any]]
+# As in `protocol.TraceExplained`.
+Step = tuple[int, str, str, str]
 
 
 @dataclass(frozen=True)
-class TracedSignature:
-    """A traced signature: its label, the values of its dims and statics, its steps."""
+class Explained:
+    """One signature: its notes and steps, or why its trace was refused.
 
-    label: str
-    values: Mapping[str, str]
-    steps: Steps
+    `symbolic` ones, of the portable form, are not compared: they always differ from the others.
+    """
+
+    unit: BuildUnit
+    symbolic: bool = False
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    failure: UnitFailure | None = None
+
+    @property
+    def label(self) -> str:
+        """Function and signature for people."""
+        return self.unit.signature_label
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values of dims and static arguments, as text."""
+        sizes = {name: str(size) for name, size in self.unit.row}
+        return sizes | {str(name): repr(value) for name, value in self.unit.statics}
 
 
 @dataclass(frozen=True)
@@ -47,83 +63,6 @@ class Program:
 
     labels: tuple[str, ...]
     fork: Fork | None
-
-
-def find_programs(signatures: Sequence[TracedSignature]) -> tuple[Program, ...]:
-    """Return the programs in the order of the signatures."""
-    members = _members(signatures)
-    if not members:
-        return ()
-    first = members[0][0].steps
-    return tuple(
-        Program(tuple(s.label for s in same), _fork(first, same[0].steps) if number else None)
-        for number, same in enumerate(members)
-    )
-
-
-def deciding_names(signatures: Sequence[TracedSignature]) -> tuple[str, ...]:
-    """Return the dims and static arguments that each alone decide which program it is."""
-    members = _members(signatures)
-    if len(members) < 2:
-        return ()
-    names = dict.fromkeys(name for signature in signatures for name in signature.values)
-    return tuple(name for name in names if _decides(name, members))
-
-
-def _members(signatures: Sequence[TracedSignature]) -> list[list[TracedSignature]]:
-    found: dict[Any, list[TracedSignature]] = {}
-    for signature in signatures:
-        found.setdefault(tuple(map(tuple, signature.steps)), []).append(signature)
-    return list(found.values())
-
-
-def _decides(name: str, members: Sequence[Sequence[TracedSignature]]) -> bool:
-    values = [{signature.values.get(name, "") for signature in same} for same in members]
-    return sum(map(len, values)) == len(set().union(*values))
-
-
-def _fork(first: Steps, other: Steps) -> Fork:
-    pairs = zip(first, other, strict=False)
-    shorter = min(len(first), len(other))
-    at = next((i for i, (a, b) in enumerate(pairs) if tuple(a) != tuple(b)), shorter)
-    a, b = (steps[at] if at < len(steps) else None for steps in (first, other))
-    line = next((step[2] for step in (b, a) if step and step[2]), "")
-    return Fork(_word(a), _word(b), line, _remark(first, other, a, b))
-
-
-def _word(step: Sequence[Any] | None) -> str:
-    return "nothing more" if step is None else str(step[1])
-
-
-def _remark(first: Steps, other: Steps, a: Any, b: Any) -> str:
-    counts = [Counter(tuple(step[:3]) for step in steps) for steps in (first, other)]
-    if counts[0].keys() == counts[1].keys() and counts[0] != counts[1]:
-        step = next(step for step in counts[0] if counts[0][step] != counts[1][step])
-        times = f"{counts[0][step]} times, then {counts[1][step]}"
-        return f"{step[1]} {times}: a loop in Python is unrolled, one copy for each turn"
-    if a and b and a[2] == b[2]:
-        same = "with other inputs, dtypes or parameters" if a[1] == b[1] else "both from this line"
-        return f"{same}: a choice on it, or one of the library that it calls"
-    return ""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """One signature: its notes and steps, or why its trace was refused.
-
-    `symbolic` ones, of the portable form, are not compared: they always differ from the others.
-    """
-
-    unit: BuildUnit
-    symbolic: bool = False
-    steps: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-    failure: UnitFailure | None = None
-
-    @property
-    def label(self) -> str:
-        """Function and signature for people."""
-        return self.unit.signature_label
 
 
 @dataclass(frozen=True)
@@ -168,11 +107,6 @@ def explain(
     return tuple(_report(name, found) for name in names)
 
 
-def _notify(done: Any, listener: Callable[[Explained], None]) -> None:
-    if not done.cancelled() and done.exception() is None:
-        listener(done.result())
-
-
 def _run(
     pool: WorkerPool, settings: Settings, job: Job, unit: BuildUnit, timeout: float
 ) -> Explained:
@@ -208,16 +142,59 @@ def _read(result: Explained, message: Reply) -> Explained:
     return result
 
 
+def _notify(done: Any, listener: Callable[[Explained], None]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        listener(done.result())
+
+
 def _report(name: str, found: list[Explained]) -> FunctionReport:
     mine = tuple(result for result in found if result.unit.name == name)
-    traced = [
-        TracedSignature(result.label, _values(result.unit), result.steps)
-        for result in mine
-        if result.failure is None and not result.symbolic
-    ]
-    return FunctionReport(name, mine, find_programs(traced), deciding_names(traced))
+    members: dict[Any, list[Explained]] = {}
+    for result in mine:
+        if result.failure is None and not result.symbolic:
+            members.setdefault(result.steps, []).append(result)
+    programs, first = list(members.values()), next(iter(members), ())
+    return FunctionReport(
+        name,
+        mine,
+        tuple(
+            Program(tuple(r.label for r in same), _fork(first, steps) if number else None)
+            for number, (steps, same) in enumerate(members.items())
+        ),
+        _deciding_names(programs),
+    )
 
 
-def _values(unit: BuildUnit) -> dict[str, str]:
-    values = {str(name): repr(value) for name, value in unit.statics}
-    return {**{name: str(size) for name, size in unit.row}, **values}
+def _deciding_names(programs: Sequence[Sequence[Explained]]) -> tuple[str, ...]:
+    """Return the dims and static arguments that each alone decide which program it is."""
+    if len(programs) < 2:
+        return ()
+    names = dict.fromkeys(name for same in programs for result in same for name in result.values)
+    return tuple(name for name in names if _decides(name, programs))
+
+
+def _decides(name: str, programs: Sequence[Sequence[Explained]]) -> bool:
+    values = [{result.values.get(name, "") for result in same} for same in programs]
+    return sum(map(len, values)) == len(set().union(*values))
+
+
+def _fork(first: Sequence[Step], other: Sequence[Step]) -> Fork:
+    pairs = zip(first, other, strict=False)
+    shorter = min(len(first), len(other))
+    at = next((i for i, (a, b) in enumerate(pairs) if a != b), shorter)
+    a, b = (steps[at] if at < len(steps) else None for steps in (first, other))
+    line = next((step[2] for step in (b, a) if step and step[2]), "")
+    here, there = ("nothing more" if step is None else step[1] for step in (a, b))
+    return Fork(here, there, line, _remark(first, other, a, b))
+
+
+def _remark(first: Sequence[Step], other: Sequence[Step], a: Step | None, b: Step | None) -> str:
+    counts = [Counter(step[:3] for step in steps) for steps in (first, other)]
+    if counts[0].keys() == counts[1].keys() and counts[0] != counts[1]:
+        step = next(step for step in counts[0] if counts[0][step] != counts[1][step])
+        times = f"{counts[0][step]} times, then {counts[1][step]}"
+        return f"{step[1]} {times}: a loop in Python is unrolled, one copy for each turn"
+    if a and b and a[2] == b[2]:
+        same = "with other inputs, dtypes or parameters" if a[1] == b[1] else "both from this line"
+        return f"{same}: a choice on it, or one of the library that it calls"
+    return ""
