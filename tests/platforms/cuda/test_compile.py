@@ -89,16 +89,25 @@ def test_several_gpus_and_processes(tmp_path: Path, environment: Environment) ->
         assert b"all-" in readable(data(package, record)).lower()
 
 
-def test_custom_calls_and_cudnn(tmp_path: Path, environment: Environment) -> None:
-    package = build(
-        tmp_path,
-        environment,
-        "[cuda: {gpu: a100-40}]",
-        "values: {call: 'proj.model:values', args: [x: 'f32[64,64]']}",
-        "conv: {call: 'proj.model:conv', args: [x: 'bf16[8,32,32,64]', w: 'bf16[3,3,64,64]']}",
-        "same: {call: 'proj.model:same', args: [x: 'f32[4]']}",
-    )
-    values, conv, same = package.records
+VALUES = "values: {call: 'proj.model:values', args: [x: 'f32[64,64]']}"
+CONV = "conv: {call: 'proj.model:conv', args: [x: 'bf16[8,32,32,64]', w: 'bf16[3,3,64,64]']}"
+SAME = "same: {call: 'proj.model:same', args: [x: 'f32[4]']}"
+
+
+def pallas(name: str) -> str:
+    return f"{name}: {{call: 'proj.kernels:{name}', args: [x: 'f32[64,64]']}}"
+
+
+@pytest.fixture(scope="module")
+def package(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Package:
+    """Two GPUs, and what takes libraries and kernels of others than XLA."""
+    folder, targets = tmp_path_factory.mktemp("several"), "[cuda: {gpu: [a100-40, l4]}]"
+    return build(folder, environment, targets, VALUES, CONV, SAME, pallas("chosen"), ATTEND)
+
+
+def test_custom_calls_and_cudnn(package: Package) -> None:
+    found = {r.function: r for r in package.records if r.target.detail == "a100-40"}
+    values, conv, same = (found[name] for name in ("values", "conv", "same"))
     assert values.requires.custom_calls == (CustomCall("cusolver_gesvdj_ffi", "jax"),)
     assert values.requires.cudnn is None
     assert [call.provider for call in conv.requires.custom_calls] == ["xla"]
@@ -106,29 +115,26 @@ def test_custom_calls_and_cudnn(tmp_path: Path, environment: Environment) -> Non
     assert same.requires.capability == "8.0"
 
 
-def test_same_bytes_without_paths(tmp_path: Path, environment: Environment) -> None:
-    function = "values: {call: 'proj.model:values', args: [x: 'f32[64,64]']}"
-    targets = "[cuda: {gpu: [l4, h200]}]"
-    first = build(tmp_path / "one", environment, targets, ATTEND, function)
-    second = build(tmp_path / "two", environment, targets, function, ATTEND)
-    digests = [sorted(record.blob.sha256 for record in p.records) for p in (first, second)]
-    assert digests[0] == digests[1]
+def test_same_bytes_without_paths(
+    package: Package, tmp_path: Path, environment: Environment
+) -> None:
+    second = build(tmp_path / "two", environment, "[cuda: {gpu: l4}]", ATTEND, VALUES)
+    first = {(r.function, r.target): r.blob for r in package.records}
+    for record in second.records:
+        assert record.blob == first[record.function, record.target]
     interpreter = environment.toolchains[0].interpreter
     assert interpreter is not None
     home = str(interpreter.parent.parent).encode()
-    for record in first.records:
-        text = readable(data(first, record))
+    for record in second.records:
+        text = readable(data(second, record))
         assert b"./cuda_sdk_lib" in text
         assert home not in text
         assert str(tmp_path).encode() not in text
 
 
 class TestPallas:
-    def functions(self, *names: str) -> list[str]:
-        return [f"{n}: {{call: 'proj.kernels:{n}', args: [x: 'f32[64,64]']}}" for n in names]
-
     def test_kernels(self, tmp_path: Path, environment: Environment) -> None:
-        functions = self.functions("usual", "chosen")
+        functions = (pallas("usual"), pallas("chosen"))
         package = build(tmp_path, environment, "[cuda: {gpu: [h200, b200]}]", *functions)
         assert len(package.records) == 4
         for record in package.records:
@@ -136,57 +142,51 @@ class TestPallas:
             assert f"sm_{capability}".encode() in readable(data(package, record))
             assert {call.provider for call in record.requires.custom_calls} <= {"jax", "xla"}
 
-    def test_triton_for_older_gpus(self, tmp_path: Path, environment: Environment) -> None:
-        functions = self.functions("chosen")
-        package = build(tmp_path, environment, "[cuda: {gpu: [a100-40, l4]}]", *functions)
-        assert [record.requires.capability for record in package.records] == ["8.0", "8.9"]
+    def test_triton_for_older_gpus(self, package: Package) -> None:
+        records = [record for record in package.records if record.function == "chosen"]
+        assert [record.requires.capability for record in records] == ["8.0", "8.9"]
 
     def test_mosaic_for_older_gpus(self, tmp_path: Path, environment: Environment) -> None:
         """Where Mosaic GPU is what jax takes by default, the error says what to take instead."""
-        functions = self.functions("usual")
         try:
-            build(tmp_path, environment, "[cuda: {gpu: a100-40}]", *functions)
+            build(tmp_path, environment, "[cuda: {gpu: a100-40}]", pallas("usual"))
         except BuildError as err:
             (failure,) = err.failures
             assert "Mosaic GPU compiler" in failure.message
             assert "triton.CompilerParams()" in failure.message
 
 
-class TestRefused:
-    def failure(self, folder: Path, environment: Environment, targets: str, entry: str) -> str:
-        with pytest.raises(BuildError) as caught:
-            build(folder, environment, targets, entry)
-        (failure,) = caught.value.failures
-        return failure.message
+# By a GPU: what stands in the file of its `autotune:`, and what is said of that.
+TUNED = {
+    "h200": (
+        'version: 3\nresults { device: "x" hlo: "y" result { } }\n',
+        "Run aotbuild tune again",
+    ),
+    "b200": ('version: 99\nresults { device: "x" }\n', "run aotbuild tune with this one"),
+    "l4": ("version: 3\nresults { foo: 1 }\n", "is not what XLA writes"),
+}
 
+
+class TestRefused:
     def test_attention_of_cudnn(self, tmp_path: Path, environment: Environment) -> None:
         entry = "cudnn: {call: 'proj.model:cudnn', args: [q: 'bf16[2,256,4,64]']}"
-        text = self.failure(tmp_path, environment, "[cuda: {gpu: h200}]", entry)
-        assert "cuDNN not found" in text
-        assert "packages: [nvidia-cudnn-cu13]" in text
+        with pytest.raises(BuildError) as caught:
+            build(tmp_path, environment, "[cuda: {gpu: h200}]", entry)
+        (failure,) = caught.value.failures
+        assert "cuDNN not found" in failure.message
+        assert "packages: [nvidia-cudnn-cu13]" in failure.message
 
-    def test_capability_that_the_compiler_does_not_know(
-        self, tmp_path: Path, environment: Environment
-    ) -> None:
+    def test_targets(self, tmp_path: Path, environment: Environment) -> None:
+        """Capabilities that the compiler does not know, results of tuning that it cannot use."""
         text = preset_files()["b200"].read_text(encoding="utf-8").replace("10.0a", "99.0a")
         (tmp_path / "next.yaml").write_text(text, encoding="utf-8")
-        text = self.failure(tmp_path, environment, "[cuda: {gpu: ./next.yaml}]", ATTEND)
-        assert "does not know" in text
-
-    @pytest.mark.parametrize(
-        ("results", "expected"),
-        [
-            (
-                'version: 3\nresults { device: "x" hlo: "y" result { } }\n',
-                "Run aotbuild tune again",
-            ),
-            ('version: 99\nresults { device: "x" }\n', "run aotbuild tune with this one"),
-            ("version: 3\nresults { foo: 1 }\n", "is not what XLA writes"),
-        ],
-    )
-    def test_results_of_tuning(
-        self, results: str, expected: str, tmp_path: Path, environment: Environment
-    ) -> None:
-        (tmp_path / "tuned.txt").write_text(results, encoding="utf-8")
-        targets = "[cuda: {gpu: h200, autotune: tuned.txt}]"
-        assert expected in self.failure(tmp_path, environment, targets, ATTEND)
+        targets = ["cuda: {gpu: ./next.yaml}"]
+        for gpu, (results, _) in TUNED.items():
+            (tmp_path / f"{gpu}.txt").write_text(results, encoding="utf-8")
+            targets.append(f"cuda: {{gpu: {gpu}, autotune: {gpu}.txt}}")
+        with pytest.raises(BuildError) as caught:
+            build(tmp_path, environment, f"[{', '.join(targets)}]", ATTEND)
+        unknown, *others = (failure.message for failure in caught.value.failures)
+        assert "does not know" in unknown
+        for message, (_, expected) in zip(others, TUNED.values(), strict=True):
+            assert expected in message
