@@ -1,7 +1,8 @@
 """The manifest: YAML in, one frozen model out, and every problem at once."""
 
+from aotbuild.manifest.function import Function
 from aotbuild.manifest.load import load_manifest, parse_manifest
-from aotbuild.manifest.model import Function, Manifest
+from aotbuild.manifest.model import Manifest
 from aotbuild.manifest.schema import json_schema
 from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingTree
 from aotbuild.manifest.specs import (

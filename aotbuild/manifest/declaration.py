@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.manifest.model import Function, Options
+from aotbuild.manifest.function import Function, Options
 from aotbuild.manifest.nodes import MapNode, Mark, Node, Problems, ScalarNode, child, dotted, walk
 
 MERGED = frozenset({"config", "env", "compiler_options"})

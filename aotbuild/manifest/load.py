@@ -8,7 +8,8 @@ from pathlib import Path
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.manifest.checks import NO_PORTABLE, check_function
 from aotbuild.manifest.declaration import Declaration, with_defaults
-from aotbuild.manifest.model import Function, Manifest, Options, Origin
+from aotbuild.manifest.function import Function, Options
+from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
     START,
     MapNode,

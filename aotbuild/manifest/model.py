@@ -1,150 +1,86 @@
-"""The manifest: structure, types, defaults, and the words of the JSON schema.
+"""The manifest: what stands outside the functions, and the words of the JSON schema.
 
-One frozen model is used from reading to the worker. Reading a file fills it in two steps: pydantic
-validates the structure, then `load` replaces what needs positions inside (argument specs,
-shardings, static values), which carries its schema by the name of a form until then.
+This one frozen model is what reading returns and what plans, jobs and workers use.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
+    ConfigDict,
     Field,
-    PlainSerializer,
-    SerializerFunctionWrapHandler,
-    Tag,
-    TypeAdapter,
-    ValidationInfo,
     WithJsonSchema,
-    WrapValidator,
-    model_serializer,
+    create_model,
+    model_validator,
 )
 
 from aotbuild.manifest import names
-from aotbuild.manifest.schema_targets import DEFAULT_TARGETS, TargetItem
-from aotbuild.manifest.shardings import Sharding
-from aotbuild.manifest.specs import ArgSpec
-from aotbuild.platforms.options import Count, Model, Size, listed, refuse
-from aotbuild.spec.padding import PaddedDim
-from aotbuild.spec.values import decode, encode
+from aotbuild.manifest.function import Function, Many, Options
+from aotbuild.platforms.base import names as platform_names
+from aotbuild.platforms.building import Request, description
+from aotbuild.platforms.options import Model, refuse
+from aotbuild.spec.target import HOST
+from aotbuild.spec.words import did_you_mean, one_of, quote
 
-T = TypeVar("T")
-FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py
-
-# The sizes of all dims, for one signature.
-Row: TypeAlias = tuple[tuple[str, int], ...]
+TARGET_KINDS = platform_names()
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The file a manifest is read from: its name, and the SHA-256 of its bytes in hex.
+class _OneKey(Model):
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    As the context of a validation it says that specs, shardings and static values are YAML's.
-    """
+    @model_validator(mode="after")
+    def _exactly_one(self) -> _OneKey:
+        given = [kind for kind in TARGET_KINDS if getattr(self, kind) is not None]
+        if len(given) != 1 or len(self.model_fields_set) != 1:
+            refuse(f"expected a map of one key: {one_of(TARGET_KINDS)}")
+        return self
 
-    file: str
-    digest: str
-
-
-def _form(name: str) -> WithJsonSchema:
-    return WithJsonSchema({FORM: name})
-
-
-def _unless_yaml(kind: Any) -> WrapValidator:
-    adapter = TypeAdapter(kind)
-
-    def validate(value: Any, _: object, info: ValidationInfo) -> Any:
-        return value if info.context else adapter.validate_python(value)
-
-    return WrapValidator(validate)
+    @property
+    def request(self) -> Request:
+        """What the one key asks for; no file that it names is read yet."""
+        (platform,) = self.model_fields_set
+        return Request(platform, getattr(self, platform))
 
 
-def _decoded(value: Any, info: ValidationInfo) -> Any:
-    return value if info.context else decode(value)
+def _field(platform: str) -> Any:
+    found = description(platform)
+    return found.options | None, Field(default=None, description=found.summary)
 
 
-def _dims_form(value: Any) -> str:
-    return "\0rows" if isinstance(value, list | tuple) else "\0product"
+TargetMap: type[_OneKey] = create_model(
+    "TargetMap",
+    __base__=_OneKey,
+    __doc__="One target, as a map of one key.",
+    **{kind: _field(kind) for kind in TARGET_KINDS},
+)
 
 
-def _float(value: object) -> object:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _target_map(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value not in TARGET_KINDS:
+        hint = did_you_mean(value, TARGET_KINDS)
+        refuse(f"expected {one_of(TARGET_KINDS)}, found {quote(value)}{hint}")
+    example = description(value).example
+    if example is not None:
+        refuse(f"{value!r} needs to know which one; write {value}: {example}")
+    return {value: {}}
 
 
-def _pad_map(value: object) -> object:
-    return value if isinstance(value, dict) else {"value": value}
-
-
-def _keep_map(value: object) -> object:
-    return {"stages": value} if isinstance(value, list) else value
-
-
-def _one_key(value: dict[str, Any]) -> dict[str, Any]:
-    if len(value) != 1:
-        refuse(f"expected a map of one key, name: spec, found {len(value)} keys")
-    return value
-
-
-def _not_empty(value: T) -> T:
-    if not value:
-        refuse("expected at least one entry, found an empty list")
-    return value
-
-
-def _version_one(value: int) -> int:
-    if value != 1:
-        remedy = "upgrade aotbuild, or write version: 1"
-        refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
-    return value
-
-
-# A list of YAML or JSON, kept as a tuple.
-Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
-Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
-Spec: TypeAlias = Annotated[ArgSpec, _unless_yaml(ArgSpec), _form("argument_spec")]
-ShardingValue: TypeAlias = Annotated[Sharding, _unless_yaml(Sharding), _form("sharding")]
-# Name or position to the values built for. JSON alone keeps neither tuples nor whole-number keys.
-StaticMap: TypeAlias = Annotated[
-    dict[Any, Any], BeforeValidator(_decoded), PlainSerializer(encode), _form("static")
-]
-Sizes: TypeAlias = Annotated[
-    Many[Size], BeforeValidator(listed, json_schema_input_type=Size | Many[Size])
-]
-Tolerance: TypeAlias = Annotated[
-    float,
-    BeforeValidator(_float, json_schema_input_type=float),
-    Field(ge=0, allow_inf_nan=False),
-]
-ScalarValue: TypeAlias = Annotated[
-    Any,
-    AfterValidator(names.scalar),
-    WithJsonSchema({"type": ["string", "number", "boolean", "null"]}),
-]
-OptionValue: TypeAlias = Annotated[
-    Any,
-    AfterValidator(names.option_value),
-    WithJsonSchema({"type": ["string", "number", "boolean"]}),
-]
-PadValue: TypeAlias = Annotated[
-    Any,
-    BeforeValidator(_decoded),
-    AfterValidator(names.pad_value),
-    PlainSerializer(encode),
-    WithJsonSchema({"type": ["number", "boolean"]}),
-]
-Dims: TypeAlias = Annotated[
-    Annotated[dict[Name, Sizes], Tag("\0product")]
-    | Annotated[Many[dict[Name, Size]], Tag("\0rows")],
-    Discriminator(_dims_form),
-]
+if TYPE_CHECKING:
+    TargetItem: TypeAlias = Request
+else:
+    _ALONE = Literal[tuple(kind for kind in TARGET_KINDS if description(kind).example is None)]
+    TargetItem = Annotated[
+        TargetMap,
+        BeforeValidator(_target_map, json_schema_input_type=_ALONE | TargetMap),
+        AfterValidator(lambda item: item.request),
+    ]
+DEFAULT_TARGETS: Any = (TargetMap.model_validate({HOST: {}}),)
 
 
 class Toolchain(Model):
@@ -161,147 +97,21 @@ class Toolchain(Model):
     )
 
 
-class Export(Model):
-    """What jax.export is told for the portable artifact."""
-
-    dims: dict[Name, str] = Field(
-        default={}, description="Dim of the function to a symbolic expression of jax.export"
-    )
-    constraints: Many[str] = Field(
-        default=(), description="Constraints on the symbolic dims, such as 'b <= 64'"
-    )
-    vjp_order: Annotated[int, Field(ge=0, le=2)] = Field(
-        default=0, description="How many times the artifact can be differentiated"
-    )
-    disabled_checks: Many[Annotated[str, AfterValidator(names.disabled_check)]] = Field(
-        default=(), description="Safety checks left out: platform, or custom_call:NAME"
-    )
+def _keep_map(value: object) -> object:
+    return {"stages": value} if isinstance(value, list) else value
 
 
-class Pad(Model):
-    """How a dim is padded to the next larger size."""
-
-    value: PadValue = Field(description="What is put into the padding")
-    safe: bool = Field(
-        default=False, description="Padding reaches no result that is used: checked by nobody"
-    )
+def _not_empty(value: tuple[Request, ...]) -> tuple[Request, ...]:
+    if not value:
+        refuse("expected at least one entry, found an empty list")
+    return value
 
 
-class Verify(Model):
-    """What `aotbuild verify` calls an executable with, and how near its results must be."""
-
-    golden: Literal["auto", "always", "never"] = Field(
-        default="auto",
-        description="Reference outputs, computed while building: where it is cheap, or not",
-    )
-    inputs: Annotated[str, AfterValidator(names.call_reference)] | None = Field(
-        default=None, description="module:function that returns arguments by name; default: seeded"
-    )
-    rtol: Tolerance | None = Field(
-        default=None, description="Relative tolerance; default: by dtype and platform"
-    )
-    atol: Tolerance | None = Field(
-        default=None, description="Absolute tolerance; default: by dtype and platform"
-    )
-
-
-class Options(Model):
-    """What a function can be told besides its call and arguments."""
-
-    dims: Dims = Field(
-        default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
-    )
-    pad: dict[
-        Name, Annotated[Pad, BeforeValidator(_pad_map, json_schema_input_type=PadValue | Pad)]
-    ] = Field(default={}, description="Dims whose calls are padded to the next size, and the value")
-    static: StaticMap = Field(
-        default={}, description="Static arguments by name or position, with their values"
-    )
-    donate: Many[Name] = Field(default=(), description="Arguments whose buffers the call may reuse")
-    keep_unused: bool = Field(default=False, description="Keep inputs that nothing reads")
-    mesh: dict[Name, Count] = Field(
-        default={}, description="Axes of the device mesh and their sizes, in order"
-    )
-    in_shardings: dict[Name, ShardingValue] = Field(
-        default={}, description="Argument name to its sharding, or a tree prefix of shardings"
-    )
-    out_shardings: ShardingValue = Field(
-        default=None, description="Sharding of the result, or a tree prefix of shardings"
-    )
-    compiler_options: dict[str, OptionValue] = Field(default={}, description="XLA compiler options")
-    config: dict[Annotated[str, AfterValidator(names.config_name)], ScalarValue] = Field(
-        default={}, description="jax configuration while tracing and compiling"
-    )
-    env: dict[
-        Annotated[str, AfterValidator(names.env_name)],
-        Annotated[str, AfterValidator(names.env_value)],
-    ] = Field(default={}, description="Environment variables while tracing; values are text")
-    constants: Literal["embed", "hoist"] = Field(
-        default="embed", description="Arrays closed over: in each executable, or stored once"
-    )
-    export: Export = Field(
-        default_factory=Export, description="Options of jax.export; needs a portable target"
-    )
-    verify: Verify = Field(
-        default_factory=Verify, description="Golden outputs, which aotbuild verify compares with"
-    )
-    purity: Literal["check", "skip"] = Field(
-        default="check", description="Trace twice and compare, or trust that it is the same"
-    )
-    startup: Literal["steady", "fast", "tuned"] = Field(
-        default="steady",
-        description="On CPUs: compile for the fastest calls, the fastest start, or measure both",
-    )
-    shrink: bool = Field(
-        default=True,
-        description="Shrink XLA's serialized program for CPUs, so that it loads faster",
-    )
-
-    @model_serializer(mode="wrap")
-    def _only_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what was not set, so that it is still unset where this is read."""
-        return {key: value for key, value in dump(self).items() if key in self.model_fields_set}
-
-
-class Function(Options):
-    """One function to compile."""
-
-    call: Annotated[str, AfterValidator(names.call_reference)] = Field(
-        description="Where the function is: module:qualname"
-    )
-    args: Many[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
-        default=(), description="Positional arguments in order, each one name: spec"
-    )
-    kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
-
-    @property
-    def positional(self) -> Mapping[str, ArgSpec]:
-        """The specs under ``args:`` by name, in order."""
-        return {name: spec for arg in self.args for name, spec in arg.items()}
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The sizes of all dims, one row a signature: one empty row where there are no dims."""
-        if isinstance(self.dims, dict):
-            sizes = itertools.product(*self.dims.values())
-            return tuple(tuple(zip(self.dims, row, strict=True)) for row in sizes)
-        order = tuple(self.dims[0]) if self.dims else ()
-        return tuple(tuple((name, row[name]) for name in order) for row in self.dims) or ((),)
-
-    @property
-    def devices(self) -> int:
-        """The number of devices that the mesh spans; 1 without a mesh."""
-        return prod(self.mesh.values())
-
-    @property
-    def out_shardings_given(self) -> bool:
-        """Whether the manifest decides the shardings of the results, not XLA."""
-        return "out_shardings" in self.model_fields_set
-
-    @property
-    def padded_dims(self) -> tuple[PaddedDim, ...]:
-        """The dims under ``pad:``, in order."""
-        return tuple(PaddedDim(name, pad.value, pad.safe) for name, pad in self.pad.items())
+def _version_one(value: int) -> int:
+    if value != 1:
+        remedy = "upgrade aotbuild, or write version: 1"
+        refuse(f"version {str(value)[:40]} is not known, this is version 1; {remedy}")
+    return value
 
 
 Stages: TypeAlias = Annotated[
@@ -319,6 +129,17 @@ class Keep(Model):
     where: Literal["beside", "wheel"] = Field(
         default="beside", description="In a file beside the wheel, or in the wheel"
     )
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The file a manifest is read from: its name, and the SHA-256 of its bytes in hex.
+
+    As the context of a validation it says that specs, shardings and static values are YAML's.
+    """
+
+    file: str
+    digest: str
 
 
 class Manifest(Model):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from aotbuild.manifest.model import FORM, Manifest
+from aotbuild.manifest.function import FORM
+from aotbuild.manifest.model import Manifest
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _REF = "#/definitions/{model}"

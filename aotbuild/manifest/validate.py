@@ -13,7 +13,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from aotbuild.manifest.model import Function, Manifest, Origin
+from aotbuild.manifest.function import Function
+from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
     Node,
     Problems,

@@ -6,7 +6,7 @@ import pytest
 from support.manifests import function, manifest, refused, refused_option, whole
 
 from aotbuild.manifest import PartitionSpec, ShardingTree
-from aotbuild.manifest.model import Export
+from aotbuild.manifest.function import Export
 
 
 class TestDonateAndKeepUnused:
