@@ -1,1 +1,4 @@
-"""Golden outputs: what plain jit makes of seeded or given inputs, kept for `aotbuild verify`."""
+"""Golden outputs: what the function returns under plain jax.jit, kept for `aotbuild verify`.
+
+`inputs` makes the arguments, `reference` runs the function, and `make` decides whether to run it.
+"""

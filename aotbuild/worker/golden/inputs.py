@@ -1,4 +1,4 @@
-"""Golden inputs: what the user's function gives, checked against the avals; the rest is seeded."""
+"""Golden inputs: arguments from `verify: inputs:`, checked against the avals, or seeded ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aotbuild.worker.lower import Lowered
 from aotbuild.worker.trace import Jitted
 from aotbuild.worker.user_errors import shorten, user_traceback
 
-# Bytes of one signature's given inputs: each is in the wheel.
+# Bytes of the inputs given for one signature; they go into the wheel.
 GIVEN_LIMIT = 64 << 20
 _SCALARS = {
     bool: np.bool_,
@@ -32,7 +32,7 @@ _SCALARS = {
 def given_leaves(jitted: Jitted) -> dict[int, Any]:
     """Call `verify: inputs:`; return the leaves that it gives, as numpy arrays, by index.
 
-    TraceRefused names the leaf that is not as its aval says; typed PRNG keys become their data.
+    Typed PRNG keys become their data. TraceRefused names a leaf that does not match its aval.
     """
     job = jitted.job
     if job.function.verify.inputs is None:
@@ -52,7 +52,7 @@ def given_leaves(jitted: Jitted) -> dict[int, Any]:
 
 
 def as_argument(leaf: int, aval: Aval, given: Mapping[int, Any]) -> Any:
-    """Return a leaf as the function takes it: what was given, or the seeded array."""
+    """Return a leaf as the function takes it: the given array, or a seeded one."""
     array = given[leaf] if leaf in given else seeded(leaf, aval)
     if aval.dtype in KEYS:
         return jax.random.wrap_key_data(array, impl=KEYS[aval.dtype][0])
@@ -156,7 +156,7 @@ def _array(place: str, aval: Aval, value: Any) -> Any:
 
 
 def _as_argument(aval: Aval, value: Any) -> Any:
-    """Return a value as jit takes it, or None if it is no array: 64 bits become 32 without x64."""
+    """Return a value as jit takes it: without x64, 64 bits become 32. None if it is no array."""
     dtype = getattr(value, "dtype", None)
     if dtype is not None and is_key_dtype(dtype):
         return as_numpy(value) if str(dtype) == aval.dtype else None

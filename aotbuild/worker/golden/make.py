@@ -1,4 +1,4 @@
-"""Golden outputs: what the function returned when it was built, for `verify` to compare with.
+"""Make golden outputs: what the function returned when it was built, for `verify` to compare with.
 
 The last step of a job; see the golden messages in `build.protocol`.
 """
@@ -16,7 +16,7 @@ from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
 from aotbuild.build.protocol import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.base import machine
-from aotbuild.spec.golden import stored_bytes
+from aotbuild.spec.golden import stored_bytes, widened
 from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.keys import golden_key
 from aotbuild.store.local import Entry, Store
@@ -28,11 +28,11 @@ from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
-# What `golden: auto` takes for cheap.
+# What is cheap enough for `golden: auto`: bytes of arrays, and FLOPs of a call.
 AUTO_BYTES = 256 << 20
 AUTO_FLOPS = 1e11
 
-# Modes without any; the parent sets the last two.
+# Modes without golden outputs, and why. The build sets the last two.
 _NONE = {
     "never": "the manifest says verify: {golden: never}",
     "slow": "the other signatures of this function took long enough; verify: {golden: always} "
@@ -42,7 +42,7 @@ _NONE = {
 
 
 class _Skipped(Exception):
-    """There will be no golden outputs; the text says why."""
+    """A function is too expensive for golden outputs; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +146,6 @@ def _run(reference: Reference, given: dict[int, Any]) -> Entry:
 
 
 def _is_finite(samples: list[Any]) -> bool:
-    """Return whether any float is finite, or there are none."""
+    """Return whether a float is finite; True if there are no floats."""
     floats = [s for s in samples if s.size and jax.numpy.issubdtype(s.dtype, np.inexact)]
-    return not floats or any(map(_any_finite, floats))
-
-
-def _any_finite(sample: Any) -> bool:
-    wide = np.complex128 if sample.dtype.kind == "c" else np.float64
-    return bool(np.isfinite(sample.astype(wide)).any())
+    return not floats or any(bool(np.isfinite(widened(sample)).any()) for sample in floats)

@@ -1,4 +1,4 @@
-"""The reference: the user's own function under plain `jax.jit`, for CPU, and what it returns."""
+"""The reference: the user's function under plain `jax.jit` on a CPU, and what it returns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NotForHost(Exception):
 
 @dataclass(frozen=True)
 class Reference:
-    """A function at one signature, lowered; nothing of it is compiled before `compile`."""
+    """A function at one signature, traced (`stage`) and lowered as `jax.jit` does it."""
 
     traced: Traced
     jitted: Jitted
@@ -47,18 +47,18 @@ class Reference:
 
     @property
     def flops(self) -> float:
-        """XLA's estimate; the body of a loop counts once."""
+        """XLA's estimate of the FLOPs of a call; the body of a loop counts once."""
         analysis = self.lowered.cost_analysis() or {}
         return float(analysis.get("flops", 0.0))
 
     @property
     def result_bytes(self) -> int:
-        """The size of the result in bytes; that of typed PRNG keys is not known and left out."""
+        """The size of the result in bytes, without typed PRNG keys, whose size is not known."""
         leaves = jax.tree.leaves(self.stage.out_info)
         return sum(leaf.size * getattr(leaf.dtype, "itemsize", 0) for leaf in leaves)
 
     def compile(self) -> Any:
-        """Return it compiled, as `jax.stages.Compiled`."""
+        """Return the `jax.stages.Compiled`."""
         with in_mesh(self.jitted.mesh):
             return self.lowered.compile()
 
@@ -86,10 +86,7 @@ class Reference:
 
 
 def lower_job(traced: Traced, job: Job) -> Reference:
-    """Return what `lower_reference` does, of a job that differs from the traced one in its sizes.
-
-    It may raise anything.
-    """
+    """Lower a job's function, such as the traced one at other sizes; it may raise anything."""
     jitted = jit_job(job)
     stage = jitted.trace()
     with in_mesh(jitted.mesh):

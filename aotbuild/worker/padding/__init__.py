@@ -1,1 +1,1 @@
-"""Padding: which axes follow a dim, and whether padding changes what the function returns."""
+"""Padding: which axes have the size of a dim (`axes`); does padding change results (`check`)?"""

@@ -1,4 +1,4 @@
-"""Which axes of a function's arrays are a dim, found by tracing it at other sizes of the dim."""
+"""Find the axes that have the size of a dim, by tracing the function at another size of it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def with_padding(traced: Traced) -> Traced:
 def smaller_size(job: Job, index: int, size: int, step: int) -> int | None:
     """Return the smallest size of a dim that is padded to `size`, a multiple of `step`, if any.
 
-    That is one more than the next smaller bucket. Where buckets are neighbours, it is a size that
-    another bucket serves, but that could be padded just as well.
+    That is one more than the next smaller bucket. If there is no size between the two buckets, it
+    is a size of another bucket, which could be padded just as well.
     """
     below = [bucket[index] for bucket in job.buckets if bucket[index] < size]
     wanted = max(below, default=0) + 1
@@ -44,7 +44,7 @@ def smaller_size(job: Job, index: int, size: int, step: int) -> int | None:
 
 
 def granularity(traced: Traced) -> int:
-    """Return what sizes over a mesh are multiples of, so that any axes of it can share them."""
+    """Return what sizes must be multiples of, so that any axes of the mesh can split them."""
     return int(traced.mesh.size) if traced.mesh else 1
 
 
@@ -68,7 +68,7 @@ def _find(traced: Traced) -> Padding:
             (leaf_dims, inputs, leaf_paths),
             (out_dims, results, out_paths),
         ):
-            for number, axes in enumerate(_following(where, paths, found, (size, other))):
+            for number, axes in enumerate(_axes_of_dim(where, paths, found, (size, other))):
                 group[number] += [(axis, index) for axis in axes]
         _check_leaves(where, dim, index, leaf_dims, leaf_paths, [leaf for _, leaf in flat])
         _check_outputs(where, dim, index, out_dims, out_paths, [leaf for _, leaf in outputs])
@@ -76,9 +76,10 @@ def _find(traced: Traced) -> Padding:
 
 
 def _at_another_size(traced: Traced, dim: PaddedDim, index: int) -> tuple[int, Jitted]:
-    """Return another size of a dim and the function there; of sizes that fail, the first tells.
+    """Return another size of a dim, and the function at that size.
 
-    A dim that is not vouched for has to work at the size that its padding is compared with.
+    TraceRefused with the error of the first size if all fail. A dim that is not called safe must
+    work at the size that its padding is compared with.
     """
     job, step = traced.job, granularity(traced)
     size = job.dims[dim.name]
@@ -115,10 +116,10 @@ def _out_shapes(jitted: Jitted) -> Shapes:
     return [tuple(map(int, leaf.shape)) for leaf in jax.tree.leaves(jitted.trace().out_info)]
 
 
-def _following(
+def _axes_of_dim(
     where: str, paths: Paths, shapes: tuple[Shapes, Shapes], sizes: tuple[int, int]
 ) -> Iterator[list[int]]:
-    """Yield the axes of each array that have the size of a dim at both sizes of it."""
+    """Yield the axes of each array that change with a dim; TraceRefused if one has another size."""
     (here, there), (size, other) = shapes, sizes
     if len(here) != len(there):
         found = f"{len(here)} arrays at {size}, {len(there)} at {other}"

@@ -1,8 +1,7 @@
-"""Whether padding changes results: the function at a smaller size, and padded from it, compared.
+"""Check that padding changes no result: call the function at a smaller size, and padded from it.
 
-The last step of a job but one; see the padding messages in `build.protocol`.
-
-Dims that the manifest calls safe keep their size here: whoever wrote that vouches for them.
+See the padding messages in `build.protocol`. Dims that the manifest calls safe are not checked:
+they keep their size here.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.base import machine
@@ -32,118 +30,46 @@ from aotbuild.worker.padding.axes import granularity, smaller_size
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
 
-_LARGE = 100
-
-
-def middle(padding: Padding, axes: tuple[tuple[int, int], ...]) -> float:
-    """Return the value that an array is padded with, or 0 where others vanish beside it."""
-    value = padding.dims[axes[0][1]].value
-    return value if abs(value) < _LARGE else 0
-
-
-def as_seeded(array: Any, _: float) -> Any:
-    """Return an array as it is."""
-    return array
-
-
-def _above(array: Any, value: float) -> Any:
-    return (value + np.abs(array)).astype(array.dtype) if _has_sign(array) else array
-
-
-def _below(array: Any, value: float) -> Any:
-    return (value - np.abs(array)).astype(array.dtype) if _has_sign(array) else array
-
-
-def _has_sign(array: Any) -> bool:
-    kinds = np.signedinteger, np.floating
-    return any(jax.numpy.issubdtype(array.dtype, kind) for kind in kinds)
-
-
-# A maximum shows padding only where no number is above it, a minimum where none is below.
-KINDS = (as_seeded, _above, _below)
-
-
-def pad_leaf(
-    padding: Padding, leaf: Any, axes: tuple[tuple[int, int], ...], sizes: tuple[int, ...]
-) -> Any:
-    """Return a numpy array padded to the sizes of its dims; see `spec.padding` for corners.
-
-    The runtime has the same in `runtime.padding`, which this side may not import.
-    """
-    array = np.asarray(leaf)
-    for axis, dim in sorted(axes, key=lambda pair: pair[1]):
-        shape = resized(((axis, dim),), array.shape, sizes)
-        larger = np.full(shape, padding.dims[dim].value, array.dtype)
-        larger[tuple(slice(size) for size in array.shape)] = array
-        array = larger
-    return array
-
-
-VACUOUS = (
+_NOTHING_FINITE = (
     "is finite nowhere, so nothing can be compared; the arguments were seeded, or those of "
     "verify: inputs:"
 )
-
 _VARIES = (
     "The function mixes along this dim, as a mean over it does, or its size is in the numbers."
 )
-
-
-def difference(want: Any, have: Any, tolerance: Tolerance) -> str | None:
-    """Return the first difference of two numpy arrays of one shape; None if near enough."""
-    if not want.size:
-        return None
-    dtype = str(want.dtype)
-    if not default_tolerance(dtype, tolerance.platform):
-        return _first(want, have, want == have)
-    want, have = widened(want), widened(have)
-    if not np.isfinite(want).any():
-        return VACUOUS
-    return _first(want, have, near(want, have, tolerance.bound(want, dtype)))
-
-
-def _first(want: Any, have: Any, is_same: Any) -> str | None:
-    if is_same.all():
-        return None
-    index = tuple(map(int, np.argwhere(~np.atleast_1d(is_same))[0]))
-    want, have = np.atleast_1d(want)[index], np.atleast_1d(have)[index]
-    count = int((~is_same).sum())
-    return (
-        f"changes in {count} of {is_same.size} numbers, first at {list(index)}\n"
-        f"  expected {want}\n  found    {have}\n{_VARIES}"
-    )
-
-
 _REMEDY = (
     "Leave the dim out of pad. If padding reaches no result when the function is called as you do, "
     "with a mask for one, give arguments like yours with verify: inputs:, or vouch for it with "
     "pad: {{{name}: {{value: …, safe: true}}}}."
 )
+# Beside larger values than this, seeded numbers vanish.
+_LARGE = 100
 
 
 @dataclass(frozen=True)
 class PaddingCheck:
-    """Compares, or knows from the store that it did before."""
+    """Compares results, unless the store says that an equal comparison passed."""
 
     store: Store
     provenance: Mapping[str, Any]
 
     def messages(self, traced: Traced) -> Iterator[Reply]:
-        """Yield the messages of one job's padding; none if nothing was compiled to be padded."""
+        """Yield the messages of one job's padding; none if no call of it is padded."""
         sizes = _smaller(traced)
         if not sizes or all(target.is_portable for target in traced.job.targets):
             return
         yield PaddingStarted()
-        for tried in _with_two(traced, sizes):
-            problem = self._tried(traced, tried)
+        for each in _with_two(traced, sizes):
+            problem = self._check(traced, each)
             if problem:
                 yield PaddingFailed(error=problem)
                 return
 
-    def _tried(self, traced: Traced, sizes: dict[str, int]) -> str | None:
+    def _check(self, traced: Traced, sizes: dict[str, int]) -> str | None:
         job = traced.job
         shown = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        where = f"functions.{job.name}.pad: padding {shown}"
+        padded = ", ".join(str(job.dims[name]) for name in sizes)
+        where = f"functions.{job.name}.pad: padding {shown} to {padded}"
         try:
             with unchanged_config(f"functions.{job.name}.pad"):
                 problem = self._problem(traced, sizes)
@@ -154,11 +80,11 @@ class PaddingCheck:
         if not problem:
             return None
         remedy = _REMEDY.format(name=next(iter(sizes)))
-        return f"{where} to {_sizes(job, sizes)}: {problem}\n{remedy}"
+        return f"{where}: {problem}\n{remedy}"
 
     def _problem(self, traced: Traced, sizes: dict[str, int]) -> str | None:
         padding = traced.function.pad
-        assert padding is not None, "the trace has looked for the axes"
+        assert padding is not None, "with_padding has found the axes"
         exact = lower_job(traced, traced.job.at(**sizes))
         padded = lower_job(traced, traced.job.at())
         given = given_leaves(exact.jitted)
@@ -181,7 +107,7 @@ class PaddingCheck:
 
 
 def _smaller(traced: Traced) -> dict[str, int]:
-    """Return the sizes to pad from, by dim; only of those nobody vouches for that have one."""
+    """Return the size to pad from, by dim, of dims that have one and are not called safe."""
     job, found = traced.job, {}
     for index, dim in enumerate(job.function.padded_dims):
         size = smaller_size(job, index, job.dims[dim.name], granularity(traced))
@@ -191,9 +117,9 @@ def _smaller(traced: Traced) -> dict[str, int]:
 
 
 def _with_two(traced: Traced, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Yield the sizes, and others that have 2 where they have 1.
+    """Yield the sizes, and then others that have 2 where these have 1.
 
-    One element alone tells little: it is its own sum, and where positions count, it is the first.
+    One element proves little: it is its own sum, and it is the first in every order.
     """
     yield sizes
     here = traced.job.dims
@@ -209,7 +135,7 @@ def _compare(
     padded: Reference,
     given: Mapping[int, Any],
 ) -> str | None:
-    """Return how the results differ, and where; None if they do not."""
+    """Return the first difference of the results, and where it is; None if there is none."""
     avals = [to_aval(leaf) for leaf in jax.tree.leaves(exact.jitted.canonical)]
     seeds = [as_argument(index, aval, given) for index, aval in enumerate(avals)]
     sizes = tuple(padded.jitted.job.dims[dim.name] for dim in padding.dims)
@@ -218,24 +144,88 @@ def _compare(
     tolerance = Tolerance(HOST, floats, verify.rtol, verify.atol)
     paths = jax.tree_util.tree_flatten_with_path(exact.stage.out_info)[0]
     small_run, large_run = exact.compile(), padded.compile()
-    for made in KINDS:
+    for change in _ARGUMENTS:
         small = [
-            leaf if index in given or not own else made(leaf, middle(padding, own))
+            leaf if index in given or not own else change(leaf, _middle(padding, own))
             for index, (leaf, own) in enumerate(zip(seeds, padding.leaves, strict=True))
         ]
         large = [
-            pad_leaf(padding, leaf, own, sizes) if own else leaf
+            _pad_leaf(padding, leaf, own, sizes) if own else leaf
             for leaf, own in zip(small, padding.leaves, strict=True)
         ]
         wanted, found = exact.outputs(small_run, small), padded.outputs(large_run, large)
         for (path, _), want, have in zip(paths, wanted, found, strict=True):
             cut = have[tuple(slice(size) for size in want.shape)]
-            text = difference(want, cut, tolerance)
-            # Only the arguments that golden outputs have, too, must give finite numbers.
-            if text and (text != VACUOUS or made is as_seeded):
+            text = _difference(want, cut, tolerance)
+            # Only the first kind of arguments, those of golden outputs, must give finite numbers.
+            if text and (text != _NOTHING_FINITE or change is _as_seeded):
                 return f"result{jax.tree_util.keystr(path)} {text}"
     return None
 
 
-def _sizes(job: Job, sizes: Mapping[str, int]) -> str:
-    return ", ".join(str(job.dims[name]) for name in sizes)
+def _difference(want: Any, have: Any, tolerance: Tolerance) -> str | None:
+    """Return the first difference of two numpy arrays of one shape; None if near enough."""
+    if not want.size:
+        return None
+    dtype = str(want.dtype)
+    if not default_tolerance(dtype, tolerance.platform):
+        return _first(want, have, want == have)
+    want, have = widened(want), widened(have)
+    if not np.isfinite(want).any():
+        return _NOTHING_FINITE
+    return _first(want, have, near(want, have, tolerance.bound(want, dtype)))
+
+
+def _first(want: Any, have: Any, is_same: Any) -> str | None:
+    if is_same.all():
+        return None
+    index = tuple(map(int, np.argwhere(~np.atleast_1d(is_same))[0]))
+    want, have = np.atleast_1d(want)[index], np.atleast_1d(have)[index]
+    count = int((~is_same).sum())
+    return (
+        f"changes in {count} of {is_same.size} numbers, first at {list(index)}\n"
+        f"  expected {want}\n  found    {have}\n{_VARIES}"
+    )
+
+
+def _pad_leaf(
+    padding: Padding, leaf: Any, axes: tuple[tuple[int, int], ...], sizes: tuple[int, ...]
+) -> Any:
+    """Return a numpy array padded to the sizes of its dims; see `spec.padding` for corners.
+
+    `runtime.padding` does the same, but a worker may not import it.
+    """
+    array = np.asarray(leaf)
+    for axis, dim in sorted(axes, key=lambda pair: pair[1]):
+        shape = resized(((axis, dim),), array.shape, sizes)
+        larger = np.full(shape, padding.dims[dim].value, array.dtype)
+        larger[tuple(slice(size) for size in array.shape)] = array
+        array = larger
+    return array
+
+
+def _middle(padding: Padding, axes: tuple[tuple[int, int], ...]) -> float:
+    """Return the value that an array is padded with; 0 if seeded numbers vanish beside it."""
+    value = padding.dims[axes[0][1]].value
+    return value if abs(value) < _LARGE else 0
+
+
+def _as_seeded(array: Any, _: float) -> Any:
+    return array
+
+
+def _above(array: Any, value: float) -> Any:
+    return (value + np.abs(array)).astype(array.dtype) if _has_sign(array) else array
+
+
+def _below(array: Any, value: float) -> Any:
+    return (value - np.abs(array)).astype(array.dtype) if _has_sign(array) else array
+
+
+def _has_sign(array: Any) -> bool:
+    kinds = np.signedinteger, np.floating
+    return any(jax.numpy.issubdtype(array.dtype, kind) for kind in kinds)
+
+
+# A maximum shows padding only if no number is above the padding, a minimum only if none is below.
+_ARGUMENTS = (_as_seeded, _above, _below)

@@ -1,4 +1,4 @@
-"""Measure one executable in a process of its own, which nothing has warmed up.
+"""Measure one executable in a fresh process, where nothing is warm.
 
 Run as a script. The argument is JSON: {"path": [folder…], "executable": file, "inputs": [file…],
 "donated": [index…], "x64": bool, "outputs": folder or null}. Prints {"load": ms, "first": ms,
@@ -15,16 +15,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# Calls for the steady state, after the first; no more are begun after so many seconds.
+# Calls for the steady state after the first one; none begins after this many seconds.
 _CALLS = 15
 _SECONDS = 2.0
 
 
 def main() -> None:
-    """Load, call, call again, and say how long each took."""
+    """Load an executable, call it, call it again, and print how long each took."""
     given = json.loads(sys.argv[1])
     sys.path[:] = given["path"]
-    # Not at the top: they are found only now.
+    # Not at the top: the path to them is set above.
     import jax
 
     from aotbuild.spec.target import HOST
@@ -40,7 +40,7 @@ def main() -> None:
     inputs = jax.block_until_ready([jax.device_put(array, device) for array in arrays])
 
     def call() -> Any:
-        # What is donated is gone after each call.
+        # Donated inputs are gone after each call.
         for index in given["donated"]:
             inputs[index] = jax.block_until_ready(jax.device_put(arrays[index], device))
         return _timed(lambda: jax_private.run_executable(executable, inputs))

@@ -1,4 +1,4 @@
-"""Choose between sets of options for one executable by what was measured, for its record."""
+"""Choose a set of options for an executable, by its figures, and say so in its record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aotbuild.store.local import Entry
 
 # What XLA calls a fusion that YNN computes, in the text of a module (jaxlib 0.10.2 and 0.12.0.1).
 _LIBRARY_FUSION = "__ynn_fusion"
-# Their native functions are there in every process with jax.
+# Every process with jax has the native functions of these.
 _KNOWN_PROVIDERS = ("jax", "lapack", "xla")
 
 
@@ -23,8 +23,7 @@ def choose(
 ) -> tuple[int, dict[str, Any]]:
     """Return the index of the set to keep, and what the record says of the choice.
 
-    `figures` are None where nothing was measured; `note` says why, or what else the user should
-    know.
+    `figures` are None if nothing was measured. `note` is for the user and says why.
     """
     index = best(figures) if figures else None
     if figures and (index is None or figures[0] is None):
@@ -53,7 +52,7 @@ def reason_not_to_measure(entry: Entry, compiled: Any) -> str | None:
 
 
 def startup_of(mode: str, target: Target) -> Choice:
-    """Return what to compile a target with."""
+    """Return the sets of options to compile a target with, for a mode of `startup:`."""
     sets = description(target.platform).startup
     obstacle = compiler(target.platform).obstacle(target) if sets else None
     return choice(mode, sets, jaxlib_version, obstacle)

@@ -1,4 +1,4 @@
-"""Measure executables that do the same: each in fresh processes, in turns, outputs compared."""
+"""Measure executables of one function: in fresh processes, in turns; compare their outputs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _TIMEOUT = 120.0
 
 
 class Measurer(Protocol):
-    """Whoever measures; a test has its own."""
+    """How executables are measured; tests have a fake."""
 
     def __call__(
         self, executables: Sequence[bytes], inputs: Sequence[Any], donated: Sequence[int]
     ) -> list[Figures | None]:
-        """Return figures of each; None for one that fails, or returns other than the first."""
+        """Return the figures of each; None for one that fails, or whose outputs differ."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A folder with the inputs, and what holds for all children."""
+    """What all children of one measurement share: a folder, and the inputs in it."""
 
     folder: Path
     inputs: tuple[str, ...]
@@ -46,7 +46,7 @@ class _Run:
 def measure(
     executables: Sequence[bytes], inputs: Sequence[Any], donated: Sequence[int]
 ) -> list[Figures | None]:
-    """Measure executables with the same inputs; the first one's outputs are those expected."""
+    """Measure executables with the same inputs; all outputs must be near those of the first."""
     with tempfile.TemporaryDirectory(prefix="aotbuild-startup-") as name:
         folder = Path(name)
         files = []
@@ -65,7 +65,7 @@ def measure(
 
 
 def _round(run: _Run, count: int, number: int) -> list[dict[str, float] | None]:
-    # The other way round each time: what one leaves behind is not always there for the same one.
+    # Every second round goes backwards, so that no executable always runs after the same one.
     order = list(range(count)) if number % 2 == 0 else list(reversed(range(count)))
     found = {index: _child(run, index, first=number == 0) for index in order}
     return [found[index] for index in range(count)]
@@ -119,7 +119,7 @@ def _agrees(folder: Path, index: int) -> bool:
 
 
 def is_near(expected: Any, found: Any) -> bool:
-    """Return whether an output is another one, within what its dtype allows; NaN equals NaN."""
+    """Return whether an output is near another one, as its dtype allows; NaN equals NaN."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return False
     relative = default_tolerance(str(expected.dtype), HOST)
@@ -127,13 +127,13 @@ def is_near(expected: Any, found: Any) -> bool:
         return bool(expected.tobytes() == found.tobytes())
     here, there = widened(expected), widened(found)
     finite = np.abs(here[np.isfinite(here)])
-    # Nobody knows here with which floats it was computed: the largest number stands for them.
+    # The floats that it was computed with are not known here, so the largest number scales it.
     tolerance = Tolerance(HOST, atol=relative * float(finite.max(initial=0.0)))
     return bool(near(here, there, tolerance.bound(here, str(expected.dtype))).all())
 
 
 def write_array(file: Path, array: Any) -> None:
-    """Write an array; numpy's format knows no bfloat16, so its name stands beside its bytes."""
+    """Write dtype, shape and bytes of an array, because numpy's format has no bfloat16."""
     flat = np.ascontiguousarray(array)
     with file.open("wb") as stream:
         np.save(stream, np.array([str(flat.dtype)]), allow_pickle=False)
