@@ -1,4 +1,4 @@
-"""One function's options with the defaults applied, and where in the YAML each one is."""
+"""A function as the YAML declares it: its options, and where each one is written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ MERGED = frozenset({"config", "env", "compiler_options"})
 
 @dataclass(frozen=True)
 class Declaration:
-    """Everything that the checks of one function look at.
+    """One function, for checks: its options with the defaults applied, and the nodes they are in.
 
-    ``broken`` are the options that were already refused; no check reads them.
+    `key` is its name and `entry` its options under `functions:`; `defaults` is the node of the
+    defaults. `broken` names the options that were refused already, so that no check reads them.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Declaration:
         self.problems.add(mark, dotted(("functions", self.name, *steps)), message + origin)
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all args, then of all kwargs."""
+        """Return the names under ``args:``, then those under ``kwargs:``."""
         return (*self.positional(), *self.model.kwargs)
 
     def positional(self) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ class Declaration:
 def with_defaults(function: Function, defaults: Options) -> Function:
     """Return the function with the options it does not set taken from the defaults.
 
-    ``config``, ``env`` and ``compiler_options`` are merged key by key; the rest is replaced.
+    `config`, `env` and `compiler_options` are merged key by key.
     """
     update: dict[str, Any] = {}
     for option in Options.model_fields:

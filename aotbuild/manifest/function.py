@@ -48,7 +48,7 @@ def _form(name: str) -> WithJsonSchema:
 
 
 def _unless_yaml(kind: Any) -> WrapValidator:
-    """Return what validates all but YAML, which a context (the file) tells from other data."""
+    """Validate a field with `kind`, but leave it as it is while YAML is read (see `Origin`)."""
     adapter = TypeAdapter(kind)
 
     def validate(value: Any, _: object, info: ValidationInfo) -> Any:
@@ -58,6 +58,7 @@ def _unless_yaml(kind: Any) -> WrapValidator:
 
 
 def _decoded(value: Any, info: ValidationInfo) -> Any:
+    # Values of YAML are plain already.
     return value if info.context else decode(value)
 
 
@@ -84,7 +85,7 @@ Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
 Name: TypeAlias = Annotated[str, AfterValidator(names.identifier)]
 Spec: TypeAlias = Annotated[ArgSpec, _unless_yaml(ArgSpec), _form("argument_spec")]
 ShardingValue: TypeAlias = Annotated[Sharding, _unless_yaml(Sharding), _form("sharding")]
-# Name or position to the values built for. JSON alone keeps neither tuples nor whole-number keys.
+# Name or position to the values to build for. JSON itself keeps neither tuples nor numbers as keys.
 StaticMap: TypeAlias = Annotated[
     dict[Any, Any], BeforeValidator(_decoded), PlainSerializer(encode), _form("static")
 ]
@@ -218,7 +219,7 @@ class Options(Model):
 
     @model_serializer(mode="wrap")
     def _only_what_is_set(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what was not set, so that it is still unset where this is read."""
+        """Write only what was set, so that `out_shardings_given` survives."""
         return {key: value for key, value in dump(self).items() if key in self.model_fields_set}
 
 

@@ -38,7 +38,7 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
     """Read a manifest file; nothing of the user's is imported.
 
     Raises:
-        ManifestError: with every problem, the file itself being unreadable included.
+        ManifestError: with every problem; that the file cannot be read is one, too.
     """
     file = os.fspath(path)
     return parse_manifest(_decode(file, _read(file)), file)
@@ -48,7 +48,7 @@ def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
     """Read the text of a manifest; `filename` appears in the problems.
 
     Raises:
-        ManifestError: with every problem found, and nothing else for any text.
+        ManifestError: with every problem. No text raises anything else.
     """
     problems = Problems(filename)
     root = read_yaml(text, problems)
@@ -67,7 +67,7 @@ def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
 
 
 def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
-    """Return the manifest with what was YAML in it read, and the defaults applied."""
+    """Return the manifest with files, specs, shardings and static values read, defaults applied."""
     targets = read_targets(checked.model, root, problems)
     check_toolchains(checked.model, root, problems)
     _check_default_export(root, targets, checked, problems)

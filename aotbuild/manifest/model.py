@@ -135,7 +135,8 @@ class Keep(Model):
 class Origin:
     """The file a manifest is read from: its name, and the SHA-256 of its bytes in hex.
 
-    As the context of a validation it says that specs, shardings and static values are YAML's.
+    It is the context of a validation while YAML is read: specs, shardings and static values are
+    left as they are then.
     """
 
     file: str

@@ -109,7 +109,7 @@ class Problems:
         return len(self.found) >= MOST
 
     def add(self, mark: Mark, path: str, message: str) -> None:
-        """Note a problem, unless the text there could not be read anyway."""
+        """Note a problem, unless the YAML at that place is unreadable."""
         if mark in self._unreadable or self.full:
             return
         problem = Problem(self.file, mark.line, mark.column, path, message)
@@ -117,7 +117,7 @@ class Problems:
             self.found.append(problem)
 
     def unreadable(self, mark: Mark, path: str, message: str) -> None:
-        """Note a problem of the YAML itself; later ones at this place are echoes."""
+        """Note a problem of the YAML itself; later problems at this place are dropped."""
         self.add(mark, path, message)
         self._unreadable.add(mark)
 
@@ -140,7 +140,7 @@ class Problems:
 
 
 def dotted(steps: Iterable[object]) -> str:
-    """Return a dotted path; a step with odd characters is quoted."""
+    """Return a dotted path; a step that is no name is quoted."""
     return ".".join(
         str(s) if str(s).replace("-", "_").isidentifier() or isinstance(s, int) else quote(s)
         for s in steps
@@ -148,7 +148,7 @@ def dotted(steps: Iterable[object]) -> str:
 
 
 def describe(node: Node) -> str:
-    """Return what a node is, in the words of a message."""
+    """Return what a node is, for a message."""
     if isinstance(node, MapNode):
         return "a map" if node.entries else "an empty map"
     if isinstance(node, ListNode):

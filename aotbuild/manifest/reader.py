@@ -1,8 +1,8 @@
-"""Read YAML text into positioned nodes; refuse what has no one meaning.
+"""Read YAML text into nodes with positions, and refuse what is ambiguous.
 
-The nodes are made from PyYAML's events, not by its constructors: no alias and no tag ever acts, and
-depth is limited. A plain (unquoted) scalar is read by the core schema of YAML 1.2 (section 10.3.2)
-and refused where YAML 1.1, which is PyYAML's resolver, reads it as something else.
+Nodes are made from PyYAML's events and not by its constructors, so aliases and tags have no effect,
+and depth is limited. A plain (unquoted) scalar is read by the core schema of YAML 1.2 (section
+10.3.2). It is refused where YAML 1.1, by PyYAML's resolver, reads something else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _StopError(Exception):
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
-    """Return the one document in the text; None where there is none to go on with."""
+    """Return the root of the one document in the text; None where nothing can be read."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         problems.add(START, "", TOO_LARGE)
         return None
@@ -150,7 +150,7 @@ class _Reader:
             return ScalarNode(mark, text, text)
         try:
             return ScalarNode(mark, _read_plain(text), text)
-        except _SurpriseError as err:
+        except _AmbiguousError as err:
             self._unreadable(mark, steps, str(err))
             return ScalarNode(mark, text, text)
 
@@ -181,7 +181,9 @@ def _reworded(err: yaml.MarkedYAMLError) -> str:
     return _WORDS.get(problem, f"not valid YAML: {problem}")
 
 
-Value = bool | int | float | str | None
+# --- plain scalars -------------------------------------------------------------------------------
+
+Value: TypeAlias = bool | int | float | str | None
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = {
@@ -211,19 +213,19 @@ _KIND_11 = {
 _RESOLVER = yaml.resolver.Resolver()
 
 
-class _SurpriseError(ValueError):
-    """A plain scalar that two readers of YAML take for different things."""
+class _AmbiguousError(ValueError):
+    """YAML 1.1 and YAML 1.2 read a plain scalar differently; the text says what to write."""
 
 
 def _read_plain(text: str) -> Value:
     """Return the value of a plain scalar, the same in YAML 1.1 and 1.2.
 
     Raises:
-        _SurpriseError: where the two differ, or a number is too long; its text says what to write.
+        _AmbiguousError: if the two differ, or a number is too long.
     """
     if len(text) > _MOST_DIGITS and (_FLOAT.match(text) or _BASED.match(text)):
         msg = f"a number of {len(text)} characters; at most {_MOST_DIGITS} are read"
-        raise _SurpriseError(msg)
+        raise _AmbiguousError(msg)
     value = _core_schema(text)
     old, new = _kind_11(text), _kind_12(value)
     if old == new and not (isinstance(value, int) and _OCTAL_11.match(text)):
@@ -232,7 +234,7 @@ def _read_plain(text: str) -> Value:
     if old == new:
         readings = f"the octal {text} by YAML 1.1 and {value} by YAML 1.2"
     msg = f"{text!r} is read as {readings}; {_remedy(text, old, value)}"
-    raise _SurpriseError(msg)
+    raise _AmbiguousError(msg)
 
 
 def _core_schema(text: str) -> Value:

@@ -25,7 +25,7 @@ def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
     }
 
 
-# The forms that the model leaves to modules of their own: specs.py, shardings.py, statics.py.
+# What the model leaves to readers with positions: see specs.py, shardings.py, signatures.py.
 _FORMS: dict[str, Any] = {
     "argument_spec": {
         "description": "A spec: an aval such as i32[batch, 64], or a pytree of specs",

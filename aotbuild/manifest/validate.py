@@ -1,7 +1,8 @@
-"""Validate the structure, and go on with whatever of it is sound.
+"""Validate the structure of a manifest, and say where it is wrong.
 
-What is wrong is reported in words of the manifest, cut out and replaced, so that one mistake does
-not hide the next one."""
+Pydantic stops at a broken value. So what is wrong is reported, cut out and replaced by a stand-in,
+and the rest is validated again: one mistake does not hide the next one.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +30,14 @@ from aotbuild.manifest.nodes import (
 from aotbuild.platforms.options import CUSTOM
 from aotbuild.spec.words import did_you_mean, one_of, quote
 
+Path = tuple[object, ...]
+_ROUNDS = 8
+_STAND_INS: dict[object, Any] = {
+    "version": 1,
+    "package": "stand_in",
+    "functions": {"stand_in": {"call": "stand_in:call"}},
+    "call": "stand_in:call",
+}
 _KEY = "[key]"  # what pydantic appends where the key is wrong, not the value
 _EXPECTED = {
     "string_type": "text",
@@ -41,10 +50,74 @@ _EXPECTED = {
 }
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A model without what was wrong, and the paths that were cut out or replaced."""
+
+    model: Manifest
+    broken: frozenset[Path]
+
+    def broken_in(self, *path: object) -> frozenset[str]:
+        """Return the names of the replaced keys directly under a path."""
+        return frozenset(
+            str(p[-1]) for p in self.broken if p[:-1] == path and isinstance(p[-1], str)
+        )
+
+
+def validate(root: Node, origin: Origin, problems: Problems) -> Checked | None:
+    """Return the validated model; None where there is nothing to go on with."""
+    data, broken = plain(root), set[Path]()
+    for _ in range(_ROUNDS):
+        try:
+            return Checked(Manifest.model_validate(data, context=origin), frozenset(broken))
+        except ValidationError as err:
+            errors = _relevant(err.errors(include_url=False, include_input=False))
+        for error in errors:
+            if problems.full:
+                return None
+            report(error, root, problems)
+        paths = {_path(error["loc"]) for error in errors}
+        if () in paths or ("version",) in paths:
+            return None
+        for path in paths:
+            _replace(data, path)
+        broken |= paths
+    return None
+
+
+def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Return the errors to report: in a manifest of another version, only the version is wrong."""
+    versions = [e for e in errors if e["loc"] == ("version",) and e["type"] == CUSTOM]
+    return versions or errors
+
+
+def _path(loc: tuple[int | str, ...]) -> Path:
+    """Return what to cut out: an option of a function or of the defaults, or a top-level key."""
+    if loc[:1] == ("functions",):
+        return loc[:2] if loc[2:3] == ("[key]",) else loc[:3]
+    return loc[:2] if loc[:1] == ("defaults",) else loc[:1]
+
+
+def _replace(data: dict[Any, Any], path: Path) -> None:
+    *parents, last = path
+    for step in parents:
+        if not isinstance(data, dict) or step not in data:
+            return
+        data = data[step]
+    data.pop(last, None)
+    if last in _STAND_INS and len(parents) in (0, 2):
+        data[last] = copy.deepcopy(_STAND_INS[last])
+    elif parents == ["functions"] and not data:
+        data.update(copy.deepcopy(_STAND_INS["functions"]))
+
+
 def report(
     error: ErrorDetails, root: Node, problems: Problems, model: type[BaseModel] = Manifest
 ) -> None:
-    """Add one pydantic error, of a model that a file was validated with, as a problem."""
+    """Report an error of pydantic in our words, where the YAML has what it is about.
+
+    `model` is what the file was validated with.
+    """
     steps, node = _place(error["loc"], root)
     kind, last = error["type"], error["loc"][-1] if error["loc"] else None
     if kind in ("extra_forbidden", "invalid_key"):
@@ -63,7 +136,7 @@ def report(
 def _place(loc: tuple[int | str, ...], root: Node) -> tuple[tuple[int | str, ...], Node]:
     """Return the steps of a location that exist in the YAML, and the node they lead to.
 
-    The others are pydantic's own: union tags, the key marker, the index of a lone value.
+    Other steps are pydantic's own: union tags, the key marker, the index of a lone value.
     """
     steps: tuple[int | str, ...] = ()
     node = root
@@ -145,75 +218,3 @@ def _bare(annotation: Any) -> Any:
     if type(None) in get_args(annotation) and len(options) == 1:
         return _bare(options[0])
     return annotation
-
-
-Path = tuple[object, ...]
-_ROUNDS = 8
-_STAND_INS: dict[object, Any] = {
-    "version": 1,
-    "package": "stand_in",
-    "functions": {"stand_in": {"call": "stand_in:call"}},
-    "call": "stand_in:call",
-}
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The model of the sound part, and the paths that were replaced."""
-
-    model: Manifest
-    broken: frozenset[Path]
-
-    def broken_in(self, *path: object) -> frozenset[str]:
-        """Return the names of the replaced keys directly under a path."""
-        return frozenset(
-            str(p[-1]) for p in self.broken if p[:-1] == path and isinstance(p[-1], str)
-        )
-
-
-def validate(root: Node, origin: Origin, problems: Problems) -> Checked | None:
-    """Return the validated model; None where there is nothing to go on with."""
-    data, broken = plain(root), set[Path]()
-    for _ in range(_ROUNDS):
-        try:
-            manifest = Manifest.model_validate(data, context=origin)
-            return Checked(manifest, frozenset(broken))
-        except ValidationError as err:
-            errors = _relevant(err.errors(include_url=False, include_input=False))
-        for error in errors:
-            if problems.full:
-                return None
-            report(error, root, problems)
-        paths = {_path(error["loc"]) for error in errors}
-        if () in paths or ("version",) in paths:
-            return None
-        for path in paths:
-            _replace(data, path)
-        broken |= paths
-    return None
-
-
-def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Return the errors worth reporting: of another version, only that it is another one."""
-    versions = [e for e in errors if e["loc"] == ("version",) and e["type"] == "aotbuild"]
-    return versions or errors
-
-
-def _path(loc: tuple[int | str, ...]) -> Path:
-    """Return what has to go: an option of a function or of the defaults, or a top-level key."""
-    if loc[:1] == ("functions",):
-        return loc[:2] if loc[2:3] == ("[key]",) else loc[:3]
-    return loc[:2] if loc[:1] == ("defaults",) else loc[:1]
-
-
-def _replace(data: dict[Any, Any], path: Path) -> None:
-    *parents, last = path
-    for step in parents:
-        if not isinstance(data, dict) or step not in data:
-            return
-        data = data[step]
-    data.pop(last, None)
-    if last in _STAND_INS and len(parents) in (0, 2):
-        data[last] = copy.deepcopy(_STAND_INS[last])
-    elif parents == ["functions"] and not data:
-        data.update(copy.deepcopy(_STAND_INS["functions"]))
