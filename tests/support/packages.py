@@ -1,4 +1,8 @@
-"""Builds `_aot` folders for the runtime's tests straight with jax, without `aotbuild.build`."""
+"""Builds `_aot` folders for the runtime's tests straight with jax: functions and values go in.
+
+There is no manifest, no trace of the worker's and no process. `tests/worker/test_records.py` builds
+the same functions this way and the real one, and compares each field of the records.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,8 @@ from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
 from aotbuild.spec.tree import describe, describe_output
 from aotbuild.spec.values import encode
+from aotbuild.worker.blobs import TENSOR_NAME, serialize
+from aotbuild.worker.private import serialize_executable
 
 ISA = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"
 
@@ -110,7 +116,7 @@ def build(
         .compile()
     )
     executable = compiled._executable
-    data = executable.xla_executable.client.serialize_executable(compiled.runtime_executable())
+    data = serialize_executable(compiled)
     outputs = tuple(
         Aval(tuple(a.shape), str(a.dtype), bool(a.weak_type)) for a in executable.out_avals
     )
@@ -133,7 +139,7 @@ def build(
         keywords=tuple(kwargs),
         statics=tuple(
             Static(n, encode(defaults[n])) if defaults and n in defaults else Static(n)
-            for n in statics
+            for n in sorted(statics)
         ),
         donate=tuple(donate),
     )
@@ -151,7 +157,7 @@ def build(
             custom_calls=_custom_calls(compiled.as_text()),
         ),
         calling=Calling(
-            name=f"jit_{name}",
+            name=name,
             constants=tuple(kept_constants),
             kept=tuple(sorted(executable._kept_var_idx)),
             donated=tuple(donated),
@@ -194,12 +200,7 @@ def portable(built: Built, fn: Callable[..., Any], *shapes: Any, symbolic: bool 
 
 def constant_blob(value: Any) -> tuple[Blob, bytes]:
     """Return a closed-over array as a safetensors blob."""
-    from safetensors.numpy import save
-
-    array = np.ascontiguousarray(value)
-    if array.dtype.kind == "V":
-        array = array.view(f"uint{8 * array.dtype.itemsize}")
-    data = save({"constant": array})
+    data = serialize({TENSOR_NAME: value})
     return Blob("safetensors", sha256_hex(data), len(data)), data
 
 
