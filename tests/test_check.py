@@ -21,16 +21,7 @@ def test_marked(): subprocess.run([sys.executable, "-c", ""])
 @pytest.mark.process
 def test_processes_are_found(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SOURCE)
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "--check",
-        "-p",
-        "conftest",
-        "-c",
-        TESTS.parent / "pyproject.toml",
-    )
+    settings = ("-p", "conftest", "-c", TESTS.parent / "pyproject.toml", "--rootdir", tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--check", *settings, tmp_path],
         capture_output=True,
