@@ -233,11 +233,7 @@ def _coverage(facts: PackageFacts) -> dict[str, Any]:
 
 def _digests(checked: Sequence[Checked]) -> dict[str, Any]:
     damaged = [
-        {
-            "path": item.blob.path,
-            "expected": item.damage.expected,
-            "found": item.damage.found,
-        }
+        {"path": item.blob.path, "expected": item.damage.expected, "found": item.damage.found}
         for item in checked
         if item.damage is not None
     ]

@@ -56,9 +56,7 @@ def timestamp_of(environ: Mapping[str, str]) -> datetime | None:
 
 
 def sbom_json(
-    source: Source,
-    distribution: Distribution | None = None,
-    timestamp: datetime | None = None,
+    source: Source, distribution: Distribution | None = None, timestamp: datetime | None = None
 ) -> bytes:
     """Return the document of a package: ASCII, indented, one line feed at the end.
 

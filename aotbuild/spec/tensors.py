@@ -57,11 +57,7 @@ def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> 
     for name in order:
         dtype, shape, data = tensors[name]
         begin, end = end, end + len(data)
-        header[name] = {
-            "dtype": _NAMES[dtype],
-            "shape": list(shape),
-            "data_offsets": [begin, end],
-        }
+        header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(_LENGTH_BYTES + len(text)) % ALIGNMENT)
     length = len(text).to_bytes(_LENGTH_BYTES, "little")

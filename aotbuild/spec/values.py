@@ -137,10 +137,7 @@ def _is_dtype(value: Any) -> bool:
 _ENCODERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (tuple, lambda value: {"tuple": [encode(item) for item in value]}),
     (list, lambda value: [encode(item) for item in value]),
-    (
-        dict,
-        lambda value: {"dict": [[encode(key), encode(item)] for key, item in value.items()]},
-    ),
+    (dict, lambda value: {"dict": [[encode(key), encode(item)] for key, item in value.items()]}),
     (set, _encode_set),
     (frozenset, _encode_set),
     (bytes, lambda value: {"bytes": value.hex()}),

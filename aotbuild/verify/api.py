@@ -141,10 +141,7 @@ def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
 
 
 def _load(
-    examined: Examined,
-    reason: str | None,
-    options: Options,
-    done: Callable[[Outcome], None],
+    examined: Examined, reason: str | None, options: Options, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
     path, records = examined.path, examined.contents.records
     if reason is not None:
