@@ -8,7 +8,7 @@ from aotbuild.build.plan import BuildUnit
 from aotbuild.build.progress import UnitDone
 from aotbuild.errors import UnitFailure
 from aotbuild.platforms.building import description
-from aotbuild.spec.memory import DEVICE_BYTES, MemoryUse, gib_text, memory_use
+from aotbuild.spec.record import DEVICE_BYTES, MemoryUse, gib_text, memory_use
 
 STAGE = "memory"
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"

@@ -14,8 +14,7 @@ from aotbuild.spec.target import HOST
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.verify.diagnosis import Diagnosis
-    from aotbuild.verify.facts import Facts
+    from aotbuild.verify.diagnosis import Diagnosis, Facts
 
 _HEADERS = ("signature", "target", "verdict", "reasons")
 _REMEDY = (
@@ -43,8 +42,7 @@ def doctor(output: Output, place: str | None, number: int | None, as_json: bool)
     PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
     read, and nothing of PLACE is imported or run.
     """
-    from aotbuild.verify.diagnosis import diagnose
-    from aotbuild.verify.facts import gather
+    from aotbuild.verify.diagnosis import diagnose, gather
 
     output.as_json = as_json
     if number is not None:

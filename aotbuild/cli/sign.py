@@ -1,4 +1,4 @@
-"""`aotbuild sign`: sign the index of a package with a private key."""
+"""`aotbuild keygen` and `aotbuild sign`: make a key, and sign the index of a package with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
     from aotbuild.verify.outcome import Report
-    from aotbuild.verify.signing.key import SigningKey
+    from aotbuild.verify.signing import SigningKey
 
 
 @click.command(short_help="Sign a wheel or an _aot folder with a key.")
@@ -42,7 +42,7 @@ def sign(output: Output, place: Path, key_file: Path, out: Path | None, as_json:
     PLACE is checked first, as `aotbuild verify --no-run` does; what fails is not signed. A key with
     a passphrase takes it from AOTBUILD_SIGNING_PASSPHRASE.
     """
-    from aotbuild.verify.signing.sign import sign
+    from aotbuild.verify.signing import sign
 
     output.as_json = as_json
     output.document["place"] = str(place)
@@ -72,13 +72,13 @@ def need_cryptography(err: ImportError) -> NoReturn:
 
 def passphrase() -> str | None:
     """Return the passphrase of the private key, if one is set."""
-    from aotbuild.verify.signing.key import PASSPHRASE
+    from aotbuild.verify.signing import PASSPHRASE
 
     return os.environ.get(PASSPHRASE) or None
 
 
 def _read_key(path: Path) -> SigningKey:
-    from aotbuild.verify.signing.key import read_key
+    from aotbuild.verify.signing import read_key
 
     try:
         return read_key(path, passphrase())
@@ -95,3 +95,28 @@ def _print_failures(report: Report) -> None:
             for line in "\n".join(outcome.reasons).splitlines():
                 click.echo(f"  {printable(line)}", err=True)
     click.echo("nothing was signed", err=True)
+
+
+@click.command(short_help="Make a key to sign packages with.")
+@click.argument("private", metavar="PRIVATE.pem", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_obj
+def keygen(output: Output, private: Path, as_json: bool) -> None:
+    """Write a new Ed25519 key to PRIVATE.pem, for its owner alone, and its public key beside it.
+
+    The public key of release.pem is release.pub.pem. Neither replaces a file. With a passphrase in
+    AOTBUILD_SIGNING_PASSPHRASE the private key is encrypted.
+    """
+    from aotbuild.verify.signing import make_key, public_path, write_key
+
+    output.as_json = as_json
+    try:
+        key = make_key()
+    except ImportError as err:
+        need_cryptography(err)
+    write_key(key, private, passphrase())
+    public = public_path(private)
+    output.document.update(key=key.key_id, private=str(private), public=str(public))
+    output.text(f"key {key.key_id}")
+    output.text(f"private, keep it secret: {private}")
+    output.text(f"public, give it away:    {public}")

@@ -60,8 +60,7 @@ def verify(
     golden outputs of the build. That is running foreign code: --no-run leaves both out. With
     --trust nothing is loaded unless a key that you trust has signed PLACE.
     """
-    from aotbuild.verify.api import Options, verify
-    from aotbuild.verify.signing.check import SignatureOptions
+    from aotbuild.verify.api import Options, SignatureOptions, verify
 
     output.as_json = as_json
     output.document["place"] = place
@@ -75,7 +74,7 @@ def verify(
 
 
 def _document(report: Report) -> dict[str, Any]:
-    from aotbuild.verify.other_hosts import counted
+    from aotbuild.verify.jobs import counted
     from aotbuild.verify.outcome import Status
 
     return {
@@ -89,7 +88,7 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _print(output: Output, report: Report) -> None:
-    from aotbuild.verify.other_hosts import counted
+    from aotbuild.verify.jobs import counted
     from aotbuild.verify.outcome import LOAD, Status
 
     outcomes = report.outcomes

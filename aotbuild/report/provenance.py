@@ -15,7 +15,7 @@ from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.distribution import UNREADABLE, find_owner
 from aotbuild.runtime.source import Source
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.spec.parts import home_of
+from aotbuild.spec.layout import home_of
 from aotbuild.spec.record import Blob, Record
 
 # Entries of the provenance that differ for each executable. The measurements of `startup: tuned`

@@ -30,8 +30,7 @@ from aotbuild.report.words import (
     shown,
 )
 from aotbuild.spec.index import COMPANIONS
-from aotbuild.spec.layout import HEADER_KEY
-from aotbuild.spec.parts import PART
+from aotbuild.spec.layout import HEADER_KEY, PART
 from aotbuild.spec.record import Record
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")

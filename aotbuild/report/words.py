@@ -12,8 +12,7 @@ import re
 from typing import Any
 
 from aotbuild.platforms.base import checks, known_names
-from aotbuild.spec.memory import device_memory, memory_use
-from aotbuild.spec.record import Record
+from aotbuild.spec.record import Record, device_memory, memory_use
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target
 from aotbuild.spec.values import cut, decode

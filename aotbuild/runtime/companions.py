@@ -16,7 +16,7 @@ from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index
-from aotbuild.spec.parts import ENTRY_POINTS, PART, SPLIT, JoinedIndex, companions_of, part_package
+from aotbuild.spec.layout import ENTRY_POINTS, PART, SPLIT, JoinedIndex, companions_of, part_package
 
 if TYPE_CHECKING:
     from importlib import metadata

@@ -14,7 +14,7 @@ from aotbuild.errors import UntrustedPackage
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import Source, open_regular
 from aotbuild.spec.index import Index
-from aotbuild.spec.parts import home_of
+from aotbuild.spec.layout import home_of
 from aotbuild.spec.signing import (
     MAX_PEM_BYTES,
     MAX_SEALS_BYTES,

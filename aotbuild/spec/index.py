@@ -122,17 +122,22 @@ class Index:
     @property
     def row_count(self) -> int:
         """The number of functions and records together."""
+        return self._own_rows
+
+    @property
+    def _own_rows(self) -> int:
+        """The number of rows in this file; `row_count` of a joined index is larger."""
         return (self._objects - self._rows) // _ROW
 
     @property
     def function_count(self) -> int:
         """The number of functions; parses nothing."""
-        return sum(self._key(row).endswith(_FUNCTION_KEY) for row in range(self.row_count))
+        return sum(self._key(row).endswith(_FUNCTION_KEY) for row in range(self._own_rows))
 
     def functions(self) -> Iterator[Function]:
         """Yield every function; parses one object each."""
         previous = ""
-        for row in range(self.row_count):
+        for row in range(self._own_rows):
             key = self._key(row)
             is_function = key.endswith(_FUNCTION_KEY)
             # A lookup bisects, so it would miss rows out of order.
@@ -146,7 +151,7 @@ class Index:
         """Return the function of that name, or None."""
         key = _group(name) + _FUNCTION_KEY
         row = self._bisect(key)
-        if row < self.row_count and self._key(row) == key:
+        if row < self._own_rows and self._key(row) == key:
             return self._function(row)
         return None
 
@@ -220,7 +225,7 @@ class Index:
             start += _ROW
 
     def _bisect(self, key: str) -> int:
-        low, high = 0, self.row_count
+        low, high = 0, self._own_rows
         while low < high:
             middle = (low + high) // 2
             if self._key(middle) < key:

@@ -1,15 +1,20 @@
-"""The layout of a package on disk: where kept stages are, and atomic file writes."""
+"""The layout of a package on disk: kept stages, parts of a split package, atomic file writes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from aotbuild.frozen import dataclass
+from aotbuild.spec.index import COMPANIONS, Index
 from aotbuild.spec.record import Blob, Record
+from aotbuild.spec.signature import Outline
+from aotbuild.spec.values import cut
 
 # Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
 # serialized `jax.export.Exported`.)
@@ -40,6 +45,89 @@ def stages_path(place: Path) -> Path:
     return place.with_name(place.name + _SUFFIX)
 
 
+# Keys of the index's header: all parts have the first, a base the second, a companion the third.
+SPLIT = "split"
+PART = "part"
+
+# Entry points of companions: the name is the base's import package, the value the companion's.
+ENTRY_POINTS = "aotbuild.companions"
+
+# https://packaging.python.org/en/latest/specifications/name-normalization/
+_DISTRIBUTION = r"(?ai)[A-Z0-9]([A-Z0-9._-]{0,254}[A-Z0-9])?"
+
+
+def part_package(package: str, part: str) -> str:
+    """Return the import package that holds the `_aot` folder of a companion."""
+    return f"{package.replace('.', '_')}_aot_{part}"
+
+
+def part_distribution(distribution: str, part: str) -> str:
+    """Return the name of a companion's distribution, as `pip install` takes it."""
+    return f"{distribution}-aot-{part}"
+
+
+def home_of(header: Mapping[str, Any]) -> str | None:
+    """Return the import package whose `_aot` folder holds an index; None if it names none."""
+    package, part = header.get("package"), header.get(PART)
+    if package is None:
+        return None
+    return str(package) if part is None else part_package(str(package), str(part))
+
+
+def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
+    """Return the distribution of each part that a base lacks; ValueError if malformed."""
+    found = header.get(COMPANIONS, {})
+    if not isinstance(found, dict) or not all(
+        part.isidentifier() and isinstance(name, str) and re.fullmatch(_DISTRIBUTION, name)
+        for part, name in found.items()
+    ):
+        shown = cut(repr(found), 200)
+        msg = f"header: {COMPANIONS}: expected a distribution for each part, found {shown}"
+        raise ValueError(msg)
+    return dict(found)
+
+
+def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header that the package had before it was split."""
+    written = {SPLIT, COMPANIONS, PART, "objects", "rows"}
+    return {key: value for key, value in header.items() if key not in written}
+
+
+@dataclass(frozen=True)
+class JoinedIndex(Index):
+    """An index with the records of others; header and functions are those of the base.
+
+    A base has every function of the package, even if all its records are in companions.
+    """
+
+    others: tuple[Index, ...] = ()
+
+    @classmethod
+    def of(cls, base: Index, *others: Index) -> JoinedIndex:
+        """Return the joined index of a base and others; reads no object."""
+        return cls(**vars(base), others=others)
+
+    @property
+    def row_count(self) -> int:
+        """The number of functions and records together; a function counts once."""
+        added = (other.row_count - other.function_count for other in self.others)
+        return super().row_count + sum(added)
+
+    def records(self, function: str, key: str | None = None) -> list[Record]:
+        """Return the records of a function, or of one of its signatures only."""
+        found = super().records(function, key)
+        return found + [r for other in self.others for r in other.records(function, key)]
+
+    def outlines(self, function: str) -> Iterator[Outline]:
+        """Yield the unchecked outline of each signature of a function; parses no object."""
+        known: set[str] = set()
+        own = super().outlines(function)
+        for found in chain(own, *(other.outlines(function) for other in self.others)):
+            if found[0] not in known:
+                known.add(found[0])
+                yield found
+
+
 # Not tempfile.mkstemp, whose files only their owner can read: here the system applies the umask.
 # O_EXCL follows no link and opens no existing file.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -53,7 +141,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
     Raises OSError, and leaves no temporary file behind.
     """
-    temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}")
+    temporary = path.with_name(f".{path.name[:_LONGEST]}.{os.urandom(8).hex()}")
     try:
         number = os.open(temporary, _NEW, _MODE)
     except OSError as err:  # name the requested file, not the temporary one

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aotbuild.errors import InvalidIndex, PackageNotFound
+from aotbuild.errors import InvalidIndex, PackageNotFound, UntrustedPackage
 from aotbuild.runtime.locate import locate, package_name
+from aotbuild.runtime.signatures import Key, check_package, read_policies, read_seals_file
 from aotbuild.runtime.source import Source
-from aotbuild.spec.index import FOLDER_NAME
-from aotbuild.spec.parts import home_of
+from aotbuild.runtime.trust import demanded_keys
+from aotbuild.spec.index import FOLDER_NAME, Index
+from aotbuild.spec.layout import home_of
+from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.verify import requirements
-from aotbuild.verify.archive.check import check_archive
-from aotbuild.verify.archive.zip_layout import Limits
+from aotbuild.verify.archive import check_archive
 from aotbuild.verify.contents import (
     CHECKS,
     Contents,
@@ -22,12 +24,78 @@ from aotbuild.verify.contents import (
     files_of_folder,
     files_of_wheel,
 )
-from aotbuild.verify.jobs import Job
-from aotbuild.verify.other_hosts import against, look_around, not_loaded
-from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, concluded, not_checked
+from aotbuild.verify.jobs import Job, against, look_around, not_loaded
+from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, Status, concluded, not_checked
 from aotbuild.verify.process import Children
-from aotbuild.verify.signing.check import CHECK as SIGNATURE
-from aotbuild.verify.signing.check import SignatureOptions, check_signature
+from aotbuild.verify.zip_layout import Limits
+
+CHECK = "signature"
+NOT_SIGNED = "not signed"
+NO_KEY = "no key was given (--trust)"
+
+
+@dataclass(frozen=True)
+class SignatureOptions:
+    """Required keys, as `load` takes them, and a signature file beside the package.
+
+    With `operator`, AOTBUILD_TRUST applies as well. Without any key no signature is required.
+    """
+
+    keys: Sequence[Key] | None = None
+    file: Path | None = None
+    operator: bool = True
+
+
+def check_signature(
+    source: Source, index: Index | None, data: bytes, wanted: SignatureOptions, package: str | None
+) -> Outcome:
+    """Check the signatures over an index, whose bytes are `data`.
+
+    `index` is None if it could not be opened; `package` is the requested name, if any. A malformed
+    signature file fails even if no signature is required.
+    """
+    place = str(wanted.file or f"{source.place}/{SEALS_NAME}")
+    if index is None:
+        return not_checked(CHECK, place, "the index failed")
+    try:
+        demanded = demanded_keys(wanted.keys, "--trust", operator=wanted.operator)
+        policies = read_policies(source.place, demanded)
+        if policies:
+            check_package(source.place, index, package)
+        elif wanted.file is None and not has_seals(source):
+            return not_checked(CHECK, place, NOT_SIGNED)
+        seals = read_seals(_read(source, wanted.file), place)
+        signers = {key for policy in policies for key in policy.check(place, data, seals)}
+    except UntrustedPackage as err:
+        return concluded(CHECK, place, [str(err)])
+    if not policies:
+        return not_checked(CHECK, place, NO_KEY)
+    reasons = tuple(f"signed by {key}" for key in sorted(signers))
+    return Outcome(CHECK, place, Status.PASS, reasons)
+
+
+def has_seals(source: Source) -> bool:
+    """Return whether a source has a signature file, valid or not."""
+    try:
+        source.read(SEALS_NAME, 1)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _read(source: Source, file: Path | None) -> bytes:
+    if file is None:
+        return read_seals_file(source)
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MAX_SEALS_BYTES + 1)
+    except OSError as err:
+        remedy = "Give the file that `aotbuild sign --out` wrote."
+        found = err.strerror or str(err)
+        raise UntrustedPackage(str(file), "a signature file", found, remedy) from err
+
 
 DEFAULT_TIMEOUT = 60.0
 NOT_RUN = "--no-run: no native code was loaded"
@@ -105,7 +173,7 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
         raise PackageNotFound(str(wheel), [str(wheel)])
     archive = check_archive(wheel, options.limits)
     if any(outcome.status.is_failure for outcome in archive):
-        names = (*CHECKS, requirements.CHECK, SIGNATURE)
+        names = (*CHECKS, requirements.CHECK, CHECK)
         rest = [not_checked(name, wheel.name, "the archive failed") for name in names]
         return Examined((*archive, *rest), Contents(()), str(wheel))
     try:

@@ -18,14 +18,13 @@ from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, packaged_blobs
-from aotbuild.spec.parts import companions_of
+from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, companions_of, packaged_blobs
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.spec.target import HOST
-from aotbuild.verify.archive.zip_layout import Limits, layout_problems, member_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
+from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
 
 _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}", re.ASCII)
 _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9][af]?", re.ASCII)

@@ -1,18 +1,124 @@
-"""Diagnosis of a package on a host: what runs for each signature, and why others are refused."""
+"""What `doctor` says: the facts of this host, and what of a package runs on it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 
-from aotbuild.platforms.base import Host
+from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
+from aotbuild.spec.target import HOST
+
+_PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
+_PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """This machine, this environment, and what jax says of its devices.
+
+    `next_isa` is the level above this CPU's and what it lacks for that. `hosts` has the default
+    platform first; it is empty where jax cannot be used, and `problem` says why.
+    """
+
+    python: str
+    system: str
+    architecture: str
+    isa: str | None
+    next_isa: tuple[str, tuple[str, ...]] | None
+    features_known: bool
+    versions: Mapping[str, str | None]
+    variables: Mapping[str, str]
+    hosts: tuple[Host, ...]
+    problem: str | None
+
+    @property
+    def host(self) -> Host:
+        """The default platform; without jax, a CPU with what is known of it."""
+        return self.hosts[0] if self.hosts else _assumed(self)
+
+
+def gather() -> Facts:
+    """Read everything. Imports jax where it is installed, and never fails for its sake."""
+    here = machine()
+    hosts, problem = _probe()
+    return Facts(
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.release()}",
+        architecture=here.architecture,
+        isa=here.isa,
+        next_isa=here.next_isa,
+        features_known=bool(here.features),
+        versions=_versions(),
+        variables=_variables(os.environ),
+        hosts=hosts,
+        problem=problem,
+    )
+
+
+def _probe() -> tuple[tuple[Host, ...], str | None]:
+    try:
+        from aotbuild.runtime.backends.jax.backend import probe  # imports jax
+
+        default = probe()
+        others = [probe(name) for name in known_names() if name != default.platform]
+    except ModuleNotFoundError as err:
+        return (), f"{err.name} is not installed"
+    except Exception as err:  # noqa: BLE001 - plugins and drivers raise what they like
+        return (), f"jax cannot be used: {type(err).__name__}: {err}"
+    return (default, *(host for host in others if host.device_count)), None
+
+
+def _assumed(facts: Facts) -> Host:
+    return Host(
+        platform=HOST,
+        device_count=1,
+        device_kinds=(HOST,),
+        process_count=1,
+        architecture=facts.architecture,
+        features=machine().features,
+        jaxlib=facts.versions["jaxlib"] or "none",
+        x64=False,
+        lapack=facts.versions["jaxlib"] is not None,
+    )
+
+
+def _versions() -> dict[str, str | None]:
+    parts = _host_parts()
+    packages = (*_PACKAGES, *(name for part in parts for name in part.packages))
+    prefixes = tuple(prefix for part in parts for prefix in part.package_prefixes)
+    found: dict[str, str | None] = {name: _version(name) for name in packages}
+    for distribution in metadata.distributions():
+        name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
+        if name.startswith(prefixes):
+            found[name] = distribution.version
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str]:
+    own = {name for part in _host_parts() for name in part.variables}
+    found = [name for name in environment if name.startswith(_PREFIXES) or name in own]
+    return {name: environment[name] for name in sorted(found)}
+
+
+def _host_parts() -> list[HostPart]:
+    return list(map(host_part, names("host")))
+
 
 # As in runtime.kernel; a test compares them.
 SUMMARY = "no executable may run here"

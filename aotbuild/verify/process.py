@@ -29,7 +29,7 @@ from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, not_checked
 
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from aotbuild.verify.child.main import main; main()"
+    "from aotbuild.verify.child import main; main()"
 )
 _LOG_TAIL = 600
 _RESULTS_READ = 4 << 20

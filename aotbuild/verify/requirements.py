@@ -11,7 +11,7 @@ from pathlib import Path
 from aotbuild.runtime.distribution import find_owner
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.record import Record
-from aotbuild.verify.archive.wheel_record import read_metadata
+from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
 CHECK = "requirements"

@@ -13,10 +13,17 @@ from packaging.utils import canonicalize_name
 from aotbuild.errors import WheelRefused
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
-from aotbuild.spec.parts import companions_of, whole_header
+from aotbuild.spec.layout import companions_of, whole_header
 from aotbuild.spec.record import Record
-from aotbuild.wheels.attachments import absent_stages, note_if_left_out, split_stages
-from aotbuild.wheels.draft import Artifacts, Draft, Written, write_all
+from aotbuild.wheels.draft import (
+    Artifacts,
+    Draft,
+    Written,
+    absent_stages,
+    note_if_left_out,
+    split_stages,
+    write_all,
+)
 from aotbuild.wheels.joining import (
     function_problems,
     joined_header,

@@ -14,13 +14,12 @@ from aotbuild.errors import WheelRefused
 from aotbuild.report.sbom import SBOM_NAME
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.parts import PART, SPLIT, home_of
+from aotbuild.spec.layout import PART, SPLIT, home_of
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
-from aotbuild.verify.api import Options, examine
-from aotbuild.verify.archive.wheel_record import dist_infos
-from aotbuild.verify.signing.check import SignatureOptions
+from aotbuild.verify.api import Options, SignatureOptions, examine
+from aotbuild.verify.archive import dist_infos
 from aotbuild.wheels.writing import File
 
 _REMEDY = "Build the wheel again; `aotbuild verify --no-run` shows every check."

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,54 @@ from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path, write_whole
 from aotbuild.toolchains.environments import find_environment, make_environments
-from hatch_aotbuild.options import Options, read_options
+
+_TABLE = "tool.hatch.build.targets.wheel.hooks.aotbuild"
+# Keys that hatchling itself defines for every hook.
+_HATCHLING = {
+    "dependencies",
+    "enable-by-default",
+    "require-runtime-dependencies",
+    "require-runtime-features",
+    "path",
+}
+_CHOICES = ("build", "defer")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`manifest` is relative to the project; `editable` says what `pip install -e` does.
+
+    `sbom` asks for a bill of materials in the wheel.
+    """
+
+    manifest: str = "aot.yaml"
+    editable: str = "build"
+    sbom: bool = False
+
+
+def read_options(table: Mapping[str, Any]) -> Options:
+    """Read the hook's table; PlanError names a key or value that is not one.
+
+    AOTBUILD_MANIFEST and AOTBUILD_EDITABLE in the environment override `manifest` and `editable`.
+    """
+    known = [option.name for option in fields(Options)]
+    unknown = sorted(set(table) - {*known} - _HATCHLING)
+    if unknown:
+        msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
+        raise PlanError(msg)
+    manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
+    editable = os.environ.get("AOTBUILD_EDITABLE") or table.get("editable", "build")
+    sbom = table.get("sbom", False)
+    if not isinstance(manifest, str):
+        msg = f"[{_TABLE}]: manifest: expected a path, found {manifest!r}"
+        raise PlanError(msg)
+    if editable not in _CHOICES:
+        msg = f"[{_TABLE}]: editable: expected one of {', '.join(_CHOICES)}, found {editable!r}"
+        raise PlanError(msg)
+    if not isinstance(sbom, bool):
+        msg = f"[{_TABLE}]: sbom: expected true or false, found {sbom!r}"
+        raise PlanError(msg)
+    return Options(manifest, editable, sbom)
 
 
 def check_sbom() -> None:

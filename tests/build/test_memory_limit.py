@@ -22,7 +22,7 @@ from aotbuild.errors import BuildError, ManifestError, UnitFailure
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import describe as cpu
-from aotbuild.spec.memory import MemoryUse, device_memory, gib_text, memory_use
+from aotbuild.spec.record import MemoryUse, device_memory, gib_text, memory_use
 from aotbuild.spec.target import Target
 from aotbuild.toolchains.toolchain import Toolchain, probe
 

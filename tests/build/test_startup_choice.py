@@ -7,14 +7,7 @@ from support.manifests import function, refused_option
 
 from aotbuild.platforms.building import description
 from aotbuild.platforms.cpu.describe import FAST, PRODUCTS, STARTUP
-from aotbuild.platforms.startup import (
-    MODES,
-    STEADY,
-    Choice,
-    Figures,
-    best,
-    choice,
-)
+from aotbuild.platforms.startup import MODES, STEADY, Choice, Figures, best, choice
 
 JAXLIB = "0.10.2"
 

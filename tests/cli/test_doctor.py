@@ -22,7 +22,8 @@ from aotbuild.cli.app import app
 from aotbuild.errors import NoExecutable
 from aotbuild.platforms.cpu.host import next_level
 from aotbuild.runtime import kernel
-from aotbuild.verify import diagnosis, facts
+from aotbuild.verify import diagnosis
+from aotbuild.verify import diagnosis as facts
 
 
 @pytest.fixture(scope="module")

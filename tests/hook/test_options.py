@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from aotbuild.errors import PlanError
-from hatch_aotbuild.options import Options, read_options
-from hatch_aotbuild.plugin import check_sbom
+from hatch_aotbuild.plugin import Options, check_sbom, read_options
 
 TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
 

@@ -21,7 +21,7 @@ from aotbuild.errors import NoArtifacts, UntrustedPackage
 from aotbuild.runtime.backends.jax.backend import probe
 from aotbuild.spec.signing import Seal
 from aotbuild.verify.diagnosis import diagnose
-from aotbuild.verify.signing.key import SigningKey
+from aotbuild.verify.signing import SigningKey
 
 X = np.ones(4, "float32")
 KEYS = keys(3)

@@ -10,7 +10,7 @@ from support.records import HEADER, make_function, make_record
 
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.parts import JoinedIndex
+from aotbuild.spec.layout import JoinedIndex
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import outline
 from aotbuild.spec.target import Target

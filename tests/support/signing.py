@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aotbuild.spec.signing import SEALS_NAME, Seal, write_seals
-from aotbuild.verify.signing.key import SigningKey
+from aotbuild.verify.signing import SigningKey
 
 
 def seal_of(folder: Path, key: SigningKey) -> Seal:

@@ -70,7 +70,7 @@ def put_wheel(
 
 def _with_header(index: bytes, changes: dict[str, Any]) -> bytes:
     from aotbuild.spec.index import Index, write_index
-    from aotbuild.spec.parts import whole_header
+    from aotbuild.spec.layout import whole_header
 
     opened = Index.open(index, "index")
     functions = list(opened.functions())

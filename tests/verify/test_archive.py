@@ -13,8 +13,8 @@ from attacks import wheels
 from attacks.wheels import AOT, INFO, Files, check, edit, failures, special, with_record
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
-from aotbuild.verify.archive.zip_layout import Limits
 from aotbuild.verify.outcome import Status
+from aotbuild.verify.zip_layout import Limits
 
 INIT = "demo/__init__.py"
 

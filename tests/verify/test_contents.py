@@ -16,7 +16,7 @@ from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob
 from aotbuild.spec.target import Target
-from aotbuild.verify.child.loading import Shape, differences, hlo_shape, stated_shapes
+from aotbuild.verify.child_loading import Shape, differences, hlo_shape, stated_shapes
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob, Record, Requirements
 from aotbuild.spec.target import Target
-from aotbuild.verify import other_hosts as elsewhere
+from aotbuild.verify import jobs as elsewhere
 from aotbuild.verify import process
-from aotbuild.verify.other_hosts import Here, against, counted, needed
+from aotbuild.verify.jobs import Here, against, counted, needed
 from aotbuild.verify.outcome import Outcome, Status
 
 OTHER = "99.9.9"

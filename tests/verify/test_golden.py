@@ -21,9 +21,8 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import sample_indices, seeded
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Blob, Golden, Record
-from aotbuild.verify import api, process
-from aotbuild.verify.child import main as child
-from aotbuild.verify.child.golden import VERDICT, differences, leaf_paths, read_samples
+from aotbuild.verify import api, child, process
+from aotbuild.verify.child_golden import VERDICT, differences, leaf_paths, read_samples
 from aotbuild.verify.jobs import Job, outcomes_of
 from aotbuild.verify.outcome import Outcome, Report, Status
 from aotbuild.verify.process import Children

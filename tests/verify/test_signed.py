@@ -16,9 +16,9 @@ from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
 from aotbuild.spec.signing import Seal, read_seals, write_seals
+from aotbuild.verify.api import NO_KEY, NOT_SIGNED, SignatureOptions
 from aotbuild.verify.outcome import Outcome, Status
-from aotbuild.verify.signing.check import NO_KEY, NOT_SIGNED, SignatureOptions
-from aotbuild.verify.signing.sign import Signed, sign
+from aotbuild.verify.signing import Signed, sign
 
 KEY, OTHER = keys(2)
 SEALS = f"{AOT}/index.sig"

@@ -11,8 +11,8 @@ from support.reports import HEADER, make_blob, make_function, make_record, write
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Record
 from aotbuild.verify.api import Options, verify
-from aotbuild.verify.archive.zip_layout import Limits
 from aotbuild.verify.outcome import Outcome, Status
+from aotbuild.verify.zip_layout import Limits
 
 TEXTS = {"jaxpr": b"{ lambda ; }\n", "hlo": b"HloModule f\n"}
 

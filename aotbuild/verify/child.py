@@ -9,8 +9,8 @@ It takes jobs (a JSON list in `sys.argv[2]`) and writes JSON lines to its origin
     {"platforms": […]}                                  the platforms with devices; the only line
                                                         if the jobs are null
 
-The process may die at any moment; the last line tells the parent how far it got. Only the modules
-of this folder import jax.
+The process may die at any moment; the last line tells the parent how far it got. Only this
+module, `child_loading` and `child_golden` import jax.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_digest
-from aotbuild.verify.child.loading import Loaded, load_native, load_portable
+from aotbuild.verify.child_loading import Loaded, load_native, load_portable
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 
 _MAX_WRITTEN = 256 << 20
@@ -94,7 +94,7 @@ def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Resul
         return loaded.status, loaded.reasons
     if loaded.status is not Status.PASS:
         return Status.NOT_CHECKED, [NOT_LOADED]
-    from aotbuild.verify.child.golden import check_golden, why_not
+    from aotbuild.verify.child_golden import check_golden, why_not
 
     reason = why_not(record) or loaded.no_call
     if reason or loaded.run is None:

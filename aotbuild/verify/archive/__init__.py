@@ -1,1 +1,0 @@
-"""A wheel as an archive: the checks that come before anything in it is trusted."""

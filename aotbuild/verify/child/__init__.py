@@ -1,1 +1,0 @@
-"""The child process of `verify`, which loads, calls and compares native code."""

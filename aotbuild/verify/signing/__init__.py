@@ -1,1 +1,0 @@
-"""Signing a package, and checking who signed it."""
