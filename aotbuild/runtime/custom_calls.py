@@ -1,13 +1,12 @@
 """Custom calls: LAPACK is initialized here, before an executable that calls it is loaded.
 
 A record names each native function that its executable calls, and the function's provider: `xla` is
-always there, `jax` and `user` register theirs on import, and `lapack` needs the call below.
+always there, `jax` and `user` register theirs on import, and `lapack` needs the call below. This
+module is imported only for a record that has custom calls.
 """
 
 from __future__ import annotations
 
-import importlib.util
-from functools import cache
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
@@ -32,9 +31,3 @@ def initialize(record: Record, loader: ExecutableLoader) -> None:
             what = "jaxlib could not initialize LAPACK's kernels"
             msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
             raise AotbuildError(msg) from err
-
-
-@cache
-def has_lapack() -> bool:
-    """Return whether jaxlib has LAPACK kernels to initialize."""
-    return importlib.util.find_spec("jaxlib.lapack") is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime import custom_calls
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem
@@ -100,7 +99,10 @@ class Loader:
             raise AotbuildError(msg)
         with self._stats.loading():
             data = read_blob(self._source, record.blob)
-            custom_calls.initialize(record, self._backend)
+            if record.requires.custom_calls:
+                from aotbuild.runtime import custom_calls
+
+                custom_calls.initialize(record, self._backend)
             try:
                 return self._backend.deserialize(data, devices)
             except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own

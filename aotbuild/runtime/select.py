@@ -1,4 +1,9 @@
-"""Selecting: which records fit a host, and why the others do not. Pure: no jax, no environment."""
+"""Selecting: which records fit a host, and why the others do not. Pure: no jax, no environment.
+
+A check is a small function that returns a reason against a record, or None. Those of every platform
+are at the end of this file; each platform adds its own in `platforms/<name>/checks.py`. A record is
+not trusted to make sense: a value that cannot be compared is refused in words.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,11 @@ from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Check, Host, checks, host_part
 from aotbuild.spec.record import CustomCall, Record
 
+_JAXLIB = "jaxlib: "
+
 
 class Grade(enum.IntEnum):
-    """How well a record fits; higher is better."""
+    """How well a record fits a host; higher is better."""
 
     REFUSED = 0
     OK = 1
@@ -20,7 +27,13 @@ class Grade(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A record on a host: its grade, and every reason against it."""
+    """The verdict on a record for one host. `str()` gives the line that errors show.
+
+    Attributes:
+        record: The record of the executable.
+        grade: `REFUSED`, `OK` (it runs, and another build could be faster) or `OPTIMAL`.
+        reasons: Every reason against it; for `OK`, what could be better.
+    """
 
     record: Record
     grade: Grade
@@ -32,12 +45,12 @@ class Verdict:
 
     @property
     def fits(self) -> bool:
-        """Whether it may be loaded here."""
+        """Whether the executable may be loaded on this host."""
         return self.grade is not Grade.REFUSED
 
 
 def select(records: Iterable[Record], host: Host) -> tuple[Verdict, ...]:
-    """Return a verdict on every record, best first; those of other platforms are the last."""
+    """Return a verdict on every record, the best first, those of other platforms last."""
     verdicts = [judge(record, host) for record in records]
     return tuple(sorted(verdicts, key=lambda verdict: _order(verdict, host)))
 
@@ -66,14 +79,14 @@ def _order(verdict: Verdict, host: Host) -> tuple[int | bool | str, ...]:
     return (-verdict.grade, is_foreign, *preference, str(record.target), record.blob.sha256)
 
 
-_JAXLIB = "jaxlib: "
+# --- the text of a refusal ----------------------------------------------------------------------
 
 
 def refusal_trace(verdicts: Iterable[Verdict], host: Host) -> list[str]:
-    """Return lines that say why nothing runs on a host, what is for its platform first.
+    """Return lines that say why nothing runs on a host, those of its platform first.
 
-    A jaxlib that no executable for this platform was made with is named once, with all that are
-    shipped. Records with the same reasons share a line, and so do those of another platform.
+    If no executable was made with the host's jaxlib, one line says so for all. Records with the
+    same platform and the same reasons share a line.
     """
     verdicts = tuple(verdicts)
     own = [v for v in verdicts if host.platform in v.record.requires.platforms]
@@ -101,7 +114,7 @@ def refusal_trace(verdicts: Iterable[Verdict], host: Host) -> list[str]:
 
 
 def _other_jaxlibs(own: Sequence[Verdict], host: Host) -> list[str]:
-    """Return the jaxlibs of several executables if none of them is the host's, else nothing."""
+    """Return the jaxlibs that several executables need, if none of them is the host's."""
     needed = [v.record.requires.jaxlib for v in own if v.record.requires.jaxlib is not None]
     if len(needed) < 2 or host.jaxlib in needed:
         return []
@@ -130,8 +143,7 @@ def _details(group: Sequence[Verdict]) -> Iterator[str]:
         yield target.detail if target.devices == 1 else f"{target.detail}:{target.devices}"
 
 
-# Each check returns a reason against a host, or None. Nothing guarantees that a record makes sense,
-# so a value that cannot be compared is refused in words. Platforms have checks too: see `Checks`.
+# --- checks of every platform -------------------------------------------------------------------
 
 
 def check_portable(record: Record, _: Host) -> str | None:
@@ -150,7 +162,7 @@ def check_processes(record: Record, host: Host) -> str | None:
     needed = record.requires.processes
     if needed < 1 or record.requires.devices % needed:
         return f"processes: {needed} cannot share {record.requires.devices} devices"
-    # What was compiled for one process runs within each of several.
+    # An executable for one process runs in each of several.
     if needed in (1, host.process_count):
         return None
     return f"processes: expected {needed}, found {host.process_count}"
@@ -166,16 +178,13 @@ def check_devices(record: Record, host: Host) -> str | None:
         return f"devices: expected {expected}, found {everywhere} ({host.device_count} in this one)"
     if needed <= host.device_count:
         return None
-    hint = ""
-    if host.named:
-        hint = ", which on(…) names"
-    else:
-        hint = checks(host.platform).device_hint.format(needed=needed)
+    hint = checks(host.platform).device_hint.format(needed=needed)
+    hint = ", which on(…) names" if host.named else hint
     return f"devices: expected {needed}, found {host.device_count}{hint}"
 
 
 def check_arrays(record: Record, host: Host) -> str | None:
-    """Without jax no array is on several devices, and none is a typed PRNG key."""
+    """Refuse what numpy arrays cannot do: several devices, and typed PRNG keys."""
     if host.arrays == "jax":
         return None
     needs = 'needs load(…, arrays="jax")'
@@ -225,7 +234,7 @@ def _is_registered(call: CustomCall, host: Host) -> bool:
 
 
 _CHECKS: tuple[Check, ...] = (check_portable, check_platform)
-# Only of what is for this platform: elsewhere they would say nothing.
+# Asked only about records for this platform; they mean nothing for others.
 _DEVICES: tuple[Check, ...] = (check_arrays, check_devices, check_processes)
 _SOFTWARE: tuple[Check, ...] = (
     check_foreign,

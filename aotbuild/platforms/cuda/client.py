@@ -17,7 +17,6 @@ import numpy as np
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.base import Client
-from aotbuild.platforms.cuda.host import MAJORS, module_of_plugin
 
 # What jax looks for before it loads the plugin (jax._src.hardware_utils).
 OF_GPUS = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
@@ -30,6 +29,8 @@ _LIBRARIES = (
 
 def plugin() -> Path | None:
     """Return the library of jax's CUDA plugin; None if it is not installed. Loads nothing."""
+    from aotbuild.platforms.cuda.host import MAJORS  # a process without a GPU needs none of it
+
     for major in MAJORS:
         try:
             spec = find_spec(f"jax_plugins.xla_cuda{major}")
@@ -43,6 +44,8 @@ def plugin() -> Path | None:
 
 def make_client(private: Any) -> Any:
     """Return a client for the GPUs; AotbuildError with what the plugin says if there is none."""
+    from aotbuild.platforms.cuda.host import module_of_plugin
+
     library = plugin()
     if library is None:
         msg = "no CUDA plugin is installed\nInstall it: pip install jax-cuda13-plugin"

@@ -13,7 +13,7 @@ import pytest
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.cuda import client as cuda
-from aotbuild.runtime.backends.numpy import client, private, trees
+from aotbuild.runtime.backends.numpy import backend, private, trees
 from aotbuild.spec.aval import Aval
 
 
@@ -92,14 +92,14 @@ class TestPlatform:
     ) -> None:
         monkeypatch.delenv("JAX_PLATFORMS", raising=False)
         monkeypatch.setattr(cuda, "OF_GPUS", gpus)
-        assert client.default_platform() == "cpu"
+        assert backend.default_platform() == "cpu"
         plugin_at(path, 13)
         sys.path_importer_cache.clear()
-        assert client.default_platform() == expected
+        assert backend.default_platform() == expected
         monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-        assert client.default_platform() == "cpu"
+        assert backend.default_platform() == "cpu"
         monkeypatch.setenv("JAX_PLATFORMS", "tpu,gpu")
-        assert client.default_platform() == "cuda"
+        assert backend.default_platform() == "cuda"
 
 
 class TestCopies:

@@ -14,7 +14,6 @@ from aotbuild.runtime.backends.jax import placement, private
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.custom_calls import has_lapack
 from aotbuild.runtime.devices import DeviceSet, host_of
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.source import Source
@@ -80,7 +79,6 @@ def probe(where: str | DeviceSet | None = None) -> Host:
         process_count=jax.process_count(),
         x64=bool(jax.config.jax_enable_x64),
         custom_calls=private.custom_call_targets(devices.platform),
-        lapack=has_lapack(),
     )
 
 
