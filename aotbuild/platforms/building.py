@@ -241,7 +241,7 @@ class Compiler:
         return []
 
     def obstacle(self, target: Target) -> str | None:
-        """Return why this machine cannot run an executable to measure it; None if it can."""
+        """Return why this machine cannot run executables of a target; None if it can."""
         return f"{target} is for other devices"
 
     def is_stored(self, hardware: Hardware) -> bool:

@@ -39,13 +39,13 @@ def executable_keys(
     hardware: Mapping[str, Any],
     machine: Any,
     startup: Mapping[str, Any],
-    thunk_rewrite: int,
+    thunk_rewrite: Any,
     provenance: Mapping[str, Any],
 ) -> ExecutableKeys:
     """Return the keys of a compilation.
 
     `machine` is what the compiler reads of the machine it runs on. `startup` has the sets of
-    options to choose from, `thunk_rewrite` the version of `worker.thunk_rewrite`.
+    options to choose from, `thunk_rewrite` what `worker.thunk_rewrite.rewrite.identity` returns.
     """
     inputs = {
         "target": target,
