@@ -131,8 +131,9 @@ class HostPart:
     `plugins` are the distributions that the platform's PJRT plugin may come from, `variables` the
     environment variables that decide which devices it sees. `aotbuild doctor` shows the variables
     and the versions of `packages` and of distributions with `package_prefixes`. `xla_name` is XLA's
-    name of the platform where Python registers native functions. `order` is how messages name the
-    order of `in_order`, and `order_remedy` what users do about devices in another one.
+    name of the platform where Python registers native functions. `fact_names` are the names of all
+    facts. `order` is how messages name the order of `in_order`, and `order_remedy` what users do
+    about devices in another one.
     """
 
     plugins: tuple[str, ...] = ()
@@ -140,10 +141,9 @@ class HostPart:
     packages: tuple[str, ...] = ()
     package_prefixes: tuple[str, ...] = ()
     xla_name: str | None = None
+    fact_names: tuple[str, ...] = ("capability",)
     order = "another order"
     order_remedy = ""
-
-    fact_names: tuple[str, ...] = ("capability",)
 
     def installed(self) -> tuple[tuple[str, str], ...]:
         """Return those of `plugins` that are installed, with their versions."""
@@ -279,7 +279,9 @@ def _versions(distributions: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 @cache
 def find_part(name: str, part: str) -> Any:
-    """Return a part of a platform; None where it has none."""
+    """Return a part of a platform; None where it has none. Any text can be asked for."""
+    if not name.isidentifier():
+        return None
     module = f"{__package__}.{name}.{part}"
     try:
         return import_module(module).PLATFORM

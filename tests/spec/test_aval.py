@@ -94,6 +94,9 @@ def test_target_round_trip(text: str) -> None:
         "portable:tpu,cpu:1",
         "portable::1",
         "vpu:x:1",
+        "a.b:x:1",
+        ":x:1",
+        "cpu.isa:x:1",
     ],
 )
 def test_wrong_targets_are_refused(text: str) -> None:
