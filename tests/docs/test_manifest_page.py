@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from support.processes import ROOT
+from support.schemas import validator
 
 SCHEMA: dict[str, Any] = json.loads((ROOT / "configs" / "aotbuild.schema.json").read_text())
 PAGE = (ROOT / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_type_default_and_example(
         assert default == "required" or node.get("default") in UNWRITTEN
     value = yaml.safe_load(example.strip("`"))
     whole = {"definitions": SCHEMA["definitions"], "properties": {key: node}, "required": [key]}
-    jsonschema.Draft7Validator(whole).validate(value)
+    validator(whole).validate(value)
 
 
 def test_every_map_of_options_has_a_section() -> None:

@@ -12,11 +12,10 @@ from zipfile import ZipFile
 
 import pytest
 from click.testing import CliRunner
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from support.forks import forked
 from support.installs import build_wheel, install_by_uv, make_layer, pip, tree_of
 from support.projects import copy_project
+from support.schemas import is_bill_of_materials
 
 from aotbuild.cli.app import app
 from aotbuild.verify.api import Options, verify
@@ -118,7 +117,7 @@ class TestExampleWheel:
         name = "sboms/aotbuild.cdx.json"
         inside = member(wheel, f"/{name}")
         assert f"dist-info/{name},sha256=" in member(wheel, "/RECORD")
-        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(inside) is None
+        assert is_bill_of_materials(inside)
         printed = CliRunner().invoke(app, ["sbom", str(wheel)])
         assert printed.stdout == inside, printed.output
         document = json.loads(inside)

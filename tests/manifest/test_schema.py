@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
+from support import schemas
 
 from aotbuild.manifest import json_schema
 from aotbuild.manifest.schema import schema_text
@@ -55,8 +55,7 @@ def test_reading_imports_no_jax() -> None:
 class TestValidator:
     @pytest.fixture
     def validator(self) -> Any:
-        jsonschema.Draft7Validator.check_schema(json_schema())
-        return jsonschema.Draft7Validator(json_schema())
+        return schemas.validator(json_schema())
 
     @pytest.fixture
     def complete(self) -> Any:

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 from attacks import wheels
 from support.cli import run
 from support.packages import Built, build
+from support.schemas import validator
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
 import aotbuild
@@ -96,7 +96,7 @@ def test_the_metadata_of_each(out: Path) -> None:
     }
     for name, properties in expected.items():
         document = json.loads(text(out / name, ".dist-info/variant.json"))
-        jsonschema.validate(document, SCHEMA)
+        validator(SCHEMA).validate(document)
         label = name.removesuffix(".whl").rpartition("-")[2]
         assert re.fullmatch("[0-9a-z_.]+", label)
         assert document["variants"] == {label: properties}
@@ -106,7 +106,7 @@ def test_the_metadata_of_each(out: Path) -> None:
 
 def test_the_file_of_the_index_is_all_of_them(out: Path) -> None:
     document = json.loads((out / INDEX).read_text())
-    jsonschema.validate(document, SCHEMA)
+    validator(SCHEMA).validate(document)
     each = [json.loads(text(out / n, "/variant.json"))["variants"] for n in (NULL, CUDA, TPU)]
     assert document["variants"] == {**each[0], **each[1], **each[2]}
 
