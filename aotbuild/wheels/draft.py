@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import errno
+import hashlib
+import io
 import json
 import tempfile
 import zipfile
@@ -17,11 +22,10 @@ from aotbuild.report.provenance import Distribution
 from aotbuild.report.sbom import SBOM_NAME, missing_library, sbom_json
 from aotbuild.runtime.stages import StagesFile, beside, read_stage
 from aotbuild.spec.index import INDEX_NAME, write_index
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path
+from aotbuild.spec.layout import BESIDE, HEADER_KEY, move_whole, packaged_blobs, stages_path
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
-from aotbuild.wheels.opened import OpenedWheel, WheelName
-from aotbuild.wheels.writing import File, check_free, made, write_wheel
+from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
@@ -230,3 +234,43 @@ def write_all(
             path.unlink(missing_ok=True)
         raise
     return Written(tuple(wheels), tuple(beside))
+
+
+def check_free(path: Path) -> None:
+    """Raise FileExistsError for an existing file: that wheel may have been published."""
+    if path.exists():
+        reason = "is there already and is not replaced; remove it, or name another folder"
+        raise FileExistsError(errno.EEXIST, reason, str(path))
+
+
+def write_wheel(path: Path, files: Iterable[File], record: File) -> None:
+    """Write the files and then `record`, whose contents are made here, atomically.
+
+    Raises FileExistsError if the wheel exists.
+    """
+    check_free(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=path.parent) as temporary:
+        target = Path(temporary, path.name)
+        rows = io.StringIO(newline="")
+        writer = csv.writer(rows, lineterminator="\n")
+        with zipfile.ZipFile(target, "w") as archive:
+            for file in files:
+                data = file.read()
+                archive.writestr(_member(file), data)
+                writer.writerow((file.name, _hash(data), len(data)))
+            writer.writerow((record.name, "", ""))
+            archive.writestr(_member(record), rows.getvalue())
+        move_whole(target, path)
+
+
+def _member(file: File) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(file.name, file.model.date_time)
+    member.compress_type, member.external_attr = file.model.compress_type, file.model.external_attr
+    member.create_system = file.model.create_system
+    return member
+
+
+def _hash(data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
+    return f"sha256={digest.decode()}"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import WheelRefused
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.index import write_index
-from aotbuild.spec.layout import companions_of, whole_header
+from aotbuild.spec.layout import HEADER_KEY, companions_of, whole_header
 from aotbuild.spec.record import Record
+from aotbuild.spec.record_json import record_to_json
+from aotbuild.spec.signature import Function
 from aotbuild.wheels.draft import (
     Artifacts,
     Draft,
@@ -24,19 +27,23 @@ from aotbuild.wheels.draft import (
     split_stages,
     write_all,
 )
-from aotbuild.wheels.joining import (
-    function_problems,
-    joined_header,
+from aotbuild.wheels.metadata import (
     joined_requirements,
     joined_tag,
-    unite,
+    requirements,
+    with_requirements,
     with_tags,
+    without_companions,
 )
-from aotbuild.wheels.metadata import requirements, with_requirements, without_companions
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
 from aotbuild.wheels.split import signature_notes
 
 _ALL_PARTS = "Give the base and all of its companions, as `aotbuild split` wrote them."
+_MADE_ANEW = ("METADATA", "WHEEL")
+_SHOWN = 20
+_SAME_SOURCE = "Build all of them from the same sources, with the same functions."
+# Header entries that are joined; all others must be equal.
+_VERSIONS = ("aotbuild", "jax", "jaxlib")
 
 
 @dataclass(frozen=True)
@@ -84,11 +91,6 @@ def _whole(base: OpenedWheel, wheels: Sequence[OpenedWheel]) -> Whole:
         raise WheelRefused(str(base.path), problem, reasons, _ALL_PARTS)
     metadata = without_companions(base.metadata, expected, base.distribution[1])
     return Whole(base, parts, header, records, metadata)
-
-
-_MADE_ANEW = ("METADATA", "WHEEL")
-_SHOWN = 20
-_SAME_SOURCE = "Build all of them from the same sources, with the same functions."
 
 
 def merge(wheels: Sequence[Path], out: Path) -> Written:
@@ -183,3 +185,87 @@ def _code(wheel: OpenedWheel) -> dict[str, str]:
     """Return the digest of every file that must be equal in all wheels."""
     new = {f"{wheel.info}/{name}" for name in _MADE_ANEW}
     return {f.name: sha256_hex(f.read()) for f in wheel.files() if f.name not in new}
+
+
+def function_problems(
+    path: str, functions: Iterable[Function], first: Sequence[Function]
+) -> list[str]:
+    """Return the differences between the functions of a wheel and those of the first one."""
+    expected, found = ({f.name: f for f in some} for some in (first, functions))
+    lines = [f"{path}: function {name} is missing" for name in sorted(set(expected) - set(found))]
+    lines += [
+        f"{path}: function {name} is only here" for name in sorted(set(found) - set(expected))
+    ]
+    lines += [
+        f"{path}: function {name} is called in another way"
+        for name in sorted(set(found) & set(expected))
+        if found[name] != expected[name]
+    ]
+    return lines
+
+
+def unite(groups: Iterable[Sequence[Record]]) -> tuple[list[Record], list[str]]:
+    """Return the records of all groups, and the contradictions between them.
+
+    Equal executables are kept once. Of equal portable artifacts the one made by the oldest jax is
+    kept, which newer versions read; a build with several toolchains does the same.
+    """
+    united: dict[tuple[str, ...], Record] = {}
+    problems = []
+    for record in (record for group in groups for record in group):
+        key = _key(record)
+        other = united.setdefault(key, record)
+        chosen = _choose(other, record)
+        if chosen is None:
+            blobs = f"{other.blob.sha256[:12]} and {record.blob.sha256[:12]}"
+            problems.append(f"{record}: two executables for the same call and target: {blobs}")
+        else:
+            united[key] = chosen
+    return list(united.values()), problems
+
+
+def _key(record: Record) -> tuple[str, ...]:
+    jaxlib = record.requires.jaxlib or ""
+    return record.function, record.signature.key(), str(record.target), jaxlib
+
+
+def _choose(one: Record, other: Record) -> Record | None:
+    """Return which of two records with one key to keep; None if they contradict each other."""
+    if one.target.is_portable and _jax_of(one) != _jax_of(other):
+        return min(one, other, key=_jax_of)
+    same = (one.blob, one.requires, one.calling) == (other.blob, other.requires, other.calling)
+    # They differ in measurements or notes at most; the choice must not depend on the order.
+    return min(one, other, key=lambda r: canonical_json(record_to_json(r))) if same else None
+
+
+def _jax_of(record: Record) -> Version:
+    return _version(str(record.provenance.get("jax", "")))
+
+
+def joined_header(headers: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
+    """Return the joined header, and the contradictions between the headers."""
+    joined: dict[str, Any] = {}
+    problems = []
+    for key in sorted({key for header in headers for key in header}):
+        values = [header[key] for header in headers if key in header]
+        if key in _VERSIONS:
+            joined[key] = _join_versions(map(str, values))
+        elif any(value != values[0] for value in values):
+            shown = " and ".join(sorted({repr(value) for value in values}))
+            what = "keep: where" if key == HEADER_KEY else key
+            problems.append(f"the indexes differ in {what}: {shown}")
+        else:
+            joined[key] = values[0]
+    return joined, problems
+
+
+def _join_versions(texts: Iterable[str]) -> str:
+    versions = {version for text in texts for version in text.split(", ") if version}
+    return ", ".join(sorted(versions, key=lambda version: (_version(version), version)))
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return Version("0")

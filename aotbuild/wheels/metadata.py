@@ -1,15 +1,20 @@
-"""METADATA: reading and replacing its requirements; all other lines stay as they are."""
+"""METADATA and WHEEL: their requirements and tags, read, replaced and joined."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from email.parser import HeaderParser
+from itertools import product
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from aotbuild.build.requirements import exactly
 
 # What a build adds to the project's own requirements (build.requirements).
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
+_PINNED = ("jax", "jaxlib")
 _REQUIRES = "Requires-Dist"
 _EXTRA = "Provides-Extra"
 # What a companion copies from its base; license files stay in the base.
@@ -31,40 +36,30 @@ def requirements(text: str) -> list[str]:
     return [str(line) for line in HeaderParser().parsestr(text).get_all(_REQUIRES) or []]
 
 
-def extras(text: str) -> list[str]:
-    """Return the extras, in their order."""
-    return [str(line) for line in HeaderParser().parsestr(text).get_all(_EXTRA) or []]
-
-
 def name_of(requirement: str) -> str:
     """Return the normalized name of the distribution in a line of Requires-Dist."""
     return canonicalize_name(Requirement(requirement).name)
 
 
-def added_by_build(lines: Iterable[str]) -> list[str]:
-    """Return the lines that a build added: unconditional requirements of what it adds."""
-    return [line for line in lines if is_added_by_build(line)]
-
-
 def is_added_by_build(line: str) -> bool:
-    """Return whether a build wrote this line, or would have."""
+    """Return whether a build writes such a line: an unconditional requirement of what it adds."""
     return name_of(line) in BUILD_ADDS and Requirement(line).marker is None
 
 
 def with_requirements(text: str, lines: Sequence[str]) -> str:
     """Return METADATA with exactly these lines of Requires-Dist; new lines come last, sorted."""
     old = requirements(text)
-    gone = [_header(_REQUIRES, line) for line in old if line not in lines]
-    new = [_header(_REQUIRES, line) for line in sorted(set(lines) - set(old))]
+    gone = [f"{_REQUIRES}: {line}" for line in old if line not in lines]
+    new = [f"{_REQUIRES}: {line}" for line in sorted(set(lines) - set(old))]
     return _edited(text, gone, new)
 
 
 def with_companions(text: str, companions: dict[str, str], version: str) -> str:
     """Return the METADATA of a base: the extra of each part's name installs its companion."""
-    known, new = extras(text), []
+    known, new = HeaderParser().parsestr(text).get_all(_EXTRA) or [], []
     for part, distribution in companions.items():
-        new += [] if part in known else [_header(_EXTRA, part)]
-        new.append(_header(_REQUIRES, _of_extra(part, distribution, version)))
+        new += [] if part in known else [f"{_EXTRA}: {part}"]
+        new.append(f"{_REQUIRES}: {_of_extra(part, distribution, version)}")
     return _edited(text, [], new)
 
 
@@ -75,8 +70,8 @@ def without_companions(text: str, companions: dict[str, str], version: str) -> s
     """
     added = {part: _of_extra(part, name, version) for part, name in companions.items()}
     others = [line for line in requirements(text) if line not in added.values()]
-    gone = [_header(_REQUIRES, line) for line in added.values()]
-    gone += [_header(_EXTRA, part) for part in added if not _is_used(part, others)]
+    gone = [f"{_REQUIRES}: {line}" for line in added.values()]
+    gone += [f"{_EXTRA}: {part}" for part in added if not _is_used(part, others)]
     return _edited(text, gone, [])
 
 
@@ -87,9 +82,59 @@ def companion_metadata(base: str, name: str, part: str) -> str:
     fields = [("Metadata-Version", stated["Metadata-Version"]), ("Name", name)]
     fields += [("Version", version), ("Summary", f"Executables of {of} for {part}")]
     fields += [(key, value) for key in _SHARED for value in stated.get_all(key) or []]
-    needed = [f"{of}=={version}", *added_by_build(requirements(base))]
+    needed = [f"{of}=={version}", *filter(is_added_by_build, requirements(base))]
     fields += [(_REQUIRES, line) for line in needed]
     return "".join(f"{key}: {value}\n" for key, value in fields) + "\n"
+
+
+def joined_requirements(
+    wheels: Mapping[str, Sequence[str]], versions: Mapping[str, str], native: bool
+) -> tuple[list[str], list[str]]:
+    """Return the joined requirements, and the contradictions between them.
+
+    The project's own lines must be equal. Lines added by builds are united. If the exact versions
+    of jax or jaxlib differ, all of `versions` (as the index's header lists them) are allowed;
+    without `native` executables, later ones are as well.
+    """
+    (_, first), *others = wheels.items()
+    own = [line for line in first if not is_added_by_build(line)]
+    problems = []
+    for path, lines in others:
+        differing = set(own) ^ {line for line in lines if not is_added_by_build(line)}
+        if differing:
+            shown = ", ".join(sorted(differing))
+            problems.append(f"{path}: the project's own requirements differ: {shown}")
+    added = dict.fromkeys(line for lines in wheels.values() for line in lines if line not in own)
+    by_name: dict[str, list[str]] = {}
+    for line in added:
+        by_name.setdefault(name_of(line), []).append(line)
+    for name, lines in by_name.items():
+        if len(lines) > 1 and name in _PINNED and name not in versions:
+            problems.append(f"{', '.join(sorted(lines))}: the indexes do not say their {name}")
+        elif len(lines) > 1 and name in _PINNED:
+            # What a build with all these toolchains writes.
+            known = versions[name].split(", ")
+            allowed = exactly(known) if native else f">={min(known, key=Version)}"
+            by_name[name] = [f"{name}{allowed}"]
+    return [*own, *(line for lines in by_name.values() for line in lines)], problems
+
+
+def joined_tag(tags: Iterable[str]) -> str | None:
+    """Return the compressed tag of several, such as `py3-none-a.b`; None if there is none."""
+    sets = [[part.split(".") for part in tag.split("-")] for tag in tags]
+    wanted = {single for parts in sets for single in product(*parts)}
+    columns = [sorted(set(column)) for column in zip(*wanted, strict=True)]
+    if wanted != set(product(*columns)):
+        return None
+    return "-".join(".".join(column) for column in columns)
+
+
+def with_tags(text: str, tag: str) -> str:
+    """Return a WHEEL file with the `Tag` lines of a compressed tag."""
+    lines = text.replace("\r\n", "\n").rstrip("\n").split("\n")
+    kept = [line for line in lines if not line.startswith("Tag:")]
+    tags = product(*(part.split(".") for part in tag.split("-")))
+    return "\n".join([*kept, *(f"Tag: {'-'.join(single)}" for single in tags), ""])
 
 
 def _of_extra(part: str, distribution: str, version: str) -> str:
@@ -99,10 +144,6 @@ def _of_extra(part: str, distribution: str, version: str) -> str:
 def _is_used(extra: str, lines: Iterable[str]) -> bool:
     markers = (str(Requirement(line).marker or "") for line in lines)
     return any(f'extra == "{extra}"' in marker for marker in markers)
-
-
-def _header(name: str, value: str) -> str:
-    return f"{name}: {value}"
 
 
 def _edited(text: str, gone: Collection[str], new: Sequence[str]) -> str:

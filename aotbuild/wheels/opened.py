@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -20,11 +20,28 @@ from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.archive import dist_infos
-from aotbuild.wheels.writing import File
 
 _REMEDY = "Build the wheel again; `aotbuild verify --no-run` shows every check."
 # Signatures over RECORD itself, as the wheel format once had them.
 _OLD_SIGNATURES = ("RECORD.jws", "RECORD.p7s")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a new wheel: name, contents, and the member whose time and attributes it gets."""
+
+    name: str
+    model: zipfile.ZipInfo
+    read: Callable[[], bytes]
+
+    def replaced(self, data: bytes) -> File:
+        """Return it with other contents."""
+        return File(self.name, self.model, lambda: data)
+
+
+def made(name: str, model: zipfile.ZipInfo, data: bytes) -> File:
+    """Return a new file."""
+    return File(name, model, lambda: data)
 
 
 @dataclass(frozen=True)

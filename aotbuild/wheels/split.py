@@ -40,13 +40,13 @@ from aotbuild.wheels.draft import (
     Draft,
     Written,
     absent_stages,
+    check_free,
     note_if_left_out,
     split_stages,
     write_all,
 )
 from aotbuild.wheels.metadata import companion_metadata, with_companions
-from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
-from aotbuild.wheels.writing import check_free, made
+from aotbuild.wheels.opened import OpenedWheel, WheelName, made, open_wheel
 
 # A target's family is its platform.
 FAMILIES = (*known_names(), PORTABLE)
