@@ -170,8 +170,7 @@ def inspect(
     Reads the index alone, and imports neither the package nor jax. --jaxpr, --stablehlo, --hlo,
     --cost and --memory print one kept stage of one executable, and nothing else.
     """
-    from aotbuild.report.document import package_document
-    from aotbuild.report.provenance import check_digests, damages
+    from aotbuild.report.document import check_digests, damages, package_document
     from aotbuild.report.stages import page_texts
     from aotbuild.report.text import digest_lines
     from aotbuild.runtime.locate import locate

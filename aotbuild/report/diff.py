@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.report.document import HEADER_NAMES, pad_text, parameters, requirements_document
-from aotbuild.report.facts import FunctionFacts, PackageFacts, SignatureFacts, targets, total_size
-from aotbuild.report.provenance import provenance_items
+from aotbuild.report.facts import (
+    FunctionFacts,
+    PackageFacts,
+    SignatureFacts,
+    provenance_items,
+    targets,
+    total_size,
+)
 from aotbuild.report.words import bytes_accessed, flops, memory_of_device, peak_memory, plain
 from aotbuild.spec.record import Record
 

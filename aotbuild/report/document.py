@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.errors import DamagedBlob
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -16,7 +18,6 @@ from aotbuild.report.facts import (
     targets,
     total_size,
 )
-from aotbuild.report.provenance import Checked
 from aotbuild.report.words import (
     bytes_accessed,
     flops,
@@ -25,6 +26,8 @@ from aotbuild.report.words import (
     plain,
     plural,
 )
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.source import Source
 from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.padding import Padding
 from aotbuild.spec.record import Blob, Constant, Golden, Record, Requirements
@@ -32,6 +35,32 @@ from aotbuild.spec.record_json import requirements_to_json
 from aotbuild.spec.signature import Function
 
 HEADER_NAMES = ("package", "aotbuild", "jax", "jaxlib", "fallback")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One blob that was read, and what is wrong with it, if anything."""
+
+    blob: Blob
+    damage: DamagedBlob | None = None
+
+
+def check_digests(source: Source, blobs: Mapping[str, Blob]) -> tuple[Checked, ...]:
+    """Read every blob of a package and compare its digest; return the results in order of path."""
+    return tuple(_check(source, blobs[path]) for path in sorted(blobs))
+
+
+def damages(checked: Iterable[Checked]) -> list[DamagedBlob]:
+    """Return the blobs that are damaged."""
+    return [item.damage for item in checked if item.damage is not None]
+
+
+def _check(source: Source, blob: Blob) -> Checked:
+    try:
+        read_blob(source, blob)
+    except DamagedBlob as err:
+        return Checked(blob, err)
+    return Checked(blob)
 
 
 def package_document(

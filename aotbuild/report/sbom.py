@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 
-from aotbuild.report.facts import read_facts
-from aotbuild.report.provenance import Distribution, distribution_of
+from aotbuild.report.facts import Distribution, distribution_of, read_facts
 from aotbuild.runtime.source import Source
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME

@@ -21,8 +21,14 @@ from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.model.tool import ToolRepository
 from packageurl import PackageURL
 
-from aotbuild.report.facts import PackageFacts, constants, label_of
-from aotbuild.report.provenance import Distribution, folder_in_wheel, provenance_items
+from aotbuild.report.facts import (
+    Distribution,
+    PackageFacts,
+    constants,
+    folder_in_wheel,
+    label_of,
+    provenance_items,
+)
 from aotbuild.report.words import shown
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.record_json import record_digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aotbuild.report.document import call_text, pad_text, requirement_words
+from aotbuild.report.document import Checked, call_text, damages, pad_text, requirement_words
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -13,12 +13,13 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     constants,
+    distinct,
     jaxlibs,
+    settings,
     short_label,
     stored_twice,
     total_size,
 )
-from aotbuild.report.provenance import Checked, damages, distinct, settings
 from aotbuild.report.words import (
     bytes_accessed,
     bytes_text,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.build.pack import write_stages
-from aotbuild.report.provenance import Distribution
+from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_NAME, missing_library, sbom_json
 from aotbuild.runtime.stages import StagesFile, beside, read_stage
 from aotbuild.spec.index import INDEX_NAME, write_index

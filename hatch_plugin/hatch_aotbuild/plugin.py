@@ -26,7 +26,7 @@ from aotbuild.build.requirements import (
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.report.provenance import Distribution
+from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_json, timestamp_of
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME

@@ -19,7 +19,7 @@ from support.cli import invoke
 from support.reports import HEADER, WEIGHTS, make_blob, make_function, make_record, write_package
 from support.schemas import is_bill_of_materials
 
-from aotbuild.report.provenance import Distribution
+from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, sbom_json, timestamp_of
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.canonical import sha256_hex
