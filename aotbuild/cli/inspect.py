@@ -42,7 +42,7 @@ class Wanted:
 
 def stage_options(command: F) -> F:
     """Add the options that `wanted_stage` reads."""
-    told = {
+    words = {
         "jaxpr": "the jaxpr",
         "stablehlo": "the StableHLO",
         "hlo": "the optimized HLO",
@@ -50,7 +50,7 @@ def stage_options(command: F) -> F:
         "memory": "XLA's memory analysis",
     }
     options = [
-        *(click.option(f"--{n}", is_flag=True, help=f"Print {told[n]} instead.") for n in STAGES),
+        *(click.option(f"--{n}", is_flag=True, help=f"Print {words[n]} instead.") for n in STAGES),
         click.option("--signature", metavar="LABEL", help="Of this signature, as batch=8."),
         click.option("--target", metavar="T", help="For this target, as cpu:x86-64-v3."),
         click.option("--jaxlib", metavar="V", help="For this version of jaxlib, as 0.10.2."),
@@ -219,7 +219,6 @@ def place_of(text: str) -> str | Path:
 
 def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     from aotbuild.report import text
-    from aotbuild.report import text as startup
 
     for line in text.title_lines(facts):
         output.text(line)
@@ -230,9 +229,9 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     hoisted = text.constant_rows(facts)
     if hoisted:
         _print_section(output, "constants", ("aval", "size", "used by", "sha256"), hoisted)
-    measured = startup.measured_rows(facts)
+    measured = text.measured_rows(facts)
     if measured:
-        _print_section(output, "startup: tuned", startup.MEASURED_HEADERS, measured)
+        _print_section(output, "startup: tuned", text.MEASURED_HEADERS, measured)
     _print_section(output, "toolchain", ("setting", "value"), text.setting_rows(facts))
     output.text()
     for line in text.total_lines(facts):

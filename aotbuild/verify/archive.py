@@ -143,6 +143,23 @@ def dist_infos(archive: zipfile.ZipFile) -> list[str]:
     return sorted(top for top in tops if top.lower().endswith(".dist-info"))
 
 
+def member_like(model: zipfile.ZipInfo, name: str) -> zipfile.ZipInfo:
+    """Return a new member with the time, the attributes and the compression of another."""
+    member = zipfile.ZipInfo(name, model.date_time)
+    member.compress_type, member.external_attr = model.compress_type, model.external_attr
+    member.create_system = model.create_system
+    return member
+
+
+def record_hash(data: bytes) -> str:
+    """Return the hash of a file as RECORD writes it: `sha256=…`."""
+    return f"sha256={_encoded(hashlib.sha256(data).digest())}"
+
+
+def _encoded(digest: bytes) -> str:
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
 def dist_info_problems(archive: zipfile.ZipFile, wheel: Path) -> Iterator[str]:
     """Yield the problems of a wheel's `.dist-info` and of its file name."""
     found = dist_infos(archive)
@@ -231,7 +248,7 @@ def _hash(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kind: str) -> str:
     if size != info.file_size:
         msg = f"expected {info.file_size} bytes, found {size}"
         raise ValueError(msg)
-    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+    return _encoded(digest.digest())
 
 
 def _identity(parts: list[str]) -> str:

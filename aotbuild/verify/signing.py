@@ -7,11 +7,9 @@ and reading a key raise ImportError.
 
 from __future__ import annotations
 
-import base64
 import copy
 import csv
 import errno
-import hashlib
 import io
 import os
 import shutil
@@ -40,7 +38,7 @@ from aotbuild.spec.signing import (
     write_seals,
 )
 from aotbuild.verify.api import CHECK, Examined, Options, SignatureOptions, examine, has_seals
-from aotbuild.verify.archive import dist_infos
+from aotbuild.verify.archive import dist_infos, member_like, record_hash
 from aotbuild.verify.outcome import Report, concluded
 
 if TYPE_CHECKING:
@@ -161,24 +159,23 @@ def rewrite(wheel: Path, target: Path, name: str, data: bytes, beside: str) -> N
         for info, end in _members(old):
             if info.filename == record:
                 if is_new:
-                    new.writestr(_like(old.getinfo(beside), name), data)
-                new.writestr(_like(info, record), rows)
+                    new.writestr(member_like(old.getinfo(beside), name), data)
+                new.writestr(member_like(info, record), rows)
             elif info.filename == name:
-                new.writestr(_like(info, name), data)
+                new.writestr(member_like(info, name), data)
             else:
                 _copy(old, info, end, file, new)
 
 
 def with_row(text: str, record: str, name: str, data: bytes) -> str:
     """Return a RECORD with the row of one file; all other lines stay as they are."""
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     found: list[str] = []
     for line in text.splitlines(keepends=True):
         path = next(csv.reader([line]), [""])[0]
         ending = line[len(line.rstrip("\r\n")) :] or "\n"
         if path == record:
             row = io.StringIO(newline="")
-            csv.writer(row, lineterminator=ending).writerow((name, f"sha256={digest}", len(data)))
+            csv.writer(row, lineterminator=ending).writerow((name, record_hash(data), len(data)))
             found.append(row.getvalue())
         if path != name:
             found.append(line)
@@ -190,13 +187,6 @@ def _members(archive: zipfile.ZipFile) -> Iterator[tuple[zipfile.ZipInfo, int]]:
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
     ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
     yield from zip(infos, ends, strict=True)
-
-
-def _like(model: zipfile.ZipInfo, name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, model.date_time)
-    info.compress_type, info.external_attr = model.compress_type, model.external_attr
-    info.create_system = model.create_system
-    return info
 
 
 def _copy(

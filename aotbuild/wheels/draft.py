@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import errno
-import hashlib
 import io
 import json
 import tempfile
@@ -25,6 +23,7 @@ from aotbuild.spec.index import INDEX_NAME, write_index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, move_whole, packaged_blobs, stages_path
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
+from aotbuild.verify.archive import member_like, record_hash
 from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made
 
 if TYPE_CHECKING:
@@ -220,7 +219,10 @@ class Written:
 
 
 def write_all(
-    drafts: Iterable[Draft], out: Path, also: Callable[[Draft, Path], Iterable[Path]]
+    drafts: Iterable[Draft],
+    out: Path,
+    also: Callable[[Draft, Path], Iterable[Path]],
+    notes: Iterable[str],
 ) -> Written:
     """Write every draft, and what `also` writes beside each: all of them or none."""
     wheels: list[Path] = []
@@ -233,7 +235,7 @@ def write_all(
         for path in (*wheels, *beside):
             path.unlink(missing_ok=True)
         raise
-    return Written(tuple(wheels), tuple(beside))
+    return Written(tuple(wheels), tuple(beside), tuple(notes))
 
 
 def check_free(path: Path) -> None:
@@ -257,20 +259,8 @@ def write_wheel(path: Path, files: Iterable[File], record: File) -> None:
         with zipfile.ZipFile(target, "w") as archive:
             for file in files:
                 data = file.read()
-                archive.writestr(_member(file), data)
-                writer.writerow((file.name, _hash(data), len(data)))
+                archive.writestr(member_like(file.model, file.name), data)
+                writer.writerow((file.name, record_hash(data), len(data)))
             writer.writerow((record.name, "", ""))
-            archive.writestr(_member(record), rows.getvalue())
+            archive.writestr(member_like(record.model, record.name), rows.getvalue())
         move_whole(target, path)
-
-
-def _member(file: File) -> zipfile.ZipInfo:
-    member = zipfile.ZipInfo(file.name, file.model.date_time)
-    member.compress_type, member.external_attr = file.model.compress_type, file.model.external_attr
-    member.create_system = file.model.create_system
-    return member
-
-
-def _hash(data: bytes) -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
-    return f"sha256={digest.decode()}"

@@ -112,8 +112,7 @@ def merge(wheels: Sequence[Path], out: Path) -> Written:
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages(opened, draft.artifacts.records, path)
 
-        written = write_all([draft], out, stages)
-    return Written(written.wheels, written.beside, tuple(notes))
+        return write_all([draft], out, stages, notes)
 
 
 def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -> Draft:

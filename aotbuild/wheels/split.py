@@ -74,8 +74,7 @@ def split(wheel: Path, out: Path, keep: Collection[str] = KEPT) -> Written:
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages([opened], draft.artifacts.records, path)
 
-        written = write_all(drafts, out, stages)
-    return Written(written.wheels, written.beside, tuple(notes))
+        return write_all(drafts, out, stages, notes)
 
 
 def families_of(opened: OpenedWheel, keep: Collection[str]) -> list[str]:
@@ -188,8 +187,7 @@ def split_variants(wheel: Path, out: Path, keep: Collection[str]) -> Written:
                 write_whole(index, document(variants, namespaces))
                 yield index
 
-        written = write_all(drafts, out, beside)
-    return Written(written.wheels, written.beside, tuple(notes))
+        return write_all(drafts, out, beside, notes)
 
 
 def document(variants: dict[str, Properties], namespaces: Sequence[str]) -> bytes:
