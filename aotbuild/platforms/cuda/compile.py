@@ -1,13 +1,15 @@
-"""Compile for CUDA GPUs that are not there."""
+"""Compile for CUDA GPUs that are not there: topologies, requirements, and the tools of CUDA."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,82 @@ from jax.experimental import topologies
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cuda.bytes import NotReadable, readable, records
+from aotbuild.platforms.cuda.describe import CUDA_ROOT
 from aotbuild.platforms.cuda.hardware import TARGET_CONFIG, target_config_text, tuning_to
-from aotbuild.platforms.cuda.tools import PLUGIN, compiler_versions, link_tools, runtime_versions
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target
+
+PLUGIN = "jax-cuda13-pjrt"
+# What decides the bytes of an executable beside jax and jaxlib, where it is installed.
+_COMPILERS = (
+    "jax-cuda13-plugin",
+    PLUGIN,
+    "nvidia-cuda-nvcc",
+    "nvidia-nvvm",
+    "nvidia-cudnn-cu13",
+)
+# What XLA reads of them, and the distribution that brings it.
+_FILES = {"bin/ptxas": "nvidia-cuda-nvcc", "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm"}
+
+
+def link_tools() -> None:
+    """Put the link to the tools into the current folder; TraceRefused says what is not there."""
+    link = Path(CUDA_ROOT)
+    if not link.is_symlink():
+        folder = _toolkit()
+        if folder is not None:
+            link.symlink_to(folder, target_is_directory=True)
+    missing = sorted({owner for file, owner in _FILES.items() if not (link / file).exists()})
+    if missing:
+        msg = (
+            f"the CUDA compiler is not complete: {', '.join(missing)} is not installed beside jax, "
+            "or not whole; aotbuild never uses the system's. Install it into the build environment"
+        )
+        raise TraceRefused(msg)
+
+
+def compiler_versions() -> dict[str, str]:
+    """Return the versions of the distributions that compile, by name."""
+    return dict(_installed())
+
+
+def runtime_versions() -> Mapping[str, str]:
+    """Return the lowest versions that can run what the plugin makes: those it was built with.
+
+    `cuda` is the CUDA runtime's, which is also the driver's, and `cudnn` that of cuDNN.
+    """
+    try:
+        versions: Any = importlib.import_module("jax_cuda13_plugin._versions")
+    except ImportError as err:
+        msg = f"jax-cuda13-plugin is not installed in the build environment, or not whole: {err}"
+        raise TraceRefused(msg) from err
+    # 13000 is 13.0.0: CUDA_VERSION is 1000 * major + 10 * minor.
+    cuda = versions.cuda_runtime_build_version()
+    # 91200 is 9.12.0: CUDNN_VERSION is 10000 * major + 100 * minor + patch.
+    cudnn = versions.cudnn_build_version()
+    return {
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}.{cuda % 10}",
+        "cudnn": f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}",
+    }
+
+
+def _toolkit() -> Path | None:
+    """Return the folder of NVIDIA's wheels for CUDA 13, if any of them is installed."""
+    try:
+        spec = importlib.util.find_spec("nvidia.cu13")
+    except ModuleNotFoundError:
+        return None
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places))) if places else None
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    for name in _COMPILERS:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+
 
 # The files are in the worker's own folder: XLA writes their names into the executable.
 _RESULTS = "./autotune_results.txt"
