@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from support.projects import write_project
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 
 FOLDER = {

@@ -9,6 +9,8 @@ import pytest
 from support.packages import build, write
 from support.processes import fresh
 
+pytestmark = pytest.mark.process
+
 MOST_MODULES = 45
 CALL = """
 import json, sys

@@ -17,6 +17,8 @@ from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError, PlanError
 from aotbuild.spec.record import Record
 
+pytestmark = pytest.mark.process
+
 CODE = """
 import jax, jax.numpy as jnp, numpy as np
 
