@@ -14,13 +14,15 @@ from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
 from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of, missing_extra
 from aotbuild.cli.inspect import inspect
+from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
+from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document
 from aotbuild.cli.plan import plan
 from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
-from aotbuild.cli.sign import keygen, sign
-from aotbuild.cli.split import merge, split
+from aotbuild.cli.sign import sign
+from aotbuild.cli.split import split
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 

@@ -74,7 +74,7 @@ def verify(
 
 
 def _document(report: Report) -> dict[str, Any]:
-    from aotbuild.verify.jobs import counted
+    from aotbuild.verify.other_hosts import counted
     from aotbuild.verify.outcome import Status
 
     return {
@@ -88,7 +88,7 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def _print(output: Output, report: Report) -> None:
-    from aotbuild.verify.jobs import counted
+    from aotbuild.verify.other_hosts import counted
     from aotbuild.verify.outcome import LOAD, Status
 
     outcomes = report.outcomes

@@ -24,7 +24,8 @@ from aotbuild.verify.contents import (
     files_of_folder,
     files_of_wheel,
 )
-from aotbuild.verify.jobs import Job, against, look_around, not_loaded
+from aotbuild.verify.jobs import Job
+from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, Status, concluded, not_checked
 from aotbuild.verify.process import Children
 from aotbuild.verify.zip_layout import Limits
@@ -217,8 +218,10 @@ def _load(
         return [not_checked(name, str(record), reason) for record in records for name in names]
     children = Children(options.timeout, options.workers)
     jobs = [Job(path, record) for record in records]
-    here = look_around(children.platforms() if any(j.needs_accelerator for j in jobs) else None)
-    found = {at: not_loaded(r, why) for at, r in enumerate(records) if (why := against(r, here))}
+    here = known_host(children.platforms() if any(j.needs_accelerator for j in jobs) else None)
+    found = {
+        at: not_loaded(r, why) for at, r in enumerate(records) if (why := reasons_against(r, here))
+    }
     for outcome in (outcome for pair in found.values() for outcome in pair):
         done(outcome)
     loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))

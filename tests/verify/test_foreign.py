@@ -18,13 +18,12 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob, Record, Requirements
 from aotbuild.spec.target import Target
-from aotbuild.verify import jobs as elsewhere
-from aotbuild.verify import process
-from aotbuild.verify.jobs import Here, against, counted, needed
+from aotbuild.verify import other_hosts, process
+from aotbuild.verify.other_hosts import KnownHost, counted, needed, reasons_against
 from aotbuild.verify.outcome import Outcome, Status
 
 OTHER = "99.9.9"
-HERE = Here(("cpu",), jaxlib.__version__)
+HERE = KnownHost(("cpu",), jaxlib.__version__)
 CUDA = {"capability": "9.0a", "device_kinds": ("NVIDIA H100 80GB HBM3",)}
 CUDA |= {"plugin": ("jax-cuda13-pjrt", "0.10.2"), "cuda": "13.0.0"}
 TPU = {"device_kinds": ("TPU v5 lite",), "topology": "2x4", "plugin": ("libtpu", "0.0.42.1")}
@@ -162,30 +161,37 @@ def record(built: Built, target: str, **requires: Any) -> Record:
 
 
 def test_a_platform_without_devices_is_one_reason(here: Built) -> None:
-    reasons = against(record(here, "tpu:v5e:2x4:8", jaxlib_version=OTHER, **TPU), HERE)
+    reasons = reasons_against(record(here, "tpu:v5e:2x4:8", jaxlib_version=OTHER, **TPU), HERE)
     assert reasons == ("platform: expected tpu, found cpu",)
 
 
 def test_what_only_a_process_with_devices_knows_is_left_to_it(here: Built) -> None:
-    with_gpu = Here(("cuda", "cpu"), jaxlib.__version__)
-    assert against(record(here, "cuda:h100-sxm:1", **CUDA), with_gpu) == ()
+    with_gpu = KnownHost(("cuda", "cpu"), jaxlib.__version__)
+    assert reasons_against(record(here, "cuda:h100-sxm:1", **CUDA), with_gpu) == ()
     other = record(here, "cuda:h100-sxm:1", jaxlib_version=OTHER, **CUDA)
-    assert against(other, with_gpu) == (f"jaxlib: expected {OTHER}, found {jaxlib.__version__}",)
+    assert reasons_against(other, with_gpu) == (
+        f"jaxlib: expected {OTHER}, found {jaxlib.__version__}",
+    )
 
 
 def test_without_jaxlib_nothing_is_known(here: Built, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert against(record(here, "cpu:x86-64-v3:1", jaxlib_version=OTHER), Here(None, None)) == ()
+    assert (
+        reasons_against(
+            record(here, "cpu:x86-64-v3:1", jaxlib_version=OTHER), KnownHost(None, None)
+        )
+        == ()
+    )
 
     def missing(name: str) -> str:
-        raise elsewhere.metadata.PackageNotFoundError(name)
+        raise other_hosts.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(elsewhere.metadata, "version", missing)
-    assert elsewhere.look_around(("cpu",)) == Here(("cpu",), None)
+    monkeypatch.setattr(other_hosts.metadata, "version", missing)
+    assert other_hosts.known_host(("cpu",)) == KnownHost(("cpu",), None)
 
 
 def test_a_portable_form_can_be_read_anywhere(here: Built) -> None:
     portable = wheels.make_records()[2].record
-    assert against(portable, Here(("cpu",), OTHER)) == ()
+    assert reasons_against(portable, KnownHost(("cpu",), OTHER)) == ()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +212,9 @@ def test_what_a_host_must_have(here: Built, reasons: list[str], words: str) -> N
 
 def test_features_beyond_a_level_are_named_with_it(here: Built) -> None:
     wants = record(here, "cpu:x86-64-v3:1", features=("gfni", "no_such"))
-    (reason,) = against(wants, HERE) if cpuinfo.architecture() == "x86_64" else ("features: x",)
+    (reason,) = (
+        reasons_against(wants, HERE) if cpuinfo.architecture() == "x86_64" else ("features: x",)
+    )
     assert reason.startswith("features: ")
     assert needed(wants, [reason]) == "x86-64-v3 gfni no_such"
 
