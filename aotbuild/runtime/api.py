@@ -14,7 +14,7 @@ from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.package import check_policy, fallback_policy
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.signatures import Key
+    from aotbuild.runtime.seals import Key
 
 F = TypeVar("F", bound=Callable[..., Any])
 

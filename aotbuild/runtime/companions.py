@@ -21,7 +21,7 @@ from aotbuild.spec.layout import ENTRY_POINTS, PART, SPLIT, JoinedIndex, compani
 if TYPE_CHECKING:
     from importlib import metadata
 
-    from aotbuild.runtime.signatures import Key
+    from aotbuild.runtime.seals import Key
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.preload import Preloading, Prime, Selected
-    from aotbuild.runtime.signatures import Key
+    from aotbuild.runtime.seals import Key
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preload import Preloading, Work
-    from aotbuild.runtime.signatures import Key
+    from aotbuild.runtime.seals import Key
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Trust policy: who demands that an index is signed, and by which keys.
 
 Two parties may demand a signature: the operator, with AOTBUILD_TRUST, and the code, with `trust=`.
-Both demands must be met, so neither weakens the other. `runtime.signatures`, which checks them, is
+Both demands must be met, so neither weakens the other. `runtime.seals`, which checks them, is
 imported only if there is one.
 """
 
@@ -15,7 +15,7 @@ from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.signatures import Key
+    from aotbuild.runtime.seals import Key
 
 VARIABLE = "AOTBUILD_TRUST"
 
@@ -29,7 +29,7 @@ def open_trusted(source: Source, trust: Iterable[Key] | None, package: str | Non
     index = open_index(source)
     demanded = demanded_keys(trust)
     if demanded:
-        from aotbuild.runtime.signatures import check_signatures
+        from aotbuild.runtime.seals import check_signatures
 
         check_signatures(source, index, demanded, package)
     return index

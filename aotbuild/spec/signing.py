@@ -19,7 +19,7 @@ no part of the package, so its cost does not depend on the number of records.
     aotbuild-signatures 1
     ed25519 <SHA-256 of the raw public key> <signature in base64>     a line a key, sorted
 
-This module neither makes nor checks seals, which needs `cryptography`: see `runtime.signatures` and
+This module neither makes nor checks seals, which needs `cryptography`: see `runtime.seals` and
 `verify.signing`. See docs/reference/format.md.
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aotbuild.errors import InvalidIndex, PackageNotFound, UntrustedPackage
 from aotbuild.runtime.locate import locate, package_name
-from aotbuild.runtime.signatures import Key, check_package, read_policies, read_seals_file
+from aotbuild.runtime.seals import Key, check_package, read_policies, read_seals_file
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trust import demanded_keys
 from aotbuild.spec.index import FOLDER_NAME, Index

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.signatures import read_seals_file
+from aotbuild.runtime.seals import read_seals_file
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import move_whole, write_whole
