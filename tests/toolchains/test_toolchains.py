@@ -210,10 +210,12 @@ class TestMadeByUv:
         )
         (folder / "yaml.py").write_text("")
         command = worker_command(found, folder)
-        code = f"import sys; sys.argv = {command[2:]!r}\n"
+        code = f"import sys, types; sys.argv = {command[2:]!r}\n"
+        code += "probe = types.SimpleNamespace(main=lambda: __import__('probe'))\n"
+        code += "sys.modules['aotbuild.worker.main'] = probe\n"
         code += "from importlib.util import spec_from_file_location as s, module_from_spec as m\n"
         code += "spec = s('start', sys.argv[0]); start = m(spec); spec.loader.exec_module(start)\n"
-        code += "start._serve = lambda: __import__('probe')\nstart.start()\n"
+        code += "start.start()\n"
         done = subprocess.run(
             [command[0], "-P", "-c", code], capture_output=True, text=True, check=True
         )
