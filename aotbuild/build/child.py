@@ -237,7 +237,12 @@ def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
     path = [str(import_root)]
     if toolchain.interpreter is None:
         path += [str(Path(entry).absolute()) for entry in sys.path if entry]
-    given = {"aotbuild": str(_PACKAGE), "path": path, "whole": toolchain.interpreter is None}
+    given = {
+        "aotbuild": str(_PACKAGE),
+        "path": path,
+        "whole": toolchain.interpreter is None,
+        "module": "aotbuild.worker.main",
+    }
     interpreter = str(toolchain.interpreter or sys.executable)
     # -P: nothing is imported from the script's own folder.
     return [interpreter, "-P", str(_PACKAGE / "worker" / "start.py"), json.dumps(given)]

@@ -1,20 +1,22 @@
-"""The first code of a worker, run as a script by the interpreter of its toolchain.
+"""The first code of a worker and of its children, run as a script by a toolchain's interpreter.
 
 It imports aotbuild from the build's folder, whose parent is not on sys.path: another jax may be
-there. Its one argument is JSON: `aotbuild` (the folder of the package), `path` (entries of
-sys.path) and `whole` (whether they replace sys.path, or come before the interpreter's own).
+there. Its first argument is JSON: `aotbuild` (the folder of the package), `path` (entries of
+sys.path), `whole` (whether they replace sys.path, or come before the interpreter's own) and
+`module` (whose `main` is called).
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 
 def start() -> None:
-    """Set sys.path, import aotbuild, serve the parent."""
+    """Set sys.path, import aotbuild, and call the `main` of a module."""
     given = json.loads(sys.argv[1])
     sys.path[:] = [*given["path"], *([] if given["whole"] else sys.path)]
     folder = Path(given["aotbuild"])
@@ -25,10 +27,7 @@ def start() -> None:
     assert spec.loader is not None, "and the spec a loader"
     sys.modules["aotbuild"] = package = module_from_spec(spec)
     spec.loader.exec_module(package)
-    # Only now can it be found.
-    from aotbuild.worker.main import main
-
-    main()
+    import_module(given["module"]).main()
 
 
 if __name__ == "__main__":

@@ -185,3 +185,20 @@ class TestNear:
     def test_whole_numbers_to_the_bit(self) -> None:
         assert is_near(np.arange(3), np.arange(3))
         assert not is_near(np.arange(3), np.arange(3) + 1)
+
+
+def test_the_measuring_child_finds_aotbuild_without_its_path() -> None:
+    """In an environment that uv made, aotbuild is in no folder of sys.path."""
+    found = forked(
+        "import json, sys, pathlib, jax, numpy as np\n"
+        "from aotbuild.worker import private\n"
+        "from aotbuild.worker.tuning.measure import measure\n"
+        "x = np.ones(4, np.float32)\n"
+        "compiled = jax.jit(lambda x: x * 2).lower(x).compile()\n"
+        "data = private.serialize_executable(compiled)\n"
+        "aotbuild = 'aotbuild/errors.py'\n"
+        "sys.path[:] = [p for p in sys.path if not pathlib.Path(p, aotbuild).exists()]\n"
+        "(figures,) = measure([data], [x], [])\n"
+        "print(json.dumps(figures.first > 0))\n"
+    )
+    assert found is True

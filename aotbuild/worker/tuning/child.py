@@ -1,6 +1,6 @@
 """Measure one executable in a fresh process, where nothing is warm.
 
-Run as a script. The argument is JSON: {"path": [folder…], "executable": file, "inputs": [file…],
+`worker/start.py` runs it. The second argument is JSON: {"executable": file, "inputs": [file…],
 "donated": [index…], "x64": bool, "outputs": folder or null}. Prints {"load": ms, "first": ms,
 "steady": ms} as the last line. Inputs and outputs are .npy files of raw words, see `measure`.
 """
@@ -15,6 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import jax
+
+from aotbuild.spec.target import HOST
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.tuning.measure import read_array, write_array
+
 # Calls for the steady state after the first one; none begins after this many seconds.
 _CALLS = 15
 _SECONDS = 2.0
@@ -22,15 +28,7 @@ _SECONDS = 2.0
 
 def main() -> None:
     """Load an executable, call it, call it again, and print how long each took."""
-    given = json.loads(sys.argv[1])
-    sys.path[:] = given["path"]
-    # Not at the top: the path to them is set above.
-    import jax
-
-    from aotbuild.spec.target import HOST
-    from aotbuild.worker import private as jax_private
-    from aotbuild.worker.tuning.measure import read_array, write_array
-
+    given = json.loads(sys.argv[2])
     jax.config.update("jax_enable_x64", given["x64"])
     device = jax.devices(HOST)[0]
     arrays = [read_array(Path(file)) for file in given["inputs"]]
@@ -65,7 +63,3 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = work()
     return result, (time.perf_counter() - start) * 1e3
-
-
-if __name__ == "__main__":
-    main()

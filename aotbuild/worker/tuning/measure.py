@@ -19,7 +19,7 @@ from aotbuild.platforms.startup import Figures
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.target import HOST
 
-_CHILD = Path(__file__).with_name("child.py")
+_WORKER = Path(__file__).resolve().parents[1]
 REPETITIONS = 3
 # For one process, in seconds.
 _TIMEOUT = 120.0
@@ -74,15 +74,21 @@ def _round(run: _Run, count: int, number: int) -> list[dict[str, float] | None]:
 def _child(run: _Run, index: int, *, first: bool) -> dict[str, float] | None:
     outputs = run.folder / f"outputs-{index}"
     outputs.mkdir(exist_ok=True)
-    given = {
+    start = {
+        "aotbuild": str(_WORKER.parent),
         "path": sys.path,
+        "whole": True,
+        "module": "aotbuild.worker.tuning.child",
+    }
+    given = {
         "executable": str(run.folder / f"executable-{index}"),
         "inputs": run.inputs,
         "donated": run.donated,
         "x64": bool(jax.config.jax_enable_x64),
         "outputs": str(outputs) if first else None,
     }
-    command = [sys.executable, "-P", str(_CHILD), json.dumps(given)]
+    script = str(_WORKER / "start.py")
+    command = [sys.executable, "-P", script, json.dumps(start), json.dumps(given)]
     try:
         done = subprocess.run(
             command,
