@@ -87,7 +87,7 @@ class Loader:
             return loaded, constants.put(needed, places)
 
     def _make_constants(self) -> Constants:
-        from aotbuild.runtime.constants import Blobs, Constants
+        from aotbuild.runtime.constants import Blobs, Constants  # many records have none
 
         blobs = Blobs(self._source, maps=self._maps)
         return Constants(blobs, self._backend.physical, self._backend.put)

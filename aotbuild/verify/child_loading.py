@@ -109,7 +109,7 @@ class Loaded:
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's checks, then compare its shapes with the record."""
-    from aotbuild.runtime.backends.jax.backend import JaxExecutableLoader
+    from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
     from aotbuild.runtime.backends.jax.placement import Placement, default_devices
     from aotbuild.runtime.devices import devices_for
     from aotbuild.runtime.loader import Loader

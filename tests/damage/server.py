@@ -30,7 +30,7 @@ EARLY = (
     "aotbuild.runtime.kernel",
     "aotbuild.platforms.cpu.checks",
     "aotbuild.runtime.backends.jax.backend",
-    "aotbuild.runtime.backends.jax.backend",
+    "aotbuild.runtime.backends.jax.executables",
     "aotbuild.runtime.loader",
     "aotbuild.runtime.backends.jax.fallback",
     "safetensors.numpy",

@@ -21,7 +21,7 @@ from support.packages import Built, build, write
 import aotbuild
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
-from aotbuild.runtime.backends.jax.backend import JaxExecutableLoader
+from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.buffers import Mapper
 from aotbuild.runtime.constants import Blobs, Constants, read_constant
 from aotbuild.runtime.library import Library
