@@ -1,8 +1,8 @@
-"""The seam between aotbuild and what it knows of each platform.
+"""The seam between the rest of aotbuild and each platform.
 
 A folder beside this file is a platform. Its parts are modules with fixed names, each with a value
-`PLATFORM` of the class that is named here. A part is imported when somebody first asks for it, so
-a process pays for no platform that it does not meet.
+`PLATFORM` of the class named here. A part is imported on first use, so a process pays only for the
+platforms that it meets.
 
 | module        | class                  | who asks                               | may import jax |
 |---------------|------------------------|----------------------------------------|----------------|
@@ -13,7 +13,7 @@ a process pays for no platform that it does not meet.
 | `checks.py`   | `Checks`               | the runtime: which executables fit     | no             |
 | `client.py`   | `Client`               | the numpy backend: devices without jax | no             |
 
-Only `describe.py` and `compile.py` are needed: docs/how-to/add-a-platform.md goes through them all.
+Only `describe.py` and `compile.py` are required. See docs/how-to/add-a-platform.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Facts: TypeAlias = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True)
 class Host:
-    """One platform of this process, and its devices of one kind, as requirements see them.
+    """One platform of this process and its devices of one kind, as requirements see them.
 
     `device_count` counts the devices of this process, `devices_everywhere` those of all processes
     (None: there is only this one); `named` says that a caller named them with `on`.
@@ -95,17 +95,17 @@ def check_plugin(record: Record, host: Host) -> str | None:
 
 
 def or_none(names: Iterable[str]) -> str:
-    """Return names for a message."""
+    """Return names joined for a message, or `none`."""
     return ", ".join(names) or "none"
 
 
 class Checks:
-    """Which executables of a platform fit a host of it, and which fit better.
+    """Decides which executables of a platform fit a host, and which fit better.
 
-    Each check returns a reason or None. `required` are asked in their order, after the checks of
-    devices and processes and before those of jaxlib; a record with a reason is refused. `better`
-    say why another executable could be faster. `of_machine` are those of `required` that look at no
-    device. `device_hint` is a remedy for too few devices, with `{needed}` in it.
+    Each check returns a reason or None. `required` run in order, after the checks of devices and
+    processes and before those of jaxlib; a record with a reason is refused. `better` say why
+    another executable could be faster. `of_machine` are those of `required` that look at no device.
+    `device_hint` is a remedy for too few devices, with `{needed}` in it.
     """
 
     required: tuple[Check, ...] = (check_kind, check_plugin)
@@ -117,16 +117,16 @@ class Checks:
         """Raise ValueError for a target whose detail the platform does not know."""
 
     def rank(self, detail: str) -> int:
-        """Return the place of a detail among others, from low to high; -1 if it has none."""
+        """Return the rank of a detail among others, from low to high; -1 if it has none."""
         return -1
 
     def preference(self, record: Record) -> tuple[int, ...]:
-        """Return what sorts executables that fit equally well: the lowest goes first."""
+        """Return the sort key of executables that fit equally well; the lowest goes first."""
         return (0, 0)
 
 
 class HostPart:
-    """What is true of a host's devices of one platform.
+    """Finds the facts of a host's devices of one platform.
 
     `plugins` are the distributions that the platform's PJRT plugin may come from, `variables` the
     environment variables that decide which devices it sees. `aotbuild doctor` shows the variables
@@ -146,15 +146,15 @@ class HostPart:
     order_remedy = ""
 
     def installed(self) -> tuple[tuple[str, str], ...]:
-        """Return those of `plugins` that are installed, with their versions."""
+        """Return the installed ones of `plugins`, with their versions."""
         return _versions(self.plugins)
 
     def name_of(self, device: Any) -> str | None:
-        """Return the platform of a device whose platform is none by jaxlib's name, as for `gpu`."""
+        """Return the platform of a device that jaxlib names differently, such as `gpu`."""
         return None
 
     def facts(self, device: Any) -> Facts:
-        """Return facts of a device of this process and its client; they are of all of its kind."""
+        """Return the facts of a device and its client, which hold for all devices of its kind."""
         capability = getattr(device, "compute_capability", None)
         return (("capability", capability),) if capability is not None else ()
 
@@ -164,32 +164,32 @@ class HostPart:
 
 
 class Client:
-    """How the numpy backend reaches a platform's devices. `aliases` are jax's other names of it."""
+    """Gives the numpy backend a platform's devices; `aliases` are jax's other names of it."""
 
     aliases: tuple[str, ...] = ()
 
     def is_default(self) -> bool:
-        """Return whether jax would take this platform where nothing names one."""
+        """Return whether jax uses this platform by default."""
         return False
 
     def make(self, private: Any) -> Any:
         """Return a client; `private` is the backend's module of private names of jaxlib.
 
-        AotbuildError says why there is none.
+        Raises AotbuildError if there is none.
         """
         raise NotImplementedError
 
     def copy(self, pointer: int, size: int, ordinal: int) -> Any:
-        """Return bytes in the memory of a device as a numpy array of bytes."""
+        """Return bytes in a device's memory as a numpy array of bytes."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What is true of every host, whatever its devices are: its CPU runs Python.
+    """Facts of every host, whatever its devices are: those of the CPU that runs Python.
 
     `features` are those that a program can use, by their /proc/cpuinfo names; `isa` is the highest
-    ISA level that they make up, and `next_isa` the one above, with what is missing for it.
+    ISA level that they satisfy, and `next_isa` the one above, with the missing features.
     """
 
     architecture: str
@@ -198,28 +198,28 @@ class Machine:
     next_isa: tuple[str, tuple[str, ...]] | None = None
 
     def to_json(self) -> list[Any]:
-        """Return what decides the numbers that a function returns here, as JSON."""
+        """Return the facts that decide the numeric results of a function here, as JSON."""
         return [self.architecture, sorted(self.features)]
 
 
 def machine() -> Machine:
-    """Return what this machine is."""
+    """Return the facts of this machine."""
     found: Machine = find_part(HOST, "host").machine()
     return found
 
 
 def checks(name: str) -> Checks:
-    """Return the checks of a platform; those of the base where it has none of its own."""
+    """Return the checks of a platform, or the default checks."""
     return find_part(name, "checks") or Checks()
 
 
 def host_part(name: str) -> HostPart:
-    """Return how to look at a host's devices of a platform."""
+    """Return the part that finds facts of a platform's devices."""
     return find_part(name, "host") or HostPart()
 
 
 def client_part(name: str) -> Client:
-    """Return how the numpy backend reaches the devices of a platform."""
+    """Return the part that makes a platform's devices available to the numpy backend."""
     found: Client = find_part(name, "client")
     return found
 
@@ -247,13 +247,13 @@ def names(part: str = "describe") -> tuple[str, ...]:
 
 
 def known_names() -> tuple[str, ...]:
-    """Return all platforms that a device can be of, also those that only run portable artifacts."""
+    """Return all platforms of devices, including those that only run portable artifacts."""
     lowered: Sequence[str] = find_part(PORTABLE, "checks").lowered_for
     return tuple(sorted({*names(), *lowered} - {PORTABLE}))
 
 
 def check_target(target: Target) -> None:
-    """Raise ValueError for a target of no platform, or whose detail its platform does not know."""
+    """Raise ValueError for an unknown platform, or a detail that the platform does not know."""
     part = find_part(target.platform, "checks")
     if part is None and target.platform not in known_names():
         msg = f"{target}: unknown platform {target.platform!r}"
@@ -279,7 +279,7 @@ def _versions(distributions: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 @cache
 def find_part(name: str, part: str) -> Any:
-    """Return a part of a platform; None where it has none. Any text can be asked for."""
+    """Return a part of a platform, or None; any text is accepted as a name."""
     if not name.isidentifier():
         return None
     module = f"{__package__}.{name}.{part}"

@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Hardware:
-    """The devices of a target; where the target's own name says all of them, everything is empty.
+    """The devices of a target; all fields are empty if the target's name says everything.
 
     `kind` is the `device_kind` of jax. `memory` is in bytes, what programs may use of one device.
     `capability` is the compute capability with its suffix, as `9.0a`. `description` is for the
@@ -56,8 +56,8 @@ def _frozen(value: Any) -> Any:
 class Request:
     """One item of a manifest's `targets:`.
 
-    `options` is the platform's model of it; `files` is what `Description.read` made of the files
-    that it names.
+    `options` is the platform's model of it; `files` is what `Description.read` returned for the
+    files that it names.
     """
 
     platform: str
@@ -66,7 +66,7 @@ class Request:
 
     @property
     def description(self) -> Description:
-        """What is known of the platform."""
+        """The description of the platform."""
         return description(self.platform)
 
 
@@ -74,10 +74,10 @@ class Request:
 class Process:
     """How a worker process that compiles for a platform is run.
 
-    `own_folder`: it is started in a folder that no other process uses. `one_job`: it ends after one
-    job. `job_per_hardware` and `per_hardware`: a job, or even the whole process, compiles for one
-    hardware only. `variables` are set in its environment. `memory` is what it takes before it
-    compiles anything, in bytes.
+    `own_folder`: it starts in a folder that no other process uses. `one_job`: it ends after one
+    job. `job_per_hardware` and `per_hardware`: a job, or the whole process, compiles for one
+    hardware only. `variables` are set in its environment. `memory` is its size in bytes before it
+    compiles.
     """
 
     own_folder: bool = False
@@ -109,13 +109,13 @@ class BuildMachine(Protocol):
 
 
 class Place(Protocol):
-    """Where an item of `targets:` stands; relative paths in it are relative to `folder`."""
+    """The place of an item of `targets:`; its relative paths are relative to `folder`."""
 
     @property
     def folder(self) -> Path: ...
 
     def report(self, message: str, *steps: str | int) -> None:
-        """Report a problem at the steps below the item, as far as the manifest has them."""
+        """Report a problem at a path below the item, as far as the manifest has it."""
 
     def extend(self, problems: Iterable[Problem]) -> None:
         """Report the problems of another file."""
@@ -125,10 +125,10 @@ class Place(Protocol):
 
 
 class Description:
-    """What a manifest can ask of a platform, and what its targets are. Imports no jax.
+    """Describes a platform's options in a manifest, and its targets. Imports no jax.
 
     `options` is the pydantic model of an item of `targets:`, `summary` its line in the JSON schema,
-    `example` the options that an item needs at least, None if its name alone is enough.
+    `example` the minimal options of an item, None if its name is enough.
     `plugins` are the distributions beside jaxlib that compile, or that those call.
     `worker_variables` are set in every worker, whatever it compiles for. No worker inherits
     variables with `device_prefixes` and `option_prefixes`: they choose devices, or the compiler's
@@ -154,18 +154,18 @@ class Description:
     late_custom_calls: tuple[str, ...] = ()
 
     def read(self, options: Any, place: Place) -> Any:
-        """Return what the files that the options name say; report what is wrong at `place`."""
+        """Read the files that the options name; report problems at `place`."""
 
     def parts(self, request: Request) -> Sequence[str]:
-        """Return a name for each single thing that a request asks for, as `x86-64-v3`."""
+        """Return the name of each thing that a request asks for, such as `x86-64-v3`."""
         raise NotImplementedError
 
     def device_counts(self, request: Request) -> Sequence[int | None]:
-        """Return the numbers of devices that a request is for; None is any number."""
+        """Return the device counts of a request; None means any number."""
         return [request.options.devices]
 
     def mesh_remedy(self, devices: int) -> str:
-        """Return what to do where no target has as many devices as a function's mesh."""
+        """Return the remedy if no target has as many devices as a function's mesh."""
         return f"add a target with devices: {str(devices)[:20]}"
 
     def is_spread(self, _: Request) -> bool:
@@ -173,13 +173,13 @@ class Description:
         return False
 
     def packages(self, jax: str) -> Sequence[str]:
-        """Return what compiles for the platform beside that jax, as requirements."""
+        """Return the requirements that compile for the platform beside that jax."""
         return ()
 
     def problems(
         self, request: Request, versions: Versions, machine: BuildMachine
     ) -> Iterator[str]:
-        """Yield why a toolchain on this machine cannot build what is asked for."""
+        """Yield why a toolchain on this machine cannot build a request."""
         return iter(())
 
     def expand(
@@ -189,7 +189,7 @@ class Description:
         raise NotImplementedError
 
     def cap(self, target: Target, versions: Versions) -> str | None:
-        """Return what a whole process must be capped at to compile a target, if anything."""
+        """Return the cap of a process that compiles a target, if it needs one."""
         return None
 
     def cap_flags(self, cap: str) -> Sequence[str]:
@@ -197,11 +197,11 @@ class Description:
         return ()
 
     def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
-        """Return what a system must have to be able to run at least one of these records."""
+        """Return the properties that a system needs to run at least one of these records."""
         raise NotImplementedError
 
     def hint(self, error: str) -> str:
-        """Return what to do about the text of an error, on a line of its own, or nothing."""
+        """Return the remedy for the text of an error on a line of its own, or an empty text."""
         return next((f"\n{remedy}" for sign, remedy in self.hints.items() if sign in error), "")
 
 
@@ -209,35 +209,35 @@ class Compiler:
     """How a worker compiles for a platform."""
 
     def start(self) -> None:
-        """Import what is needed later, before the user's code can change what is found."""
+        """Import what is needed later, before the user's code can change how it is found."""
 
     def devices(self, target: Target, hardware: Hardware, private: Any) -> Sequence[Any]:
         """Return jax's devices of a target, in the order of the executable; they may be absent.
 
-        `private` is the worker's module of private names of jax. TraceRefused says what is missing
-        here to compile for them.
+        `private` is the worker's module of private jax names. Raises TraceRefused if something
+        needed to compile for them is missing.
         """
         raise NotImplementedError
 
     def compiler_options(self, target: Target, hardware: Hardware) -> Mapping[str, Any]:
-        """Return options for XLA beside the manifest's."""
+        """Return options for XLA in addition to the manifest's."""
         return {}
 
     def requirements(
         self, target: Target, hardware: Hardware, data: bytes, hlo: str
     ) -> dict[str, Any]:
-        """Return the fields of `Requirements` that the platform fills, from what was made, as JSON.
+        """Return the platform's fields of `Requirements`, read from the executable, as JSON.
 
-        TraceRefused if the bytes are not what was asked for.
+        Raises TraceRefused if the bytes are not for the target.
         """
         return {}
 
     def provenance(self, hardware: Hardware) -> dict[str, Any]:
-        """Return what a record says of the compilers; the store's key has `compilers` of it."""
+        """Return the provenance of the compilers; `compilers` of it is in the store's key."""
         return {}
 
     def deciding_facts(self) -> list[Any]:
-        """Return what of this machine decides the bytes of an executable, as JSON."""
+        """Return the facts of this machine that decide the bytes of an executable, as JSON."""
         return []
 
     def obstacle(self, target: Target) -> str | None:
@@ -249,15 +249,15 @@ class Compiler:
         return True
 
     def asks_for_device(self, error: Exception) -> bool:
-        """Return whether a kernel could not be traced or lowered because it asks for its device."""
+        """Return whether an error means that a kernel asks for its device while it is traced."""
         return False
 
     def searchable(self, data: bytes) -> bytes:
-        """Return the bytes of an executable so that a search finds what is in them."""
+        """Return the bytes of an executable in a form that can be searched for texts."""
         return data
 
     def notes(self, record: Record) -> list[str]:
-        """Return what to tell the user about an executable."""
+        """Return notes for the user about an executable."""
         return []
 
 
@@ -271,7 +271,7 @@ class LocalDevices:
 
 
 class Tuner:
-    """How a compiler tries its choices on this machine's devices, for builds elsewhere."""
+    """Tunes a compiler on this machine's devices, for builds on machines without them."""
 
     def devices(self) -> LocalDevices:
         """Return this machine's devices; NoGpu says why there are none."""
@@ -286,11 +286,11 @@ class Tuner:
         raise NotImplementedError
 
     def into(self, hardware: Hardware, file: Path) -> Hardware:
-        """Return hardware whose compiler writes what it chose into a file."""
+        """Return hardware whose compiler writes its choices into a file."""
         raise NotImplementedError
 
     def read(self, files: list[Path], kind: str) -> tuple[str, int]:
-        """Return what those files say together, as text, and how many results that is."""
+        """Return the joined text of those files, and the number of results."""
         raise NotImplementedError
 
     def describe(self, number: int) -> tuple[dict[str, Any], str]:
@@ -299,7 +299,7 @@ class Tuner:
 
 
 def description(name: str) -> Description:
-    """Return what is known of a platform; KeyError if there is none of that name."""
+    """Return the description of a platform; KeyError if there is none."""
     found = find_part(name, "describe")
     if found is None:
         raise KeyError(name)
@@ -307,12 +307,12 @@ def description(name: str) -> Description:
 
 
 def descriptions() -> tuple[Description, ...]:
-    """Return what is known of all platforms, in the order of `names`."""
+    """Return the descriptions of all platforms, in the order of `names`."""
     return tuple(map(description, names()))
 
 
 def compiler(name: str) -> Compiler:
-    """Return how to compile for a platform. Imports jax."""
+    """Return the compiler part of a platform. Imports jax."""
     return find_part(name, "compile") or Compiler()
 
 

@@ -1,8 +1,8 @@
-"""What `startup:` of a manifest means for a compiler: sets of its options, and which is best. Pure.
+"""Startup modes: sets of compiler options for `startup:`, and the choice of the best. Pure.
 
-A platform says which sets it has. Options may change how a result is computed, not how exactly:
+Each platform has its own sets. Options may change how a result is computed, but not how exactly:
 none reorders sums beyond what another library does, and none is a "fast math". All are options of
-one compilation, so that no process of its own is needed (docs/decisions/0020-startup.md).
+one compilation, so they need no process of their own (docs/decisions/0020-startup.md).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def is_between(jaxlib: str, first: str, end: str) -> bool:
 
 
 MODES = ("steady", "fast", "tuned")
-# Of the best steady state, what a set may cost to be taken for its start.
+# How much slower than the best steady state a set may be to be chosen for its start.
 SLOWER_AT_MOST = 1.10
 
 
 @dataclass(frozen=True)
 class FlagSet:
-    """Options of XLA under a name."""
+    """A named set of XLA options."""
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
@@ -42,10 +42,9 @@ STEADY = FlagSet("steady")
 
 @dataclass(frozen=True)
 class StartupSets:
-    """The sets of a platform: the one for the fastest start, and all that `tuned` measures.
+    """The sets of a platform: the fastest start, and the candidates of `tuned`.
 
-    `first` and `end` are versions of jaxlib: the sets are known from the first on, up to but not
-    including the other.
+    The sets are known for versions of jaxlib from `first` up to, but not including, `end`.
     """
 
     fast: FlagSet
@@ -56,7 +55,7 @@ class StartupSets:
 
 @dataclass(frozen=True)
 class Figures:
-    """How an executable starts and runs, in milliseconds: medians."""
+    """Medians of loading, first call and later calls, in milliseconds."""
 
     load: float
     first: float
@@ -69,22 +68,22 @@ class Figures:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a unit is compiled with: one set, or several to choose from. `note` is for people."""
+    """The sets for a unit: one, or several to measure. `note` is for the user."""
 
     mode: str
     sets: tuple[FlagSet, ...]
     note: str | None = None
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the bytes, as the store's key wants it."""
+        """Return what decides the bytes, for the store's key."""
         sets = [[flags.name, *map(list, flags.options)] for flags in self.sets]
         return {"mode": self.mode, "sets": sets, "slower_at_most": SLOWER_AT_MOST}
 
 
 def choice(mode: str, sets: StartupSets | None, jaxlib: str, obstacle: str | None = None) -> Choice:
-    """Return what `mode` is for a platform with these sets, or without any, and a jaxlib.
+    """Return the choice for `mode`, for a platform with these sets (or None) and a jaxlib.
 
-    `obstacle` is why executables of this unit cannot be measured, if they cannot.
+    `obstacle` says why executables of this unit cannot be measured, if they cannot.
     """
     if sets is None or mode == "steady":
         return Choice("steady", (STEADY,))
@@ -100,10 +99,10 @@ def choice(mode: str, sets: StartupSets | None, jaxlib: str, obstacle: str | Non
 
 
 def best(figures: Sequence[Figures | None]) -> int | None:
-    """Return the index of the set to keep; None where there are no figures at all.
+    """Return the index of the set to keep; None without any figures.
 
-    It is the one that loads and answers first soonest, of those whose steady state is within
-    `SLOWER_AT_MOST` of the best one. Of equals the first. None in `figures` is out of the running.
+    It has the fastest load and first call of those whose steady state is within `SLOWER_AT_MOST` of
+    the best. The first of equals wins. None in `figures` is not considered.
     """
     measured = [(index, item) for index, item in enumerate(figures) if item is not None]
     if not measured:

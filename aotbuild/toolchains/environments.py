@@ -108,8 +108,8 @@ def find_environment(
 ) -> Environment:
     """Return where a manifest is built: this machine and its toolchains, not made yet.
 
-    `project` are the dependencies of the project, as requirements; `say` is told what takes time.
-    PlanError says which toolchain cannot be had, and why.
+    `project` are the dependencies of the project, as requirements; `say` gets a line about each
+    slow step. PlanError says which toolchain cannot be had, and why.
     """
     running = running_toolchain(needed=not manifest.toolchains)
     folder = folder_of(manifest)

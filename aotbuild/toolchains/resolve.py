@@ -26,7 +26,7 @@ def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock,
     """Return the lock of a toolchain for a Python (`3.11`), and its file if it is committed.
 
     `folder` is the manifest's. Without a committed lock, uv resolves once and the result is cached;
-    `say` is told. PlanError if the lock is out of date, or with uv's reason.
+    `say` gets progress lines. PlanError if the lock is out of date, or with uv's reason.
     """
     committed = committed_lock(wanted, folder)
     if committed is not None:

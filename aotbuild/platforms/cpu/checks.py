@@ -1,4 +1,4 @@
-"""Whether a CPU has what an executable uses."""
+"""Checks that a CPU has the features that an executable uses."""
 
 from __future__ import annotations
 

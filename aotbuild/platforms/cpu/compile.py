@@ -1,8 +1,8 @@
-"""Compile for CPUs of a level: for a CPU that is described, or for this one below a cap.
+"""Compiling for CPUs of an ISA level: for a described CPU, or for this one below a cap.
 
-From jaxlib 0.11.2 on, XLA is told of a CPU that is exactly of the level. Before, the flags of the
-process cap this machine's CPU, which leaves features that no level has: those that the code really
-uses are found by reading its instructions, in both cases, and become requirements.
+From jaxlib 0.11.2 on, XLA compiles for a description of a CPU of exactly that level. Before, flags
+of the process cap this machine's CPU, which leaves features beyond the level. In both cases the
+instructions are read, and the features that they use become requirements.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TRIPLE, _CPU, _FEATURES = 1, 2, 3
 
 
 def retarget(topology: bytes, level: IsaLevel, devices: int) -> bytes:
-    """Return the topology of so many devices that are exactly of a level.
+    """Return the topology of devices of exactly that level.
 
-    TraceRefused if this jaxlib describes its CPU in another way than those that were tried.
+    Raises TraceRefused if this jaxlib describes its CPU in an unknown way.
     """
     try:
         here = bytes_of(bytes_of(topology, _DESCRIBED), _MESSAGE)
@@ -68,7 +68,7 @@ class CpuCompiler(Compiler):
         prepare()
 
     def devices(self, target: Target, _: Hardware, private: Any) -> Sequence[Any]:
-        """Return devices of the target's level, or where jaxlib has none, this process's own."""
+        """Return devices of the target's level; for older jaxlibs, those of this process."""
         if cross_compiles(jaxlib_version):
             return _absent_devices(target.detail, target.devices, private)
         return list(jax.devices("cpu")[: target.devices])
@@ -98,7 +98,7 @@ class CpuCompiler(Compiler):
 
 
 def level_notes(record: Record) -> list[str]:
-    """Return a note for the user where an executable needs more of a CPU than its level says."""
+    """Return a note for the user if an executable needs more than its ISA level."""
     more = ", ".join(record.requires.features)
     if not more:
         return []
@@ -112,7 +112,7 @@ def level_notes(record: Record) -> list[str]:
 
 
 def cpu_count() -> int:
-    """Return how many CPUs this process may use: into so many parts XLA:CPU splits big loops."""
+    """Return the number of CPUs of this process, into which XLA:CPU splits large loops."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -120,7 +120,7 @@ def _features(level: IsaLevel, data: bytes) -> tuple[str, ...]:
     exact = cross_compiles(jaxlib_version)
     if level.architecture == "x86_64":
         return features_beyond(level, data, exact=exact)
-    # Nobody reads these instructions: all that the compiler saw here may be in them.
+    # These instructions cannot be read, so they may use any feature of this CPU.
     return () if exact else tuple(sorted(cpuinfo.features()))
 
 

@@ -27,7 +27,7 @@ HINTS = {
 }
 
 
-# XLA lets YNN, a library, compute matrix products: it builds a pipeline for each at its first call.
+# XLA computes matrix products with the library YNN, which builds a pipeline at the first call.
 # XLA refuses to compile with an option that it does not know: all sets were tried on 0.10.2 and
 # 0.12.0.1, the empty one on 0.11.2 and 0.12.0 too.
 _LIBRARY = "xla_cpu_experimental_ynn_fusion_type"

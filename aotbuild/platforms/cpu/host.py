@@ -31,8 +31,8 @@ def architecture() -> str:
 def features() -> frozenset[str]:
     """Return the features that a program can use here, by their /proc/cpuinfo names.
 
-    Empty where nothing tells. Only x86-64 levels need features: elsewhere than on Linux they are
-    refused, aarch64 is not.
+    Empty if unknown. Only x86-64 levels need features, so they are refused outside of Linux;
+    aarch64 is not.
     """
     return usable_features(read_cpuid(), parse_cpuinfo(_text(Path("/proc/cpuinfo"))))
 
@@ -40,7 +40,7 @@ def features() -> frozenset[str]:
 def usable_features(asked: Cpuid | None, listed: frozenset[str]) -> frozenset[str]:
     """Return what can be used, of what CPUID says and what /proc/cpuinfo lists.
 
-    Where both tell of one CPU, a feature must be in both, and what CPUID was not asked for is taken
+    If both describe one CPU, a feature must be in both; features that CPUID is not asked for come
     from the list. A list with more than the CPU has is that of another machine, as under qemu-user.
     """
     if asked is None:

@@ -1,4 +1,4 @@
-"""Compile for CUDA GPUs that are not there: topologies, requirements, and the tools of CUDA."""
+"""Compiling for absent CUDA GPUs: topologies, requirements, and the tools of CUDA."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target
 
 PLUGIN = "jax-cuda13-pjrt"
-# What decides the bytes of an executable beside jax and jaxlib, where it is installed.
+# Distributions that decide the bytes of an executable beside jax and jaxlib, if installed.
 _COMPILERS = (
     "jax-cuda13-plugin",
     PLUGIN,
@@ -33,12 +33,12 @@ _COMPILERS = (
     "nvidia-nvvm",
     "nvidia-cudnn-cu13",
 )
-# What XLA reads of them, and the distribution that brings it.
+# The files that XLA reads, and the distribution of each.
 _FILES = {"bin/ptxas": "nvidia-cuda-nvcc", "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm"}
 
 
 def link_tools() -> None:
-    """Put the link to the tools into the current folder; TraceRefused says what is not there."""
+    """Link the tools into the current folder; raises TraceRefused if one is missing."""
     link = Path(CUDA_ROOT)
     if not link.is_symlink():
         folder = _toolkit()
@@ -59,7 +59,7 @@ def compiler_versions() -> dict[str, str]:
 
 
 def runtime_versions() -> Mapping[str, str]:
-    """Return the lowest versions that can run what the plugin makes: those it was built with.
+    """Return the lowest versions that can run the plugin's executables: those it was built with.
 
     `cuda` is the CUDA runtime's, which is also the driver's, and `cudnn` that of cuDNN.
     """
@@ -152,7 +152,7 @@ class CudaCompiler(Compiler):
         return {"compilers": compiler_versions(), "autotune": tuned}
 
     def is_stored(self, hardware: Hardware) -> bool:
-        # Tuning is done for what it finds, which no store keeps.
+        # Tuning needs the results of this run, so the store keeps none.
         return tuning_to(hardware) is None
 
     def asks_for_device(self, error: Exception) -> bool:
@@ -163,14 +163,14 @@ class CudaCompiler(Compiler):
 
 
 def _libraries(hardware: Hardware, hlo: str) -> dict[str, str]:
-    """Return the lowest versions of CUDA, and where it is called cuDNN, from the optimized HLO."""
+    """Return the lowest versions of CUDA and, if the optimized HLO calls it, of cuDNN."""
     versions = _versions(hardware)
     called = ("cuda", *(["cudnn"] if any(name in hlo for name in _CUDNN) else []))
     return {name: versions[name] for name in called}
 
 
 def _versions(hardware: Hardware) -> dict[str, str]:
-    """Return the versions that XLA is told it will meet at least.
+    """Return the minimal versions that XLA compiles for.
 
     Results of tuning hold for one cuDNN: XLA looks them up by the GPU's facts, and its version.
     """
@@ -212,11 +212,11 @@ def _devices(target: Target, hardware: Hardware) -> Sequence[Any]:
 
 
 def _import_pallas_rules() -> None:
-    """Register how Pallas is lowered for GPUs, which jax leaves to who imports the backend."""
+    """Register the lowering of Pallas for GPUs, which needs an import of its backend."""
     if "jax.experimental.pallas" not in sys.modules:
         return
     for name in ("triton", "mosaic_gpu"):
-        # What is missing is said when a kernel is lowered.
+        # A missing module is reported when a kernel is lowered.
         with contextlib.suppress(ImportError):
             importlib.import_module(f"jax.experimental.pallas.{name}")
 
@@ -233,7 +233,7 @@ def _records(target: Target, data: bytes) -> bytes:
 
 
 def _check_architecture(target: Target, hardware: Hardware, data: bytes) -> None:
-    """Refuse code for another GPU: XLA takes the nearest that it knows, without a word."""
+    """Refuse code for another GPU: XLA silently falls back to the nearest known architecture."""
     wanted = f"sm_{(hardware.capability or '').replace('.', '')}"
     others = {found.decode() for found in _ARCHITECTURE.findall(data)} - {wanted}
     if others:

@@ -1,4 +1,4 @@
-"""CUDA targets: GPUs by the presets of `configs/targets`, or by a file of the user's."""
+"""CUDA targets: GPUs by a preset in `configs/targets`, or by the user's own file."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.spec.words import did_you_mean, quote
 
-# Where a worker for GPUs has its compiler: XLA writes this path into the executable, so it is the
-# same everywhere, relative to a folder of the worker's own. Where NVIDIA's packages are beside jax,
-# executables of other platforms have a path as well; this is what stands there without them.
+# The path of the compiler's tools. XLA writes it into the executable, so it is the same everywhere:
+# relative to the worker's own folder. Executables of other platforms contain a path as well if
+# NVIDIA's packages are installed; this is the path without them.
 CUDA_ROOT = "./cuda_sdk_lib"
 
-# The distributions without which nothing is compiled; cuDNN is for functions that ask for it.
+# The required distributions; cuDNN is only for functions that use it.
 _COMPILERS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm")
 # Pallas needs it for GPUs, and does not require it (jax 0.10.2).
 _HELPERS = ("absl-py",)
@@ -46,7 +46,7 @@ _REMEDY = "aotbuild tune writes one on a machine with the GPU"
 
 
 def _gpu_name(name: str) -> str:
-    """Check the name of a preset, or of a file of the user's, which is read later."""
+    """Check the name of a preset or of the user's own file, which is read later."""
     if not is_file_name(name) and name not in preset_files():
         hint = did_you_mean(name, preset_files()) or f"; known: {', '.join(preset_files())}"
         own = "or name a file of your own, such as ./my-gpu.yaml"
@@ -91,7 +91,7 @@ class GpuFiles:
     autotune: str | None = None
 
 
-# What stands in an error of the compiler, and the remedy.
+# Texts in the compiler's errors, and their remedies.
 _HINTS = {
     "cuDNN not found": (
         "This needs cuDNN also where it is compiled: add it to the toolchain, as in toolchains: "
@@ -141,7 +141,7 @@ class Cuda(Description):
     late_custom_calls = ("mosaic_gpu",)
     process = Process(
         own_folder=True,
-        # XLA reads results of tuning once in a process, and Pallas keeps to the first GPU that it
+        # XLA reads tuning results once in a process, and Pallas keeps to the first GPU that it
         # meets.
         job_per_hardware=True,
         per_hardware=True,
@@ -209,7 +209,7 @@ class Cuda(Description):
 
 
 def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
-    """Return what is known of a GPU; None with its file's problems reported."""
+    """Return the preset of a GPU; None if its file has problems, which are reported."""
     if not is_file_name(name):
         return shipped_preset(name)
     file = place.folder / name
@@ -231,7 +231,7 @@ def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
 
 
 def _tuning(name: str, presets: Sequence[GpuPreset], place: Place) -> str | None:
-    """Return the text of a file of tuning results; None with its problem reported."""
+    """Return the text of a file of tuning results; None if it has a problem, which is reported."""
     try:
         text = read_text(place.folder / name)
         results = TuningResults.parse(text)

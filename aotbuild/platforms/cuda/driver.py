@@ -1,7 +1,7 @@
-"""What NVIDIA's driver says of a GPU of this machine, through ctypes: no CUDA toolkit, no jax.
+"""The facts of this machine's GPUs from NVIDIA's driver, through ctypes: no CUDA toolkit, no jax.
 
-The formulas are XLA's own (stream_executor/cuda/cuda_executor.cc, CreateDeviceDescription), so that
-XLA makes of a preset what it would make of the GPU itself.
+The formulas are XLA's own (stream_executor/cuda/cuda_executor.cc, CreateDeviceDescription), so a
+preset describes the GPU to XLA as the GPU itself does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAJOR, _MINOR = 75, 76
 
 
 class Driver:
-    """The driver's library, started; NoGpu says why there is nothing to ask."""
+    """The initialized driver library; raises NoGpu if there is none."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -48,7 +48,7 @@ class Driver:
         return count.value
 
     def describe(self, number: int, name: str) -> GpuPreset:
-        """Return what is known of a GPU, by its number, as a preset of the given name."""
+        """Return the facts of a GPU, by its number, as a preset of the given name."""
         count = self.device_count
         if not 0 <= number < count:
             reason = f"there is no GPU {number}; this process sees {count}, counted from 0"
@@ -99,7 +99,7 @@ class Driver:
 
 
 def open_driver() -> Driver:
-    """Load NVIDIA's driver; NoGpu where there is none."""
+    """Load NVIDIA's driver; raises NoGpu if there is none."""
     try:
         return Driver(ctypes.CDLL(LIBRARY))
     except OSError as err:

@@ -1,4 +1,4 @@
-"""What compilers are given of a GPU: its description in XLA's own words."""
+"""The description of a GPU that compilers get, in XLA's own words."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ TARGET_CONFIG, TUNING_TO = "target_config", "tuning_to"
 
 
 def hardware_of(gpu: GpuPreset, autotune: str | None = None) -> Hardware:
-    """Return what is known of a GPU, for whoever compiles for it."""
+    """Return the hardware of a GPU preset."""
     memory = dict(gpu.facts)["device_memory_size"]
     description = ((TARGET_CONFIG, _description(gpu)),)
     return Hardware(gpu.device_kind, int(memory), gpu.capability, description, autotune)
 
 
 def tuning_to(hardware: Hardware) -> str | None:
-    """Return the file for what tuning on this machine's own GPU finds; None for absent GPUs."""
+    """Return the file for the tuning results of this machine's GPU; None for absent GPUs."""
     return dict(hardware.description).get(TUNING_TO)
 
 
 def target_config_text(description: str, versions: Mapping[str, str]) -> str:
-    """Return the text of a GpuTargetConfigProto, with the versions that it will meet at least.
+    """Return the text of a GpuTargetConfigProto with the minimal versions.
 
     The fields are those that jax 0.10.2 and 0.12 have in common.
     """

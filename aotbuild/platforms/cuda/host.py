@@ -1,4 +1,4 @@
-"""GPUs of a host: their compute capability, and the versions of CUDA that their plugin finds."""
+"""GPUs of a host: compute capability, and the CUDA versions that jax's plugin finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from aotbuild.platforms.base import Facts, HostPart
 
-# The newest first: of two that are installed jax takes this one too.
+# The newest first: jax also uses it if two are installed.
 MAJORS = (13, 12)
 
 
@@ -69,7 +69,7 @@ def capability_of(device: Any) -> str | None:
 class Cuda(HostPart):
     """See `HostPart`."""
 
-    # No two at once work.
+    # They cannot be installed together.
     plugins = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
     variables = ("CUDA_VISIBLE_DEVICES",)
     xla_name = "CUDA"

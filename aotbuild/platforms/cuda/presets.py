@@ -1,4 +1,4 @@
-"""Presets of GPUs: YAML files of facts, found, read and written."""
+"""Presets of GPUs: finding, reading and writing their YAML files."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ ReadModel = Callable[[Path, type[Any], str], Any]
 
 @dataclass(frozen=True)
 class GpuPreset:
-    """What is known of a GPU: `facts` are its numbers, by XLA's names for them.
+    """The facts of a GPU: `facts` are numbers, by XLA's names for them.
 
-    `name` is that of the target, `device_kind` the one that jax gives the device.
+    `name` is the target's detail, `device_kind` jax's name of the device.
     """
 
     name: str
@@ -43,7 +43,7 @@ class GpuPreset:
 
 @cache
 def preset_files() -> dict[str, Path]:
-    """Return the file of every preset that aotbuild brings, by its name, sorted."""
+    """Return the files of all presets that aotbuild ships, sorted by name."""
     for place in (_PACKAGE, _PACKAGE.parent):
         files = sorted((place / _FOLDER).glob("*.yaml"))
         if files:
@@ -52,7 +52,7 @@ def preset_files() -> dict[str, Path]:
 
 
 def is_file_name(gpu: str) -> bool:
-    """Return whether a GPU is named by a file of the user's rather than by a preset."""
+    """Return whether a name is that of the user's own file rather than of a preset."""
     return "/" in gpu or gpu.endswith(".yaml")
 
 
@@ -89,8 +89,8 @@ Small: TypeAlias = Annotated[int, Field(ge=1, le=2**31 - 1)]
 class GpuModel(Model):
     """A preset: the fields of XLA's GpuDeviceInfoProto, by their names there.
 
-    XLA divides by some of them, and the process dies where one is missing or 0; others silently
-    change the code. So all have to be there.
+    XLA divides by some of them, so the process dies if one is missing or 0; others silently change
+    the code. Therefore all are required.
     """
 
     device_kind: Annotated[str, AfterValidator(_one_line)] = Field(
@@ -128,13 +128,13 @@ FACTS = tuple(name for name in GpuModel.model_fields if name not in _WORDS)
 
 @cache
 def shipped_preset(name: str) -> GpuPreset:
-    """Return a preset that aotbuild brings, by its name in `preset_files`."""
+    """Return a preset that aotbuild ships, by its name in `preset_files`."""
     text = preset_files()[name].read_text(encoding="utf-8")
     return _preset(name, GpuModel.model_validate(yaml.safe_load(text)))
 
 
 def read_preset(file: Path, read_model: ReadModel) -> GpuPreset:
-    """Read a preset of the user's; its name is that of the file.
+    """Read the user's own preset, named by its file.
 
     Raises:
         ManifestError: with every problem of the file, which it names.

@@ -1,4 +1,4 @@
-"""Tune on this machine's GPUs: XLA tries its choices, and results are read and joined."""
+"""Tuning on this machine's GPUs: XLA measures its choices; the results are read and joined."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from aotbuild.platforms.cuda.hardware import TUNING_TO
 from aotbuild.platforms.cuda.presets import GpuPreset, preset_text
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
 
-# The name of this machine's GPU in a target, which is in no package.
+# The detail of this machine's GPU in a target that is never packaged.
 LOCAL_GPU = "this-machine"
-# What a worker here must see, and one that compiles for absent GPUs must not.
+# Variables that a worker here needs; one that compiles for absent GPUs must not have them.
 _KEPT_VARIABLES = ("CUDA_VISIBLE_DEVICES",)
 
 
 def request_for(gpu: GpuPreset) -> Request:
-    """Return a request for one GPU, whatever presets there are."""
+    """Return a request for one GPU, independent of presets."""
     return Request("cuda", CudaOptions.model_construct(gpu=[gpu.name]), GpuFiles((gpu,)))
 
 

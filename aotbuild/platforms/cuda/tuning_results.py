@@ -1,7 +1,7 @@
-"""The text that XLA keeps autotuning results in: an `AutotuneResults` in protobuf's text format.
+"""XLA's autotuning results: an `AutotuneResults` message in protobuf's text format.
 
-Only its outer form is read here: a version, and entries of what ran fastest on a device. XLA reads
-it once in a process, and says little when it cannot.
+Only the outer form is read here: a version, and entries for the fastest choice on a device. XLA
+reads the text once in a process, with poor errors.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _KIND = re.compile(r"# device_kind: (.*)")
 
 @dataclass(frozen=True)
 class TuningResults:
-    """The format's version, the entries as they are written, and the GPU that they are of.
+    """The format's version, the entries as text, and the GPU.
 
-    `device_kind` is None where the file does not say it, as one that XLA itself wrote.
+    `device_kind` is None if the file does not state it, such as one that XLA wrote.
     """
 
     version: int
@@ -34,7 +34,7 @@ class TuningResults:
 
     @classmethod
     def parse(cls, text: str) -> TuningResults:
-        """Read a file of results; ValueError says what is not one."""
+        """Read a file of results; raises ValueError if it is malformed."""
         kind = _KIND.match(text)
         version, entries = None, []
         for name, value in _fields(_tokens(text)):
@@ -55,7 +55,7 @@ class TuningResults:
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file of results; OSError, or ValueError if it cannot be one."""
+    """Return the text of a file of results; raises OSError, or ValueError if malformed."""
     with file.open("rb") as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
@@ -69,7 +69,7 @@ def read_text(file: Path) -> str:
 
 
 def merge(results: Iterable[TuningResults], device_kind: str) -> TuningResults:
-    """Join results of one device, each entry once; ValueError if their formats differ."""
+    """Join the results of one device without duplicates; ValueError if formats differ."""
     found = list(results)
     versions = {result.version for result in found}
     if len(versions) > 1:
@@ -103,7 +103,7 @@ def _fields(tokens: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 def _message(tokens: Iterator[str]) -> str:
-    """Return a message in braces, whose opening one is read already."""
+    """Return the rest of a message after its opening brace."""
     parts, depth = ["{"], 1
     for token in tokens:
         parts.append(token)

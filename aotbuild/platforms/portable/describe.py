@@ -25,7 +25,7 @@ class Portable(Description):
 
     options = PortableOptions
     summary = "Portable StableHLO"
-    # It is lowered for them, too.
+    # It is lowered for these platforms, too.
     hints = description(HOST).hints
 
     def parts(self, request: Request) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Whether a TPU is of the kind, and its slice of the size, that an executable is for."""
+"""Checks that a TPU has the kind, and its slice the size, that an executable needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_topology(record: Record, host: Host) -> str | None:
 
 
 def better_slice(record: Record, host: Host) -> str | None:
-    """Code for one TPU runs in any slice of its kind, but was made for those of its target."""
+    """Code for one TPU runs in any slice of its kind, but was compiled for that of its target."""
     _, _, wanted = record.target.detail.partition(":")
     found = host.fact("topology")
     if _sizes(wanted) in (None, _sizes(found or "")):

@@ -1,4 +1,4 @@
-"""Compile for TPU slices that are not there, with libtpu."""
+"""Compiling for absent TPU slices, with libtpu."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class TpuCompiler(Compiler):
     def devices(self, target: Target, hardware: Hardware, _: Any) -> Sequence[Any]:
         """Return the devices of a slice in the order of `jax.devices()` on a real one.
 
-        They are grouped by process. The first one stands for all where a function takes only one.
+        They are grouped by process. A function on one device is compiled for the first.
         """
         return _slice(target.detail, hardware)[: target.devices]
 
     def requirements(self, target: Target, hardware: Hardware, _: bytes, __: str) -> dict[str, Any]:
-        """Return the device kind, libtpu's version and, if it is spanned, the size of the slice."""
+        """Return the device kind, libtpu's version and, for the whole slice, its size."""
         wiring = target.detail.partition(":")[2] if target.devices > 1 else None
         return {
             "device_kinds": [hardware.kind],

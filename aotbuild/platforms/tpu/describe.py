@@ -22,7 +22,7 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.spec.words import one_of, quote
 
-# The distribution that compiles for TPUs, and without which none runs.
+# The distribution that compiles for TPUs and runs on them.
 LIBTPU = "libtpu"
 _HINTS = {
     "space=vmem": (
@@ -33,7 +33,7 @@ _HINTS = {
 
 
 def _topology(name: str) -> str:
-    """Check the name of a slice: its generation is known, and there are such slices."""
+    """Check the name of a slice: its generation must be known and have such slices."""
     try:
         parse_slice(name)
     except ValueError as err:
@@ -75,11 +75,11 @@ class Tpu(Description):
     hints = _HINTS
     variant_namespace = "tpu"
     process = Process(
-        # libtpu numbers what it compiles in a process, and the number is in the bytes.
+        # libtpu numbers the programs of a process, and the number is in the bytes.
         one_job=True,
         job_per_hardware=True,
-        # No TPU is looked for, in a cloud either; several processes compile at the same time, which
-        # libtpu's lock file would prevent; nothing is logged, to stderr or below /tmp. Tried on
+        # libtpu looks for no TPU, not even in a cloud; several processes compile at a time, which
+        # its lock file prevents by default; nothing is logged, to stderr or below /tmp. Tried on
         # libtpu 0.0.42.1 and 0.0.50.1.
         variables=(
             ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
@@ -96,7 +96,7 @@ class Tpu(Description):
     )
 
     def read(self, options: Any, place: Place) -> None:
-        """Report slices that cannot be in so many processes."""
+        """Report slices that cannot be split into that many processes."""
         for name in options.topology if options.processes else ():
             counts = machine_counts(parse_slice(name))
             if options.processes not in counts:
@@ -153,7 +153,7 @@ class Tpu(Description):
 
 
 def _hardware(name: str, found: TpuSlice, processes: int, slices: int) -> Hardware:
-    """Return what is known of a slice, and how libtpu describes it."""
+    """Return the hardware of a slice, with its description for libtpu."""
     bounds = found.bounds(processes)
     assert bounds is not None, "the manifest was checked"
     description: list[tuple[str, Any]] = [

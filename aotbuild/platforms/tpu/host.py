@@ -1,4 +1,4 @@
-"""TPUs of a host: the size of their slice, and their order in it."""
+"""TPUs of a host: the size of their slice, and the order of devices in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aotbuild.platforms.base import Facts, HostPart
 
 
 def in_wiring_order(devices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return devices in the order of executables; those without coordinates as they are.
+    """Return devices in the order of executables; without coordinates, unchanged.
 
     That is the order of libtpu's topologies (0.0.42.1 and 0.0.50.1): slice by slice, process by
     process, in each along x first, then y, then z, and the cores of one chip together.
@@ -24,7 +24,7 @@ def in_wiring_order(devices: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def bounds(devices: Iterable[Any]) -> str | None:
-    """Return the size of the slice that devices span, as `2x4x1`; None without coordinates."""
+    """Return the size of the slice that devices span, such as `2x4x1`; None without coordinates."""
     devices = tuple(devices)
     if not devices or not all(map(_has_coords, devices)):
         return None
@@ -56,7 +56,7 @@ class Tpu(HostPart):
     )
 
     def facts(self, device: Any) -> Facts:
-        # Of the whole slice: some devices of it are wired no otherwise.
+        # Of the whole slice: some of its devices have the same wiring.
         return (("topology", bounds(device.client.devices())),)
 
     def in_order(self, devices: tuple[Any, ...]) -> tuple[Any, ...]:

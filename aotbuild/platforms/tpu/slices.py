@@ -1,6 +1,6 @@
-"""TPU slices: the generations, the sizes of slices, and the machines that they are made of.
+"""TPU slices: generations, sizes, and the machines of which slices consist.
 
-Sources: device kinds and memory are what libtpu 0.0.42.1 and 0.0.50.1 say, sizes what both take
+Sources: device kinds and memory are from libtpu 0.0.42.1 and 0.0.50.1, sizes are what both accept
 (docs/explanation/targets-facts.md); pods and machines are those of Google's pages on each
 generation (cloud.google.com/tpu/docs/v6e and its neighbours).
 """
@@ -36,7 +36,7 @@ _WHOLE_MACHINES = (1, 4, 8)
 
 @dataclass(frozen=True)
 class Generation:
-    """What is true of every slice of a generation.
+    """The facts of every slice of a generation.
 
     `axes` is how many sizes a slice has. `kind` is jax's `device_kind`, `memory` what programs may
     use of one device, in bytes: libtpu states it where a program is too large. `cores` is how many
@@ -78,22 +78,22 @@ class TpuSlice:
 
     @property
     def text(self) -> str:
-        """The sizes as Google writes them, as `2x4`."""
+        """The sizes as Google writes them, such as `2x4`."""
         return "x".join(map(str, self.sizes[: self.generation.axes]))
 
     @property
     def chips(self) -> int:
-        """How many chips it has."""
+        """The number of chips."""
         return prod(self.sizes)
 
     @property
     def devices(self) -> int:
-        """How many devices jax sees in it."""
+        """The number of devices that jax sees."""
         return self.chips * self.generation.cores
 
     @property
     def processes(self) -> int:
-        """How many processes it has by default: one for each machine.
+        """The default number of processes: one for each machine.
 
         8 chips of v5e and v6e are one machine (ct5lp-hightpu-8t, ct6e-standard-8t) or two of 4; one
         is what the TPU API gives for v5litepod-8 and v6e-8. Larger slices are of machines with 4.
@@ -113,7 +113,7 @@ class TpuSlice:
 
 
 def parse_slice(name: str) -> TpuSlice:
-    """Return the slice that a topology such as `v5e:2x2` names; ValueError says what is wrong."""
+    """Return the slice of a topology such as `v5e:2x2`; raises ValueError."""
     match = _NAME.match(name)
     generation = GENERATIONS.get(match[1]) if match else None
     if match is None or generation is None:
@@ -129,19 +129,19 @@ def parse_slice(name: str) -> TpuSlice:
 
 
 def machine_counts(found: TpuSlice) -> list[int]:
-    """Return in how many processes a slice can be, fewest first: of machines that are whole."""
+    """Return the possible numbers of processes of a slice, fewest first: whole machines only."""
     counts = (found.chips // chips for chips in (*_WHOLE_MACHINES, found.chips))
     return sorted({count for count in counts if count and found.bounds(count)})
 
 
 def slice_pattern() -> str:
-    """Return a regular expression for topologies, as the JSON schema has it."""
+    """Return a regular expression for topologies, for the JSON schema."""
     forms = (f"{g.name}:{'x'.join(['[0-9]+'] * g.axes)}" for g in GENERATIONS.values())
     return f"^({'|'.join(forms)})$"
 
 
 def _unknown(name: str) -> str:
-    """Return what is wrong with a name of no known form or generation, with the one meant."""
+    """Return the problem of a name with an unknown form or generation, and a suggestion."""
     accelerator = _ACCELERATOR.match(name)
     stem, colon, rest = name.partition(":")
     known = _OTHER_NAMES.get(stem, stem)
@@ -171,7 +171,7 @@ def _wrong_axes(name: str, generation: Generation, sizes: tuple[int, ...]) -> st
 
 
 def _impossible(found: TpuSlice) -> str | None:
-    """Return why there is no such slice, with the nearest that there is; None if there is one."""
+    """Return why there is no such slice, and the nearest one; None if it exists."""
     generation, name = found.generation, quote(f"{found.generation.name}:{found.text}")
     near = _mean(_standard(generation, found.chips))
     if found.chips > generation.pod:
@@ -193,7 +193,7 @@ def _slice(generation: Generation, sizes: tuple[int, ...]) -> TpuSlice:
 
 
 def _standard(generation: Generation, chips: int) -> TpuSlice:
-    """Return the largest of the usual slices with at most so many chips."""
+    """Return the largest standard slice with at most that many chips."""
     sizes = [1] * generation.axes
     if chips >= 4:
         sizes[:2] = [2, 2]
