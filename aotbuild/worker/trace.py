@@ -31,6 +31,7 @@ from aotbuild.worker.function import Binding, bind, call_arguments, resolve_func
 from aotbuild.worker.jaxprs import check_jaxpr
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.user_errors import user_traceback
+from aotbuild.worker.wrap import check_wrapper
 
 _REMEDIES: tuple[tuple[Any, str], ...] = (
     (
@@ -180,6 +181,7 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
     job's row. `devices` are those of the mesh, by default this process's.
     """
     function = resolve_function(job.call, f"functions.{job.name}.call")
+    check_wrapper(job.name, job.call, function)
     binding = bind(job, function)
     sized = job if symbolic else job.at()
 
