@@ -32,8 +32,8 @@ def check_wrapper(name: str, call: str, function: Any) -> None:
             msg = (
                 f"functions.{name}.call: {call} would not do what it does in Python: {meaning}\n"
                 "Name a function that takes and returns arrays and trees of them (flax: nnx.split "
-                "before it and nnx.merge inside; equinox: eqx.partition and eqx.combine), decorated "
-                "with jax.jit or not at all."
+                "before it and nnx.merge inside; equinox: eqx.partition and eqx.combine), under "
+                "jax.jit or no decorator."
             )
             raise TraceRefused(msg)
 
