@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: help demo test check bench lint format docs clean
+.PHONY: help demo test zoo check bench lint format docs clean
 
 help:
 	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
+	@echo "make zoo     build and call the programs of tests/zoo, on the oldest jax and the newest"
 	@echo "make check   before each commit: lint, and the tests that start no process; under a minute"
 	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
 	@echo "make lint    ruff and mypy"
@@ -36,6 +37,19 @@ bench: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
+# The libraries of the zoo, for the oldest jax and the newest.
+PYTHON_oldest ?= 3.11
+PYTHON_newest ?= 3.12
+ZOO ?= oldest newest
+
+$(VENV)-zoo-%/.installed: tests/zoo/requirements-%.txt | $(VENV)/.installed
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON_$*) $(VENV)-zoo-$*
+	$(BIN)/uv pip install --quiet --python $(VENV)-zoo-$*/bin/python --no-deps --requirements $< --editable .
+	touch $@
+
+zoo: $(VENV)/.installed $(ZOO:%=$(VENV)-zoo-%/.installed)
+	$(BIN)/python -m pytest tests/zoo $(ZOO:%=--zoo %) $(ARGS)
+
 check: lint
 	$(BIN)/python -m pytest --check -n $(JOBS) --dist loadfile --quiet $(ARGS)
 
@@ -58,4 +72,4 @@ docs: $(VENV)-docs/.installed
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(VENV)-docs .bench .demo dist site
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-zoo-* .bench .demo .zoo dist site

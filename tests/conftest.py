@@ -28,7 +28,7 @@ settings.load_profile("aotbuild")
 # --- make check -----------------------------------------------------------------------------------
 
 # `make check` runs what has none of these marks.
-SLOW = ("damage", "fuzz", "gpu", "process", "wheel")
+SLOW = ("damage", "fuzz", "gpu", "process", "wheel", "zoo")
 # By these the interpreter says that a process is started, or the network is used.
 FORBIDDEN = {"os.fork", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
 _forbidden_here: list[str] = []
@@ -38,6 +38,9 @@ _is_test_at_work = False
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the tests without slow marks, and fail those that start a process after all"
     parser.addoption("--check", action="store_true", help=text)
+    text = "run all programs of the zoo in the environment of a version, .venv-zoo-VERSION"
+    choices = ("oldest", "newest")
+    parser.addoption("--zoo", action="append", default=[], choices=choices, help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
