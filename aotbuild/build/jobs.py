@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.settings import Settings
-from aotbuild.manifest import ArgSpec, Function, bind_dims
+from aotbuild.manifest import ArgSpec, Function, bind_values
 from aotbuild.platforms.building import Hardware, description
 from aotbuild.spec.target import HOST, Target
 from aotbuild.toolchains.toolchain import Toolchain
@@ -77,8 +77,9 @@ class Job(BaseModel):
         return self._bound(self.function.kwargs)
 
     def _bound(self, specs: Mapping[str, ArgSpec]) -> dict[str, ArgSpec]:
-        row = self.symbolic or self.dims
-        return {name: bind_dims(spec, row) for name, spec in specs.items()}
+        row, statics = self.symbolic or self.dims, dict(self.statics)
+        named = {name: value for name, value in statics.items() if isinstance(name, str)}
+        return {name: bind_values(spec, row, named) for name, spec in specs.items()}
 
     def at(self, **sizes: int) -> Job:
         """Return the job where no dim is symbolic, with these sizes instead of its own."""

@@ -13,7 +13,7 @@ from aotbuild.manifest.specs import (
     ListSpec,
     NoneSpec,
     TupleSpec,
-    bind_dims,
+    bind_values,
 )
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Sharding",
     "ShardingTree",
     "TupleSpec",
-    "bind_dims",
+    "bind_values",
     "json_schema",
     "load_manifest",
     "parse_manifest",

@@ -23,9 +23,18 @@ from aotbuild.manifest.nodes import (
 )
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
-from aotbuild.manifest.signatures import check_dims, check_pads, check_used, dim_names, read_statics
-from aotbuild.manifest.specs import ArgSpec, SpecReader
+from aotbuild.manifest.signatures import (
+    check_dims,
+    check_pads,
+    check_used,
+    dim_names,
+    read_statics,
+    static_names,
+)
+from aotbuild.manifest.spec_reader import SpecReader
+from aotbuild.manifest.specs import ArgSpec
 from aotbuild.manifest.targets import check_toolchains, read_targets
+from aotbuild.manifest.trees import TreeSpecs
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
 from aotbuild.spec.canonical import sha256_hex
@@ -72,9 +81,13 @@ def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
     check_toolchains(checked.model, root, problems)
     _check_default_export(root, targets, checked, problems)
     declarations = _declarations(checked, root, problems)
-    functions = {declared.name: _function(declared, targets) for declared in declarations}
+    trees = TreeSpecs(root, problems, is_whole="trees" not in checked.broken_in())
+    functions = {declared.name: _function(declared, targets, trees) for declared in declarations}
+    if not any({"args", "kwargs", "functions"}.intersection(path[-1:]) for path in checked.broken):
+        trees.check_used()
+    shared = {"trees": trees.all()} if "trees" in checked.model.model_fields_set else {}
     problems.raise_any()
-    update = {"targets": targets, "functions": functions, "defaults": Options()}
+    update = {"targets": targets, "functions": functions, "defaults": Options(), **shared}
     return checked.model.model_copy(update=update)
 
 
@@ -111,10 +124,10 @@ def _declaration(
     return Declaration(name, key, entry, child(root, "defaults"), model, broken, problems)
 
 
-def _function(declared: Declaration, targets: tuple[Request, ...]) -> Function:
+def _function(declared: Declaration, targets: tuple[Request, ...], trees: TreeSpecs) -> Function:
     """Return a function with its specs, shardings and static values read from the nodes."""
     check_function(declared, targets)
-    args, kwargs = _arguments(declared)
+    args, kwargs = _arguments(declared, trees)
     in_shardings, out_shardings = _shardings(declared)
     read = {
         "args": tuple({name: spec} for name, spec in args),
@@ -129,10 +142,12 @@ def _function(declared: Declaration, targets: tuple[Request, ...]) -> Function:
     )
 
 
-def _arguments(declared: Declaration) -> tuple[Named, Named]:
+def _arguments(declared: Declaration, trees: TreeSpecs) -> tuple[Named, Named]:
     """Return the specs of args and kwargs; check the dims against them."""
     dims_known = "dims" not in declared.broken
-    reader = SpecReader(declared.add, dim_names(declared) if dims_known else None)
+    dims = dim_names(declared) if dims_known else None
+    statics = static_names(declared) if "static" not in declared.broken else None
+    reader = SpecReader(declared.add, trees, dims, statics)
     args = tuple(
         (str(key.value), reader.read(node, ("args", key.value)))
         for key, node in _arg_nodes(declared)

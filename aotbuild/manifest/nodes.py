@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -58,6 +58,9 @@ class MapNode:
 
 
 Node: TypeAlias = ScalarNode | ListNode | MapNode
+Steps: TypeAlias = tuple[object, ...]
+# Notes a problem at a mark, with the steps that lead there.
+Report: TypeAlias = Callable[[Mark, Steps, str], None]
 
 
 def plain(node: Node) -> Any:

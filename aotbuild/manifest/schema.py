@@ -14,6 +14,7 @@ _REF = "#/definitions/{model}"
 _SPEC = {"$ref": _REF.format(model="argument_spec")}
 _SHARDING = {"$ref": _REF.format(model="sharding")}
 _VALUE = {"$ref": _REF.format(model="static_value")}
+_NAMES = {"type": "array", "items": {"type": "string"}}
 
 
 def _closed(required: list[str], **properties: Any) -> dict[str, Any]:
@@ -33,7 +34,14 @@ _FORMS: dict[str, Any] = {
             {"type": "string", "pattern": r"^\s*~?[a-z0-9_]+(<[a-z]+>)?\[[^\[\]]*\]\s*$"},
             {"type": "null"},
             {"type": "array", "items": _SPEC},
-            _closed(["like"], like={"type": "string"}, dims={"type": "array"}),
+            _closed(
+                ["like"],
+                like={"type": "string"},
+                dims=_NAMES,
+                static=_NAMES,
+                like_run={"type": "boolean"},
+            ),
+            _closed(["tree"], tree={"type": "string"}),
             _closed(
                 ["shape", "dtype"],
                 shape={"type": "array", "items": {"type": ["string", "integer"]}},
@@ -44,7 +52,9 @@ _FORMS: dict[str, Any] = {
             _closed(["tuple"], tuple={"type": "array", "items": _SPEC}),
             {
                 "type": "object",
-                "propertyNames": {"not": {"enum": ["shape", "dtype", "like", "dict", "tuple"]}},
+                "propertyNames": {
+                    "not": {"enum": ["shape", "dtype", "like", "dict", "tuple", "tree"]}
+                },
                 "additionalProperties": _SPEC,
             },
         ],

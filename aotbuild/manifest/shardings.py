@@ -9,8 +9,15 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Discriminator
 
-from aotbuild.manifest.nodes import ListNode, MapNode, Node, ScalarNode, describe
-from aotbuild.manifest.specs import Report, Steps
+from aotbuild.manifest.nodes import (
+    ListNode,
+    MapNode,
+    Node,
+    Report,
+    ScalarNode,
+    Steps,
+    describe,
+)
 from aotbuild.spec.words import did_you_mean, quote
 
 

@@ -22,6 +22,11 @@ def dim_names(declared: Declaration) -> tuple[str, ...]:
     return tuple(dims if isinstance(dims, dict) else dict.fromkeys(d for row in dims for d in row))
 
 
+def static_names(declared: Declaration) -> tuple[str, ...]:
+    """Return the static arguments that the manifest gives by name, not by position."""
+    return tuple(name for name in declared.model.static if isinstance(name, str))
+
+
 def row_count(declared: Declaration) -> int:
     """Return how many rows there will be, without making them."""
     dims = declared.model.dims

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -15,34 +14,32 @@ from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, N
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.tree import Tree, TreeRefused, describe, describe_output
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.function import resolve
-from aotbuild.worker.user_errors import user_traceback
-
-Dims = Callable[[str], Any]
-
-_LIKE_REMEDY = (
-    "Expected arrays, jax.ShapeDtypeStructs, a tree of them, or a function of the dims that "
-    "returns one (equinox: eqx.filter(module, eqx.is_array))."
-)
+from aotbuild.worker.like import Dims, IsStatic, like_tree
 
 
-def make_avals(spec: ArgSpec, role: str, symbolic: Dims | None = None) -> Any:
+def make_avals(
+    spec: ArgSpec, role: str, symbolic: Dims | None = None, is_static: IsStatic | None = None
+) -> Any:
     """Return the pytree of `jax.ShapeDtypeStruct` that a spec describes.
 
-    `symbolic` makes a symbolic dim of an expression. TraceRefused begins with `role`.
+    `symbolic` makes a symbolic dim of an expression. Leaves of `like:` that `is_static` accepts
+    stay as they are. TraceRefused begins with `role`.
     """
+
+    def inner(item: ArgSpec, step: str) -> Any:
+        return make_avals(item, f"{role}{step}", symbolic, is_static)
+
     match spec:
         case LeafSpec():
             return _leaf(spec, role, symbolic)
         case LikeSpec():
-            return _like(spec, role, symbolic)
+            return like_tree(spec, role, symbolic, is_static)
         case ListSpec(items):
-            return [make_avals(item, f"{role}[{i}]", symbolic) for i, item in enumerate(items)]
+            return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):
-            parts = (make_avals(item, f"{role}[{i}]", symbolic) for i, item in enumerate(items))
-            return tuple(parts)
+            return tuple(inner(item, f"[{i}]") for i, item in enumerate(items))
         case DictSpec(items):
-            return {key: make_avals(item, f"{role}.{key}", symbolic) for key, item in items}
+            return {key: inner(item, f".{key}") for key, item in items}
         case NoneSpec():
             return None
 
@@ -119,39 +116,6 @@ def _leaf(spec: LeafSpec, role: str, symbolic: Dims | None) -> Any:
         raise TraceRefused(msg)
     dtype = jax_private.dtype_of(spec.dtype)
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=spec.weak_type)
-
-
-def _like(spec: LikeSpec, role: str, symbolic: Dims | None) -> Any:
-    found = resolve(spec.ref, role)
-    found = getattr(found, "__aotbuild_source__", found)
-    values = {k: symbolic(v) if symbolic and isinstance(v, str) else v for k, v in spec.values}
-    where = f"{role}: like: {spec.ref}"
-    if callable(found) and not _is_tree_of_arrays(found):
-        try:
-            return jax.eval_shape(functools.partial(found, **values))
-        except (Exception, SystemExit) as err:  # user code may raise anything
-            msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_LIKE_REMEDY}"
-            raise TraceRefused(msg) from err
-    for path, leaf in jax.tree_util.tree_flatten_with_path(found)[0]:
-        kind = _refused_kind(leaf)
-        if kind:
-            msg = f"{where}{jax.tree_util.keystr(path)} is a {kind}\n{_LIKE_REMEDY}"
-            raise TraceRefused(msg)
-    return jax.eval_shape(lambda tree: tree, found)
-
-
-def _refused_kind(leaf: Any) -> str | None:
-    """Return the kind of a leaf that cannot be an input of an executable; None for one that can."""
-    if jax_private.is_mutable_ref(leaf):
-        return "mutable array"
-    if isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype"):
-        return None
-    return f"{type(leaf).__module__}.{type(leaf).__qualname__}"
-
-
-def _is_tree_of_arrays(value: Any) -> bool:
-    """Return whether a callable is itself a pytree, as a module with a `__call__` is."""
-    return not isinstance(value, type) and jax.tree.structure(value) != jax.tree.structure(0)
 
 
 def _shown(path: Iterable[Any]) -> str:

@@ -12,8 +12,9 @@ from aotbuild.errors import TraceRefused
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
-from aotbuild.worker.avals import Dims, to_aval
+from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder
+from aotbuild.worker.like import Dims
 from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import in_specs, out_specs
 from aotbuild.worker.stages import Stages, exported_texts

@@ -20,7 +20,6 @@ from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
-    Dims,
     describe_arguments,
     describe_result,
     make_avals,
@@ -29,6 +28,7 @@ from aotbuild.worker.avals import (
 )
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
 from aotbuild.worker.jaxprs import check_jaxpr
+from aotbuild.worker.like import Dims
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.user_errors import user_traceback
 from aotbuild.worker.wrap import check_wrapper

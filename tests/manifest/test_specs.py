@@ -21,7 +21,7 @@ from aotbuild.manifest import (
     Sharding,
     ShardingTree,
     TupleSpec,
-    bind_dims,
+    bind_values,
     parse_manifest,
 )
 
@@ -35,6 +35,7 @@ functions:
       - x: {spec}
       - other: f32[batch]
     dims: {{batch: [1, 8]}}
+    static: {{mode: [fast, exact], 0: 1}}
 """
 
 
@@ -123,6 +124,9 @@ class TestLike:
     def test_read(self) -> None:
         assert spec("{like: 'a.b:c.d'}") == LikeSpec("a.b:c.d")
         assert spec("{like: 'a:b', dims: [batch]}") == LikeSpec("a:b", ("batch",))
+        assert spec("{like: 'a:b', static: [mode], like_run: true}") == LikeSpec(
+            "a:b", (), ("mode",), run=True
+        )
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -134,6 +138,15 @@ class TestLike:
             ("{like: 'a:b', dims: batch}", "x.dims: expected a list of dim names, such as [batch]"),
             ("{like: 'a:b', dims: [b]}", "x.dims: unknown dim 'b'; known: batch"),
             ("{like: 'a:b', dims: [batch, batch]}", "x.dims: a dim is listed twice"),
+            ("{like: 'a:b', static: mode}", ("x.static: expected a list of static argument names, "
+             "such as [causal]")),
+            ("{like: 'a:b', static: [moed]}", ("x.static: unknown static argument 'moed' "
+             "(did you mean 'mode'?)")),
+            ("{like: 'a:b', static: [qq]}", "x.static: unknown static argument 'qq'; known: mode"),
+            ("{like: 'a:b', like_run: 1}", ("x.like_run: expected true or false, found the number "
+             "1")),
+            ("{like: 'a:b', like_rn: true}", ("x: unknown key 'like_rn' beside 'like' "
+             "(did you mean 'like_run'?)")),
         ],
     )  # fmt: skip
     def test_refused(self, text: str, message: str) -> None:
@@ -157,6 +170,8 @@ class TestTrees:
         [
             ("{dict: 'f32[2]'}", "x.dict: expected a map of specs, found the text 'f32[2]'"),
             ("{tuple: {}}", "x.tuple: expected a list of specs, found an empty map"),
+            ("{tree: p, a: null}", ("x: 'tree' must be the only key; a dict pytree with such keys "
+             "is written {dict: {…}}")),
             ("{tuple: [], a: null}", ("x: 'tuple' must be the only key; a dict pytree with such "
              "keys is written {dict: {…}}")),
             ("{1: 'f32[2]'}", "x: the key of a dict pytree is text, found the number 1; quote it"),
@@ -181,6 +196,8 @@ LIKES = st.builds(
     LikeSpec,
     st.just("a:b"),
     st.lists(NAMES, max_size=2).map(tuple),
+    st.lists(NAMES, max_size=2).map(tuple),
+    st.booleans(),
     st.lists(st.tuples(NAMES, st.integers(0, 9) | NAMES), max_size=2).map(tuple),
 )
 SPECS = st.recursive(
@@ -240,17 +257,18 @@ class TestBindDims:
         tree = DictSpec(
             (
                 ("l", ListSpec((LeafSpec(("a", 2, "b"), "int32", weak_type=True), NoneSpec()))),
-                ("t", TupleSpec((LikeSpec("m:x", ("b",)),))),
+                ("t", TupleSpec((LikeSpec("m:x", ("b",), ("k",)),))),
             )
         )
-        assert bind_dims(tree, {"a": 3, "b": "2*s"}) == DictSpec(
+        values = (("b", "2*s"), ("k", (1, "c")))
+        assert bind_values(tree, {"a": 3, "b": "2*s"}, {"k": (1, "c")}) == DictSpec(
             (
                 ("l", ListSpec((LeafSpec((3, 2, "2*s"), "int32", weak_type=True), NoneSpec()))),
-                ("t", TupleSpec((LikeSpec("m:x", ("b",), (("b", "2*s"),)),))),
+                ("t", TupleSpec((LikeSpec("m:x", ("b",), ("k",), values=values),))),
             )
         )
 
     @given(SPECS)
     def test_empty_row_changes_no_shape(self, value: ArgSpec) -> None:
-        bound = bind_dims(value, {})
-        assert bind_dims(bound, {}) == bound
+        bound = bind_values(value, {})
+        assert bind_values(bound, {}) == bound

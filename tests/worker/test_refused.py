@@ -91,11 +91,8 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "like_exits": ("SystemExit: no data",),
     "like_text": (
-        "gave no tree of arrays",
-        "text_like at",
-        "<class 'str'>",
-        "['name']",
-        "Expected arrays",
+        "functions.like_text.args.x: like: proj.bad:text_like['name'] is a builtins.str",
+        "set wrap: eqx.filter_jit",
     ),
     "like_strings": ("proj.bad:strings[0] is a builtins.str", "Expected arrays"),
     "like_ref": ("proj.bad:state is a mutable array",),

@@ -1,0 +1,88 @@
+"""Read ``trees:``, the specs that several functions share, and say where one is used wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from aotbuild.manifest.nodes import (
+    MapNode,
+    Mark,
+    Node,
+    Problems,
+    ScalarNode,
+    Steps,
+    child,
+    describe,
+    dotted,
+    key_mark,
+)
+from aotbuild.manifest.spec_reader import SpecReader
+from aotbuild.manifest.specs import ArgSpec, NoneSpec
+from aotbuild.spec.words import did_you_mean, quote
+
+_DICT = "a dict pytree with 'tree' as key is written {dict: {…}}"
+
+
+class TreeSpecs:
+    """The specs under ``trees:`` by name, each read when it is asked for first.
+
+    Their dims and static arguments are those of the function that uses them, so nothing checks them
+    here. `is_whole` is False where ``trees:`` was refused, so that names mean nothing.
+    """
+
+    def __init__(self, root: Node, problems: Problems, *, is_whole: bool) -> None:
+        node = child(root, "trees")
+        self._node = node if isinstance(node, MapNode) else None
+        self._problems, self._is_whole = problems, is_whole
+        self._found: dict[str, ArgSpec] = {}
+        self._open: list[str] = []
+        self._used: set[str] = set()
+
+    def spec(self, node: Node, report: Callable[[str], None]) -> ArgSpec:
+        """Return the spec of the tree that a node names; report why there is none."""
+        name = node.value if isinstance(node, ScalarNode) else None
+        if not isinstance(name, str):
+            report(f"expected the name of a tree under trees:, found {describe(node)}; {_DICT}")
+            return NoneSpec()
+        self._used.add(name)
+        if not self._is_whole:
+            return NoneSpec()
+        if name in self._open:
+            way = " → ".join([*self._open[self._open.index(name) :], name])
+            report(f"the tree {quote(name)} is part of itself: {way}")
+            return NoneSpec()
+        value = child(self._node, name) if self._node else None
+        if value is None:
+            report(f"unknown tree {quote(name)}{self._hint(name)}")
+            return NoneSpec()
+        return self._read(name, value)
+
+    def all(self) -> dict[str, ArgSpec]:
+        """Return all of them; report what is wrong in one."""
+        if self._node is None or not self._is_whole:
+            return {}
+        return {str(key.value): self._read(str(key.value), n) for key, n in self._node.entries}
+
+    def check_used(self) -> None:
+        """Report trees that no spec uses."""
+        for name in self.all():
+            if name not in self._used and self._node:
+                message = f"the tree {quote(name)} is used in no spec of args or kwargs; remove it"
+                self._problems.add(key_mark(self._node, name), "trees", message)
+
+    def _read(self, name: str, node: Node) -> ArgSpec:
+        if name not in self._found:
+            self._open.append(name)
+            reader = SpecReader(partial(self._report, name), self)
+            self._found[name] = reader.read(node, ())
+            self._open.pop()
+        return self._found[name]
+
+    def _report(self, name: str, mark: Mark, steps: Steps, message: str) -> None:
+        self._problems.add(mark, dotted(("trees", name, *steps)), message)
+
+    def _hint(self, name: str) -> str:
+        known = self._node.keys() if self._node else ()
+        listed = f"known: {', '.join(map(str, known))}" if known else "declare it under trees:"
+        return did_you_mean(name, known) or f"; {listed}; {_DICT}"

@@ -1,0 +1,200 @@
+"""What `like:` stands for: a tree, or what a function returns, with avals in place of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from aotbuild.errors import TraceRefused
+from aotbuild.manifest import LikeSpec
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.config import traced_with
+from aotbuild.worker.function import resolve
+from aotbuild.worker.user_errors import shorten, user_traceback
+
+Dims = Callable[[str], Any]
+IsStatic = Callable[[Any], bool]
+
+_EXPECTED = (
+    "Expected arrays, jax.ShapeDtypeStructs, a tree of them, or a function of the dims and static "
+    "arguments that returns one."
+)
+_STATIC_LEAF = (
+    "jax.jit takes no such argument. If your calls pass it, set wrap: eqx.filter_jit, which keeps "
+    "such leaves static; else pass the arrays only (equinox: eqx.filter(module, eqx.is_array)), "
+    "and the rest under static:."
+)
+_RUN = "Where a function needs real values, like_run: true in the spec runs it."
+# numpy's kinds of text, objects and times, which are no arrays to jax.
+_NO_ARRAYS = frozenset("OSUMm")
+_ARRAY = object()
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was."""
+
+    treedef: Any
+    leaves: tuple[Any, ...]
+
+
+# What functions returned in this process, so that each runs once, and equal static data stays equal
+# where it has no `==` of its own.
+_known: dict[tuple[str, ...], _Parts] = {}
+
+
+def like_tree(
+    spec: LikeSpec, role: str, symbolic: Dims | None = None, is_static: IsStatic | None = None
+) -> Any:
+    """Return the tree that `like:` names, with a `jax.ShapeDtypeStruct` for each array.
+
+    Leaves that `is_static` accepts stay as they are. TraceRefused begins with `role`.
+    """
+    where = f"{role}: like: {spec.ref}"
+    parts = _parts(spec, role, where, symbolic)
+    tree = jax.tree.unflatten(parts.treedef, parts.leaves)
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: _leaf(leaf, f"{where}{jax.tree_util.keystr(path)}", is_static), tree
+    )
+
+
+def _parts(spec: LikeSpec, role: str, where: str, symbolic: Dims | None) -> _Parts:
+    found = resolve(spec.ref, role)
+    found = getattr(found, "__aotbuild_source__", found)
+    if not callable(found) or _is_tree(found):
+        _check_object(found, spec, where)
+        leaves, treedef = jax.tree.flatten(found)
+        return _abstract(treedef, leaves)
+    key = (spec.ref, repr(spec.run), repr(spec.values), repr(traced_with(())))
+    symbols = [item for item in spec.values if symbolic and _is_symbol(item, spec)]
+    if not symbols and key in _known:
+        return _known[key]
+    if symbolic and symbols:
+        if spec.run:
+            _refuse_symbols(symbols, where)
+        made = {name: symbolic(text) for name, text in symbols}
+        return _trace(found, {**dict(spec.values), **made}, where)
+    _known[key] = (_run if spec.run else _trace)(found, dict(spec.values), where)
+    return _known[key]
+
+
+def _is_symbol(item: tuple[str, Any], spec: LikeSpec) -> bool:
+    return item[0] in spec.dims and isinstance(item[1], str)
+
+
+def _refuse_symbols(symbols: list[tuple[str, Any]], where: str) -> NoReturn:
+    listed = ", ".join(f"{name}={text}" for name, text in symbols)
+    msg = (
+        f"{where}: like_run needs sizes, and the portable form has symbols here: {listed}\n"
+        "Leave these dims out of export: dims, or out of this spec."
+    )
+    raise TraceRefused(msg)
+
+
+def _check_object(found: Any, spec: LikeSpec, where: str) -> None:
+    """Refuse options that only a function can have."""
+    options = [("like_run", spec.run), ("dims", spec.dims), ("static", spec.static)]
+    given = [name for name, value in options if value]
+    if given:
+        listed = " and ".join(given)
+        msg = f"{where} is a {_kind(found)}, not a function: {listed} cannot apply; leave them out"
+        raise TraceRefused(msg)
+
+
+def _run(function: Any, values: dict[str, Any], where: str) -> _Parts:
+    try:
+        leaves, treedef = jax.tree.flatten(function(**values))
+        jax.block_until_ready(leaves)
+    except (Exception, SystemExit) as err:  # user code may raise anything
+        taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
+        msg = f"{where} raised; like_run called it with ({taken})\n{user_traceback(err)}"
+        raise TraceRefused(msg) from err
+    return _abstract(treedef, leaves)
+
+
+def _trace(function: Any, values: dict[str, Any], where: str) -> _Parts:
+    """Call a function under `jax.eval_shape`, and carry past it what is no array."""
+    aside: list[_Parts] = []
+
+    def arrays() -> list[Any]:
+        leaves, treedef = jax.tree.flatten(function(**values))
+        aside.append(_Parts(treedef, tuple(_ARRAY if _is_array(leaf) else leaf for leaf in leaves)))
+        return [leaf for leaf in leaves if _is_array(leaf)]
+
+    try:
+        avals = iter(jax.eval_shape(arrays))
+    except (Exception, SystemExit) as err:  # user code may raise anything
+        run = f"\n{_RUN}" if isinstance(err, jax.errors.JAXTypeError) else ""
+        msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_EXPECTED}{run}"
+        raise TraceRefused(msg) from err
+    (parts,) = aside
+    leaves = tuple(next(avals) if leaf is _ARRAY else leaf for leaf in parts.leaves)
+    _check_static_data(_Parts(parts.treedef, leaves), where)
+    return _Parts(parts.treedef, leaves)
+
+
+def _abstract(treedef: Any, leaves: Iterable[Any]) -> _Parts:
+    """Return a tree's parts; its arrays are not kept."""
+    leaves = tuple(leaves)
+    avals = iter(jax.eval_shape(lambda arrays: arrays, [x for x in leaves if _is_array(x)]))
+    return _Parts(treedef, tuple(next(avals) if _is_array(leaf) else leaf for leaf in leaves))
+
+
+def _leaf(leaf: Any, place: str, is_static: IsStatic | None) -> Any:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+    if is_static is not None and is_static(leaf):
+        return leaf
+    if isinstance(leaf, bool | int | float | complex):
+        return jax.eval_shape(lambda number: number, leaf)
+    if jax_private.is_mutable_ref(leaf):
+        msg = f"{place} is a mutable array\n{_EXPECTED}"
+        raise TraceRefused(msg)
+    msg = f"{place} is a {_kind(leaf)}\n{_EXPECTED}\n{_STATIC_LEAF}"
+    raise TraceRefused(msg)
+
+
+def _check_static_data(parts: _Parts, where: str) -> None:
+    """Refuse arrays that were computed under the trace and then kept beside the leaves."""
+    for data in (*_static_data(parts.treedef), *parts.leaves):
+        if _holds_tracer(data):
+            msg = f"{where}: its static data has an array that tracing computed\n{_RUN}"
+            raise TraceRefused(msg)
+
+
+def _static_data(treedef: Any) -> Iterator[Any]:
+    data = treedef.node_data()
+    if data is not None:
+        yield data[1]
+    for child in treedef.children():
+        yield from _static_data(child)
+
+
+def _holds_tracer(value: Any) -> bool:
+    """Return whether a value, or a plain container of values, has a tracer."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
+        return any(map(_holds_tracer, value))
+    return isinstance(value, jax.core.Tracer)
+
+
+def _is_array(leaf: Any) -> bool:
+    if not isinstance(leaf, jax.Array | np.ndarray | np.generic):
+        return False
+    return getattr(leaf.dtype, "kind", "") not in _NO_ARRAYS and not jax_private.is_mutable_ref(
+        leaf
+    )
+
+
+def _is_tree(value: Any) -> bool:
+    """Return whether a callable is itself a pytree, as a module with a `__call__` is."""
+    return not isinstance(value, type) and jax.tree.structure(value) != jax.tree.structure(0)
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

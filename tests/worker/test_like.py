@@ -1,0 +1,213 @@
+"""`like:`: what a function returns, traced or run for real, with dims and static arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.projects import build, write_project
+
+from aotbuild.errors import BuildError
+from aotbuild.runtime.source import DirectorySource, open_index
+
+pytestmark = pytest.mark.process
+
+SOURCE = """
+import pathlib
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+LOG = pathlib.Path(__file__).with_name("log")
+
+
+def log(text):
+    with LOG.open("a") as file:
+        file.write(f"{text}\\n")
+
+
+def window(batch, mode, sizes):
+    assert isinstance(sizes, tuple)
+    rows = batch if mode == "whole" else 10 * batch
+    return {"w": jnp.zeros((rows, *sizes)), "scale": 2, "n": np.zeros(2, np.int8)}
+
+
+def use(window, x, mode, sizes):
+    return window["w"] * window["scale"] + x
+
+
+def neighbors(batch):
+    log(f"neighbors {batch}")
+    positions = jax.random.uniform(jax.random.key(0), (batch, 3))
+    near = jnp.sum(jnp.linalg.norm(positions[:, None] - positions, axis=-1) < 10.0)
+    return jnp.zeros((int(near), 2), jnp.int32)
+
+
+def count(near, again):
+    return near.sum() + again.sum()
+
+
+class State(NamedTuple):
+    shape: Any
+    values: Any
+
+
+def shapes():
+    return State(jax.ShapeDtypeStruct((2,), jnp.bfloat16), jax.eval_shape(lambda: jnp.ones(3)))
+
+
+def total(state):
+    return state.values.sum() + state.shape.sum()
+
+
+@jax.tree_util.register_pytree_node_class
+class Kept:
+    def __init__(self, x, data):
+        self.x, self.data = x, data
+
+    def tree_flatten(self):
+        return (self.x,), self.data
+
+    @classmethod
+    def tree_unflatten(cls, data, children):
+        return cls(*children, data)
+
+
+def traced_data():
+    return Kept(jnp.zeros(2), (1, [jnp.ones(2)]))
+
+
+def named():
+    return {"a": jnp.zeros(3), "activation": jax.nn.relu, "name": "adam"}
+
+
+def raises(batch):
+    raise ValueError("no box")
+
+
+tree = {"a": jnp.zeros(3)}
+
+
+def first(x):
+    return jax.tree.leaves(x)[0] * 2
+"""
+
+GOOD = """
+version: 1
+package: proj
+targets: [cpu, portable]
+defaults: {verify: {golden: never}}
+trees:
+  near: {like: "proj.m:neighbors", dims: [batch], like_run: true}
+functions:
+  use:
+    call: proj.m:use
+    args:
+      - window: {like: "proj.m:window", dims: [batch], static: [mode, sizes]}
+      - x: "f32[]"
+    dims: {batch: [2, 3]}
+    static: {mode: [whole, row], sizes: [[4, 5]]}
+  count:
+    call: proj.m:count
+    args: [near: {tree: near}, again: {tree: near}]
+    dims: {batch: [2, 3]}
+  total: {call: "proj.m:total", args: [state: {like: "proj.m:shapes"}]}
+"""
+
+BAD = """
+version: 1
+package: proj
+targets: [cpu, portable]
+functions:
+  no_run: {call: "proj.m:first", args: [x: {like: "proj.m:neighbors", dims: [batch]}],
+           dims: {batch: 2}}
+  raised:
+    call: proj.m:first
+    args: [x: {like: "proj.m:raises", dims: [batch], like_run: true}]
+    dims: {batch: 2}
+  object: {call: "proj.m:first", args: [x: {like: "proj.m:tree", dims: [n], like_run: true}],
+           dims: {n: 1}}
+  leaf: {call: "proj.m:first", args: [x: {like: "proj.m:named"}]}
+  traced: {call: "proj.m:first", args: [x: {like: "proj.m:traced_data"}]}
+  symbol:
+    call: proj.m:first
+    args: [x: {like: "proj.m:neighbors", dims: [batch], like_run: true}]
+    dims: {batch: 2}
+    export: {dims: {batch: b}}
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = write_project(tmp_path_factory.mktemp("like"), GOOD, m=SOURCE)
+    return build(root).folder
+
+
+def leaves(folder: Path, name: str) -> set[tuple[str, ...]]:
+    records = open_index(DirectorySource(folder)).records(name)
+    return {tuple(map(str, record.signature.leaves)) for record in records}
+
+
+def test_dims_and_static_arguments_come_together(built: Path) -> None:
+    assert leaves(built, "use") == {
+        ("i8[2]", "~i32[]", f"f32[{rows},4,5]", "f32[]") for rows in (2, 3, 20, 30)
+    }
+
+
+def test_like_run_runs_it_once_in_each_process(built: Path) -> None:
+    assert leaves(built, "count") == {
+        ("i32[4,2]", "i32[4,2]"),
+        ("i32[9,2]", "i32[9,2]"),
+    }
+    log = (built.parent / "log").read_text().splitlines()
+    assert sorted(log) == ["neighbors 2", "neighbors 3"]
+
+
+def test_shapes_as_a_function_returns_them(built: Path) -> None:
+    assert leaves(built, "total") == {("bf16[2]", "f32[3]")}
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = write_project(tmp_path_factory.mktemp("bad"), BAD, m=SOURCE)
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    return {failure.unit.partition("(")[0]: failure.message for failure in caught.value.failures}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("no_run", [
+            "functions.no_run.args.x: like: proj.m:neighbors gave no tree of arrays",
+            "ConcretizationTypeError",
+            "Where a function needs real values, like_run: true in the spec runs it.",
+        ]),
+        ("raised", [
+            "args.x: like: proj.m:raises raised; like_run called it with (batch=2)",
+            "ValueError: no box",
+        ]),
+        ("object", [
+            ("like: proj.m:tree is a builtins.dict, not a function: like_run and dims cannot "
+             "apply; leave them out"),
+        ]),
+        ("leaf", [
+            "functions.leaf.args.x: like: proj.m:named['activation'] is a ",
+            "jax.jit takes no such argument. If your calls pass it, set wrap: eqx.filter_jit",
+            "the rest under static:.",
+        ]),
+        ("traced", [
+            "like: proj.m:traced_data: its static data has an array that tracing computed",
+            "like_run: true",
+        ]),
+        ("symbol", [
+            "like_run needs sizes, and the portable form has symbols here: batch=b",
+            "Leave these dims out of export: dims, or out of this spec.",
+        ]),
+    ],
+)  # fmt: skip
+def test_refused(failures: dict[str, str], name: str, parts: list[str]) -> None:
+    for part in parts:
+        assert part in failures[name], failures[name]
