@@ -66,10 +66,13 @@ class BuildError(AotbuildError):
     def __init__(self, failures: Sequence[UnitFailure], total: int) -> None:
         self.failures = tuple(failures)
         self.total = total
-        listing = "\n".join(map(str, _merge_equal(self.failures)))
-        super().__init__(
-            f"{len(self.failures)} of {total} build units failed, nothing was packaged:\n{listing}"
-        )
+        found = f"{len(self.failures)} of {total} build units failed, nothing was packaged:"
+        super().__init__(f"{found}\n{listing(self.failures)}")
+
+
+def listing(failures: Sequence[UnitFailure]) -> str:
+    """Return failures as text; each message is there once, under the names of all its units."""
+    return "\n".join(map(str, _merge_equal(failures)))
 
 
 def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
@@ -251,14 +254,27 @@ class StagesNotFound(AotbuildError):
 
 
 class UnknownFunction(AotbuildError, AttributeError):
-    """The library has no function of that name; `known` holds all names."""
+    """The library has no function of that name; `known` holds all names.
 
-    def __init__(self, package: str, name: str, known: Sequence[str], hint: str = "") -> None:
+    `left_out` says which units of such a function failed when the wheel was built, if that is why.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        name: str,
+        known: Sequence[str],
+        hint: str = "",
+        left_out: Sequence[str] = (),
+    ) -> None:
         self.package, self.name, self.known = package, name, tuple(known)
-        listing = ", ".join(self.known) or "none"
+        self.left_out = tuple(left_out)
+        lines = "".join(f"\n  {line}" for line in self.left_out)
+        remedy = "or mend what failed" if left_out else "or add it to the manifest"
         super().__init__(
-            f"{package} has no precompiled function {name!r}{hint}\n  functions: {listing}\n"
-            "Call one of these, or add it to the manifest and build again."
+            f"{package} has no precompiled function {name!r}{hint}{lines}\n"
+            f"  functions: {', '.join(self.known) or 'none'}\n"
+            f"Call one of these, {remedy} and build again."
         )
 
 

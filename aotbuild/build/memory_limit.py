@@ -34,7 +34,7 @@ def check_memory(done: UnitDone, mode: str) -> UnitDone:
     use = memory_use(record.analysis)
     if use is not None and use.needed > available and mode == "refuse":
         text = f"{_numbers(use, done.unit)}\n{_ADVICE}. `memory: warn` makes this a note."
-        return UnitDone(done.unit, failure=UnitFailure(str(done.unit), STAGE, text))
+        return done.failed(STAGE, text)
     notes = (*done.notes, *(_notes(use, done.unit) if use else ()))
     return replace(done, record=record, notes=notes)
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import io
+import sys
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from aotbuild.build.executors.local import run_units
+from aotbuild.build.left_out import left_out
 from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.sources import SourceTree
-from aotbuild.errors import BuildError, UnitFailure
+from aotbuild.errors import BuildError, UnitFailure, listing
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path, write_whole
+from aotbuild.spec.left_out import AllLeftOut, left_out_header
 from aotbuild.spec.record import Record
 
 # PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
@@ -25,6 +29,8 @@ from aotbuild.spec.record import Record
 # https://docs.pypi.org/project-management/storage-limits
 PYPI_LIMIT = 100_000_000
 _CHUNK = 1 << 20
+# The stage of failures that are found when all units are compiled.
+STAGE = "pack"
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
@@ -33,9 +39,11 @@ _MODE = 0o644
 
 @dataclass(frozen=True)
 class Package:
-    """A finished `_aot` folder, its records, and notes for whoever builds it.
+    """A finished `_aot` folder, and notes for whoever builds it.
 
-    `stages` is the file of kept stages beside the folder, if the manifest asks for one.
+    `plan` has the units that are in the folder, and `records` theirs. `failures` are of the units
+    that were left out. `stages` is the file of kept stages beside the folder, if the manifest asks
+    for one.
     """
 
     folder: Path
@@ -43,6 +51,16 @@ class Package:
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
     stages: Path | None = None
+    failures: tuple[UnitFailure, ...] = ()
+
+    @property
+    def left_out(self) -> str | None:
+        """What was left out and why, for whoever builds it; None if nothing was."""
+        if not self.failures:
+            return None
+        count = len({failure.unit for failure in self.failures})
+        found = f"{count} of {count + len(self.records)} build units failed and were left out:"
+        return f"{found}\n{listing(self.failures)}"
 
     def files(self) -> Iterator[Path]:
         """Yield every file of the folder, sorted."""
@@ -55,9 +73,12 @@ def build_package(
     folder: Path,
     listener: Listener = ignore,
     jobs: int | None = None,
+    *,
+    keep_going: bool = False,
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
+    With `keep_going`, units that failed are left out, and BuildError is raised only if all failed.
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
     `folder` until everything succeeded. The file of kept stages beside it is of this build, or
     removed. `jobs` is that of `run_units`.
@@ -65,13 +86,17 @@ def build_package(
     with _workplace(folder) as temporary:
         staging = temporary / FOLDER_NAME
         staging.mkdir(mode=0o755)
-        done = run_units(plan, sources, staging, listener, jobs=jobs)
-        failures = [*(d.failure for d in done if d.failure), *_conflicts(done)]
-        if failures:
+        everything = run_units(plan, sources, staging, listener, jobs=jobs)
+        failed = [*(d for d in everything if d.failure), *_conflicts(everything)]
+        failures = tuple(d.failure for d in failed if d.failure)
+        done = _others(everything, failed)
+        if failures and not (keep_going and done):
             raise BuildError(failures, len(plan.units))
+        plan = _reduced(plan, done, failed)
         records = tuple(d.record for d in done if d.record)
-        functions = {d.function.name: d.function for d in done if d.function}
-        header = _header(plan, records)
+        # Those of units that succeeded come last: they alone know how calls are padded.
+        functions = {d.function.name: d.function for d in (*failed, *done) if d.function}
+        header = {**_header(plan, records), **_left_out(plan, sources, failed)}
         stages = temporary / "stages"
         if header.get(HEADER_KEY) == BESIDE:
             write_stages(stages, staging, records)
@@ -81,17 +106,48 @@ def build_package(
         _replace(staging, folder)
         if stages.exists():
             stages.rename(stages_path(folder))
-    is_beside = header.get(HEADER_KEY) == BESIDE
-    return Package(folder, plan, records, _notes(done), stages_path(folder) if is_beside else None)
+    kept = stages_path(folder) if header.get(HEADER_KEY) == BESIDE else None
+    return Package(folder, plan, records, _notes(done), kept, failures)
 
 
-def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, str]:
+def _others(everything: list[UnitDone], failed: list[UnitDone]) -> list[UnitDone]:
+    """Return the results of the units that did not fail."""
+    # By identity: to Python, units with the static values 1 and True are equal.
+    gone = {id(d.unit) for d in failed}
+    return [d for d in everything if id(d.unit) not in gone]
+
+
+def _reduced(plan: Plan, done: list[UnitDone], failed: list[UnitDone]) -> Plan:
+    """Return a plan without the units that failed, and without toolchains that made nothing."""
+    idle = {d.unit.toolchain for d in failed} - {d.unit.toolchain for d in done}
+    toolchains = tuple(t for t in plan.environment.toolchains if t not in idle)
+    environment = replace(plan.environment, toolchains=toolchains)
+    return replace(plan, units=tuple(d.unit for d in done), environment=environment)
+
+
+def _left_out(plan: Plan, sources: SourceTree, failed: list[UnitDone]) -> dict[str, Any]:
+    """Return what the header of the index says of units that failed, each once."""
+    first = {id(d.unit): d for d in reversed(failed)}
+    secrets = _secrets(plan, sources)
+    return left_out_header(AllLeftOut(tuple(left_out(d, secrets) for d in first.values())))
+
+
+def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
+    """Return the folders of this machine that errors may name."""
+    environments = [toolchain.interpreter for toolchain in plan.environment.toolchains]
+    prefixes = [str(interpreter.parent.parent) for interpreter in environments if interpreter]
+    here = [sys.prefix, sys.base_prefix, str(Path("~").expanduser()), tempfile.gettempdir()]
+    return [str(sources.root), *here, *prefixes]
+
+
+def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, Any]:
     is_kept = any(record.stages for record in records)
+    toolchains = plan.environment.toolchains
     return {
         "aotbuild": plan.environment.aotbuild,
         "fallback": plan.manifest.fallback,
-        "jax": ", ".join(dict.fromkeys(t.jax for t in plan.environment.toolchains)),
-        "jaxlib": ", ".join(dict.fromkeys(t.jaxlib for t in plan.environment.toolchains)),
+        "jax": ", ".join(dict.fromkeys(t.jax for t in toolchains)),
+        "jaxlib": ", ".join(dict.fromkeys(t.jaxlib for t in toolchains)),
         "package": plan.manifest.package,
         **({HEADER_KEY: plan.manifest.keep.where} if is_kept else {}),
     }
@@ -103,8 +159,8 @@ def _notes(done: list[UnitDone]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
-    """Yield a failure for two units that a call could not tell apart, or would pad differently."""
+def _conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
+    """Yield as failed a unit that calls could not tell from another, or would pad differently."""
     yield from _pad_conflicts(done)
     seen: dict[tuple[str, str, str, str | None], UnitDone] = {}
     for result in done:
@@ -115,15 +171,15 @@ def _conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
         key = (record.function, record.signature.key(), str(record.target), jaxlib)
         if key in seen:
             message = f"has the same signature as {seen[key].unit}; remove one of them"
-            yield UnitFailure(str(result.unit), "pack", message)
+            yield result.failed(STAGE, message)
         seen.setdefault(key, result)
 
 
-def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
-    """Yield a failure for units whose arrays have their padded dims in other places."""
+def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
+    """Yield as failed the units whose arrays have their padded dims in other places."""
     first: dict[str, UnitDone] = {}
     for result in done:
-        if result.function is None or result.function.pad is None:
+        if result.record is None or result.function is None or result.function.pad is None:
             continue
         known = first.setdefault(result.function.name, result).function
         # Compared as JSON: a NaN to pad with does not equal itself.
@@ -133,10 +189,10 @@ def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitFailure]:
                 f"pad: the trees differ from those of {other}: another number of arrays, or axes "
                 "that are another dim\nMake two functions of it, or leave pad out."
             )
-            yield UnitFailure(str(result.unit), "pack", message)
+            yield result.failed(STAGE, message)
 
 
-def _drop_unused_blobs(folder: Path, records: tuple[Record, ...], header: dict[str, str]) -> None:
+def _drop_unused_blobs(folder: Path, records: tuple[Record, ...], header: dict[str, Any]) -> None:
     wanted = {blob.path for record in records for blob in packaged_blobs(record, header)}
     for path in (folder / "blobs").iterdir():
         if f"blobs/{path.name}" not in wanted:

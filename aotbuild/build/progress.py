@@ -27,13 +27,23 @@ from aotbuild.spec.signature import Function
 
 @dataclass(frozen=True)
 class UnitDone:
-    """A finished unit: its record and function, or why it failed. `notes` are for the user."""
+    """A finished unit: its record and function, or why it failed. `notes` are for the user.
+
+    Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
+    """
 
     unit: BuildUnit
     function: Function | None = None
     record: Record | None = None
     failure: UnitFailure | None = None
     notes: tuple[str, ...] = ()
+    key: str | None = None
+
+    def failed(self, stage: str, message: str) -> UnitDone:
+        """Return this unit as one that failed after it was compiled."""
+        failure = UnitFailure(str(self.unit), stage, message)
+        key = self.record.signature.key() if self.record else self.key
+        return UnitDone(self.unit, self.function, failure=failure, key=key)
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,8 @@ class Progress:
                     message = _plain(message, plain_kept(_CRASHED))
                 self.compiled.append((self._leave(target), message))
             case Failed(target=target, stage=stage, error=error):
-                self._fail(self._leave(target), stage, error)
+                done = UnitDone(self._leave(target), message.function, key=message.key)
+                self._finish(done.failed(stage, error))
             case PaddingStarted() | GoldenStarted() | ShrinkStarted():
                 self.stage, self.at_work = _STARTED[type(message)], ()
             case PaddingFailed(error=error):
@@ -149,7 +160,7 @@ class Progress:
             self.crashed.update(self.at_work)
             return
         for target in self.at_work:
-            self._fail(self.waiting.pop(target), self.stage, text)
+            self._finish(UnitDone(self.waiting.pop(target)).failed(self.stage, text))
         if self.at_work:
             return
         if self.stage == SHRINK:
@@ -184,12 +195,9 @@ class Progress:
         self.compiled.clear()
 
     def _fail_compiled(self, stage: str, error: str) -> None:
-        for unit, _ in self.compiled:
-            self._fail(unit, stage, error)
+        for unit, compiled in self.compiled:
+            self._finish(UnitDone(unit, compiled.function, compiled.record).failed(stage, error))
         self.compiled.clear()
-
-    def _fail(self, unit: BuildUnit, stage: str, error: str) -> None:
-        self._finish(UnitDone(unit, failure=UnitFailure(str(unit), stage, error)))
 
     def _finish(self, result: UnitDone) -> None:
         result = self.check(result)

@@ -139,12 +139,17 @@ class Compiled(Message):
 
 
 class Failed(Message):
-    """A unit failed in a `stage`, `trace` or `compile`; `error` is for the user."""
+    """A unit failed in a `stage`, `trace` or `compile`; `error` is for the user.
+
+    `function` and `key`, that of the signature, are given as far as they are known.
+    """
 
     type: Literal["failed"] = "failed"
     target: str
     stage: str
     error: str
+    function: Annotated[Function, _AsJson(Function.to_json, Function.from_json)] | None = None
+    key: str | None = None
 
 
 class PaddingStarted(Message):

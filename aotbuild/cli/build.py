@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aotbuild.cli.exit_codes import PARTIAL
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import (
     Project,
@@ -50,6 +51,11 @@ _HEADERS = ("function", "signature", "target", "size", "flops")
     type=click.Choice(["refuse", "warn"]),
     help="What a unit that needs more memory than its device has does. Default: the manifest's.",
 )
+@click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Leave out the units that fail, and exit with 10. Without it, nothing is written then.",
+)
 @click.pass_obj
 def build(
     output: Output,
@@ -60,6 +66,7 @@ def build(
     in_place: bool,
     jobs: int | None,
     memory: str | None,
+    keep_going: bool,
 ) -> None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     output.as_json = as_json
@@ -70,9 +77,13 @@ def build(
     folder = _folder(project, out, in_place)
     _check_replaceable(folder)
     output.document.update(_document(project, folder))
-    package = _compile(output, project, folder, jobs)
-    _fill(output.document, package)
+    package = _compile(output, project, folder, jobs, keep_going=keep_going)
+    _fill(output.document, project, package)
     _print(output, package)
+    if package.left_out:
+        say(package.left_out)
+        output.finish(None)
+        raise click.exceptions.Exit(PARTIAL)
 
 
 def _with_memory(project: Project, memory: str | None) -> Project:
@@ -102,7 +113,9 @@ def _check_replaceable(folder: Path) -> None:
         raise click.BadParameter(msg, param_hint="--out")
 
 
-def _compile(output: Output, project: Project, folder: Path, jobs: int | None) -> Package:
+def _compile(
+    output: Output, project: Project, folder: Path, jobs: int | None, *, keep_going: bool
+) -> Package:
     from aotbuild.build.pack import build_package
     from aotbuild.cli.progress import tracked
     from aotbuild.toolchains.environments import make_environments
@@ -112,7 +125,9 @@ def _compile(output: Output, project: Project, folder: Path, jobs: int | None) -
     try:
         with tracked(project.plan.units) as tracker:
             states = tracker.states
-            return build_package(project.plan, project.sources, folder, tracker, jobs)
+            return build_package(
+                project.plan, project.sources, folder, tracker, jobs, keep_going=keep_going
+            )
     except BuildError as err:
         output.document["failures"] = [vars(failure) for failure in err.failures]
         raise
@@ -139,12 +154,19 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
     }
 
 
-def _fill(document: dict[str, Any], package: Package) -> None:
+def _fill(document: dict[str, Any], project: Project, package: Package) -> None:
     document["size"], document["notes"] = _total(package), _notes(package)
     document["stages"] = str(package.stages) if package.stages else None
-    for unit, record in zip(document["units"], package.records, strict=True):
-        unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
-        unit |= {"analysis": record.analysis}
+    document["failures"] = [vars(failure) for failure in package.failures]
+    pairs = zip(package.plan.units, package.records, strict=True)
+    records = {id(unit): record for unit, record in pairs}
+    for of, unit in zip(project.plan.units, document["units"], strict=True):
+        if record := records.get(id(of)):
+            unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
+            unit |= {"analysis": record.analysis}
+        else:
+            # Also if it compiled: two units may have one signature.
+            unit["state"] = "failed"
 
 
 def _print(output: Output, package: Package) -> None:

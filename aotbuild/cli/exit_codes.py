@@ -29,6 +29,7 @@ FILES = 6
 PACKAGE = 7
 UNUSABLE = 8
 VERIFY = 9
+PARTIAL = 10
 INTERRUPTED = 130
 
 # Import names of what the extra `build` brings and the command line uses.

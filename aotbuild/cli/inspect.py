@@ -224,6 +224,8 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
         output.text(line)
     for function in facts.functions:
         _print_function(output, function, full=full)
+    if missing := text.left_out_rows(facts):
+        _print_section(output, "left out", text.LEFT_OUT_HEADERS, missing)
     headers, rows = text.coverage_rows(facts)
     _print_section(output, "coverage", headers, rows)
     hoisted = text.constant_rows(facts)

@@ -6,7 +6,7 @@ one label; then the inputs changed. Executables are compared for equal targets o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +75,13 @@ class Diff:
     targets: Sides
     executables: Sides
     executables_changed: tuple[Changed, ...]
+    left_out: Sides
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs."""
         changed = (self.functions_changed, self.signatures_changed, self.executables_changed)
-        sides = (self.functions, self.signatures, self.targets, self.executables)
+        sides = (self.functions, self.signatures, self.targets, self.executables, self.left_out)
         return not (self.package or any(changed) or any(s.gained or s.lost for s in sides))
 
 
@@ -109,7 +110,13 @@ def diff(old: PackageFacts, new: PackageFacts) -> Diff:
                 if name in new
             )
         ),
+        left_out=_sides(_left_out(old), _left_out(new)),
     )
+
+
+def _left_out(facts: PackageFacts) -> list[Unit]:
+    """Return the units that failed when a package was built."""
+    return [Unit(unit.function, unit.signature, unit.target) for unit in facts.left_out.units]
 
 
 _Described = tuple[Unit, dict[str, Any]]
@@ -225,7 +232,7 @@ def _both(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[Any, Any
     return [(old[name], new[name]) for name in old if name in new]
 
 
-def _sides(old: Iterable[str], new: Iterable[str]) -> Sides:
+def _sides(old: Iterable[Hashable], new: Iterable[Hashable]) -> Sides:
     before, after = dict.fromkeys(old), dict.fromkeys(new)
     gained = tuple(name for name in after if name not in before)
     return Sides(gained, tuple(name for name in before if name not in after))

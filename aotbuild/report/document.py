@@ -29,6 +29,7 @@ from aotbuild.report.words import (
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
 from aotbuild.spec.layout import HEADER_KEY, STAGES
+from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.padding import Padding
 from aotbuild.spec.record import Blob, Constant, Golden, Record, Requirements
 from aotbuild.spec.record_json import requirements_to_json
@@ -70,6 +71,7 @@ def package_document(
     return {
         **place_document(facts),
         "stages": _stages(facts),
+        "left_out": [_left_out(unit) for unit in facts.left_out.units],
         "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
@@ -93,6 +95,7 @@ def totals(facts: PackageFacts) -> dict[str, Any]:
         "functions": len(facts.functions),
         "signatures": facts.signature_count,
         "executables": len(records),
+        "left_out": facts.left_out.count,
         "targets": targets(facts),
         "blobs": len(blobs),
         "constants": len(constants(facts)),
@@ -216,6 +219,11 @@ def _executable(record: Record) -> dict[str, Any]:
         "provenance": plain(record.provenance),
         "stages": {name: _blob(kept[name]) for name in STAGES if name in kept},
     }
+
+
+def _left_out(unit: LeftOut) -> dict[str, Any]:
+    """Return a unit that failed when the package was built; `key` only to find it by a call."""
+    return {name: value for name, value in vars(unit).items() if name != "key"}
 
 
 def _stages(facts: PackageFacts) -> dict[str, Any] | None:

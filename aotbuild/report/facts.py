@@ -18,6 +18,7 @@ from aotbuild.runtime.distribution import UNREADABLE, find_owner
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import STAGES, home_of, packaged_blobs
+from aotbuild.spec.left_out import AllLeftOut, read_left_out
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import Target
@@ -71,12 +72,16 @@ class FunctionFacts:
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """One package: where it is, what its index's header says, and its functions."""
+    """One package: where it is, what its index's header says, and its functions.
+
+    `only` is the function that was asked for, if it was one.
+    """
 
     place: str
     header: dict[str, Any]
     index_size: int
     functions: tuple[FunctionFacts, ...]
+    only: str | None = None
 
     @property
     def name(self) -> str:
@@ -101,6 +106,17 @@ class PackageFacts:
         return [name for name in STAGES if name in kept]
 
     @property
+    def left_out(self) -> AllLeftOut:
+        """The units that failed when the package was built; nothing if the header is malformed."""
+        try:
+            found = read_left_out(self.header)
+        except ValueError:  # `aotbuild verify` says so
+            return AllLeftOut()
+        if self.only is None:
+            return found
+        return AllLeftOut(tuple(unit for unit in found.units if unit.function == self.only))
+
+    @property
     def signature_count(self) -> int:
         """The number of signatures of all functions."""
         return sum(len(function.signatures) for function in self.functions)
@@ -120,7 +136,7 @@ def read_facts(source: Source, only: str | None = None) -> PackageFacts:
         names = [only]
     functions = tuple(facts for name in names if (facts := _function(index, name)) is not None)
     size = len(source.read(INDEX_NAME))
-    return PackageFacts(source.place, index.header, size, functions)
+    return PackageFacts(source.place, index.header, size, functions, only)
 
 
 def _function(index: Index, name: str) -> FunctionFacts | None:

@@ -29,9 +29,11 @@ from aotbuild.report.facts import (
     total_size,
 )
 from aotbuild.report.text import (
+    LEFT_OUT_HEADERS,
     MEASURED_HEADERS,
     avals_text,
     covers,
+    left_out_rows,
     measured_rows,
     setting_rows,
     stages_text,
@@ -103,6 +105,8 @@ def page_html(facts: PackageFacts, texts: Mapping[Blob, str] | None = None) -> s
             stages=stages,
             most_owners=_MOST_OWNERS,
             constants=list(constants(facts)),
+            left_out=left_out_rows(facts),
+            left_out_headers=LEFT_OUT_HEADERS,
             measured=measured_rows(facts),
             measured_headers=MEASURED_HEADERS,
             settings=setting_rows(facts),

@@ -32,12 +32,15 @@ from aotbuild.report.words import (
 )
 from aotbuild.spec.index import COMPANIONS
 from aotbuild.spec.layout import HEADER_KEY, PART
+from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.record import Record
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 10
 # Above this many signatures a matrix does not fit a screen, so the table shows fractions.
 _MANY = 40
+# Characters of a reason why a unit was left out; the JSON document has all of it.
+_MOST_REASON = 300
 
 
 def title_lines(facts: PackageFacts) -> list[str]:
@@ -59,6 +62,7 @@ def title_lines(facts: PackageFacts) -> list[str]:
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
         *([f"  stages    {stages_text(facts)}"] if HEADER_KEY in header else []),
+        *([f"  left out  {plural(count, 'unit')}"] if (count := facts.left_out.count) else []),
         *_parts(header),
     ]
 
@@ -209,6 +213,29 @@ def _joined(avals: Sequence[str], full: bool) -> str:
 def _share(facts: FunctionFacts, column: str) -> str:
     covered, of = share(facts, column)
     return f"{covered}/{of}" if covered else "-"
+
+
+LEFT_OUT_HEADERS = ("signature", "target", "stage", "reason")
+
+
+def left_out_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
+    """Return a row for each unit that failed when the package was built."""
+    found = facts.left_out
+    several = len({unit.jaxlib for unit in found.units if unit.jaxlib}) > 1
+    rows = [
+        (
+            shown(unit.signature),
+            shown(_with_jaxlib(unit) if several else unit.target),
+            shown(unit.stage),
+            shown(" ".join(unit.reason.split()), limit=_MOST_REASON),
+        )
+        for unit in found.units
+    ]
+    return [*rows, *([(f"and {found.more} more", "", "", "")] if found.more else [])]
+
+
+def _with_jaxlib(unit: LeftOut) -> str:
+    return f"{unit.target} with jaxlib {unit.jaxlib}" if unit.jaxlib else unit.target
 
 
 MEASURED_HEADERS = ("executable", "target", "set", "load ms", "first call ms", "later ms", "")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
+from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.package import check_policy, fallback_policy
@@ -131,9 +131,20 @@ def _resolve(
     except (NoArtifacts, PackageNotFound) as err:
         if fallback_policy(fallback) != "jit":
             raise
-        from logging import getLogger
-
-        getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, err)
+        _warn(package, name, err)
         return source
     library = Library(place, fallback=fallback, trust=trust, package=package_name(package))
-    return library.kernel(name, source).__call__
+    try:
+        return library.kernel(name, source).__call__
+    except UnknownFunction as err:
+        # A build that left a function out counts on the fallback.
+        if not err.left_out or fallback_policy(library._state.policy) != "jit":
+            raise
+        _warn(package, name, err)
+        return source
+
+
+def _warn(package: str, name: str, reason: Exception) -> None:
+    from logging import getLogger
+
+    getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, reason)

@@ -11,7 +11,7 @@ from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, Signat
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
-from aotbuild.runtime.package import Package
+from aotbuild.runtime.package import Package, left_out
 from aotbuild.runtime.select import Verdict, refusal_trace, select
 from aotbuild.runtime.trees import flatten, leaf_paths, restore, restore_outputs
 from aotbuild.spec.record import Record
@@ -28,6 +28,7 @@ _REFUSED_REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
 )
+_FAILED_REMEDY = "Mend what failed and build again, or set AOTBUILD_FALLBACK=jit."
 
 
 class Kernel:
@@ -206,8 +207,15 @@ class Dispatch:
         host = self.package.probe(self._devices(call))
         records = index.records(name, plan.key if plan else call.signature.key())
         if not records:
-            raise self._mismatch(call, host)
+            raise self._left_out(call) or self._mismatch(call, host)
         return select(records, host)
+
+    def _left_out(self, call: Call) -> SignatureMismatch | None:
+        """Return the error of a signature that failed when the wheel was built; None if not so."""
+        name = self.function.name
+        lines = left_out(self.package.index).of_call(name, call.signature.key()).lines(name)
+        summary = "this signature is in the manifest, but failed"
+        return SignatureMismatch(name, summary, lines, _FAILED_REMEDY) if lines else None
 
     def _mismatch(self, call: Call, host: Host) -> SignatureMismatch:
         """Return the error of a signature without records; the search is done once for each."""
@@ -221,7 +229,8 @@ class Dispatch:
             self._mismatches[key] = signature_mismatch(call, paths, self.package.index, host)
         known = self._mismatches[key]
         padding = self._padded.why_not(call) if self._padded else []
-        trace = [*known.trace, *padding, *self.package.absent]
+        failed = left_out(self.package.index).lines(known.function)
+        trace = [*known.trace, *padding, *failed, *self.package.absent]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:
@@ -230,6 +239,8 @@ class Dispatch:
         if not fitting:
             summary = "no executable may run here"
             trace = refusal_trace(verdicts, self.package.probe(self._devices(call)))
+            labels = {verdict.record.provenance.get("label") for verdict in verdicts}
+            trace += left_out(self.package.index).lines(self.function.name, labels)
             trace += self.package.absent
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
         return fitting[0], self._place(call, fitting[0])

@@ -17,6 +17,7 @@ from aotbuild.errors import (
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.fork import refusal
+from aotbuild.runtime.package import left_out
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.state import LibraryState
@@ -299,9 +300,10 @@ class Library:
         if function is None:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, self.functions, 1)
+            failed = left_out(self._state.index).lines(name)
+            close = [] if failed else get_close_matches(name, self.functions, 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise UnknownFunction(self._state.name, name, self.functions, hint)
+            raise UnknownFunction(self._state.name, name, self.functions, hint, failed)
         return function
 
 

@@ -17,6 +17,7 @@ from aotbuild.spec.index import Index
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.spec.left_out import AllLeftOut
 
 POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"
@@ -90,6 +91,16 @@ class Package:
     def fallback_policy(self) -> str:
         """The fallback policy in force now."""
         return fallback_policy(self.fallback)
+
+
+def left_out(index: Index) -> AllLeftOut:
+    """Return what failed when a package was built; nothing if the header is malformed."""
+    from aotbuild.spec.left_out import AllLeftOut, read_left_out
+
+    try:
+        return read_left_out(index.header)
+    except ValueError:  # the error at hand matters more, and `aotbuild verify` finds this one
+        return AllLeftOut()
 
 
 def fallback_policy(default: str | None) -> str:

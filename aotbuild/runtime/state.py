@@ -62,6 +62,11 @@ class LibraryState:
         return str(self.index.header.get("package", self.source.place))
 
     @property
+    def policy(self) -> str | None:
+        """The fallback policy of the caller, or of the index."""
+        return self.fallback or self.index.header.get("fallback")
+
+    @property
     def backend(self) -> Backend:
         """The backend. Its first use imports jax, or numpy and jaxlib."""
         made: Backend = self._made.get("backend", self._make_backend)
@@ -132,6 +137,6 @@ class LibraryState:
             index=self.index,
             stats=self.stats,
             probe=self.probe or self.backend.probe,
-            fallback=self.fallback or self.index.header.get("fallback"),
+            fallback=self.policy,
             absent=self.opened[2],
         )

@@ -19,6 +19,7 @@ from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, companions_of, packaged_blobs
+from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
@@ -54,14 +55,25 @@ def record_problems(
     # The records of a base may all be in its companions.
     uncalled = () if COMPANIONS in header else {function.name for function in functions} - called
     for name in sorted(uncalled):
-        yield f"{name}: no record is of this function"
+        if not _is_left_out(name, header):
+            yield f"{name}: no record is of this function"
+
+
+def _is_left_out(name: str, header: dict[str, object]) -> bool:
+    """Return whether the header says that the units of a function failed."""
+    try:
+        found = read_left_out(header)
+    except ValueError:
+        return False
+    return found.more > 0 or any(unit.function == name for unit in found.units)
 
 
 def _header_problems(header: dict[str, object]) -> Iterator[str]:
-    try:
-        companions_of(header)
-    except ValueError as err:
-        yield str(err)
+    for read in (companions_of, read_left_out):
+        try:
+            read(header)
+        except ValueError as err:
+            yield str(err)
 
 
 def _check_kind(record: Record) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from aotbuild.errors import WheelRefused
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.layout import HEADER_KEY, companions_of, whole_header
+from aotbuild.spec.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_to_json
 from aotbuild.spec.signature import Function
@@ -119,8 +120,8 @@ def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -
     """Return the wheel to be written; raises WheelRefused with all problems."""
     first = wholes[0].wheel
     problems = [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]
-    header, contradictions = joined_header([whole.header for whole in wholes])
     records, conflicts = unite([whole.records for whole in wholes])
+    header, contradictions = joined_header([whole.header for whole in wholes], records)
     lines, unequal = joined_requirements(
         {str(whole.path): requirements(whole.metadata) for whole in wholes},
         header,
@@ -141,7 +142,7 @@ def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -
         distribution=first.distribution,
         model=first.model,
         files=list(first.files()),
-        artifacts=Artifacts(first.folder, header, first.functions, records, opened),
+        artifacts=Artifacts(first.folder, header, joined_functions(wholes), records, opened),
         changed={"METADATA": metadata.encode(), "WHEEL": with_tags(wheel, tag).encode()},
         sbom=sbom,
     )
@@ -164,7 +165,8 @@ def _differences(other: Whole, first: Whole) -> Iterator[str]:
     if other.wheel.folder != first.wheel.folder:
         yield f"{place}: expected {first.wheel.folder}, found {other.wheel.folder}"
         return
-    yield from function_problems(str(place), other.wheel.functions, first.wheel.functions)
+    failed = failed_functions(other) | failed_functions(first)
+    yield from function_problems(str(place), other.wheel.functions, first.wheel.functions, failed)
     if with_requirements(other.metadata, []) != with_requirements(first.metadata, []):
         yield f"{place}: METADATA differs in more than Requires-Dist"
     expected, found = (_code(whole.wheel) for whole in (first, other))
@@ -173,6 +175,20 @@ def _differences(other: Whole, first: Whole) -> Iterator[str]:
             missing = "is missing" if file not in found else "is only here"
             both = file in found and file in expected
             yield f"{place}: {file} {'differs' if both else missing}"
+
+
+def failed_functions(whole: Whole) -> set[str]:
+    """Return the functions of which the header says that all units failed."""
+    failed = {unit.function for unit in read_left_out(whole.header).units}
+    return failed - {record.function for record in whole.records}
+
+
+def joined_functions(wholes: Sequence[Whole]) -> list[Function]:
+    """Return the functions of all packages; only compiled ones know how calls are padded."""
+    failed = {id(whole): failed_functions(whole) for whole in wholes}
+    every = [(whole, function) for whole in wholes for function in whole.wheel.functions]
+    every.sort(key=lambda pair: pair[1].name not in failed[id(pair[0])])
+    return list({function.name: function for _, function in every}.values())
 
 
 def _identity(wheel: OpenedWheel) -> str:
@@ -187,10 +203,15 @@ def _code(wheel: OpenedWheel) -> dict[str, str]:
 
 
 def function_problems(
-    path: str, functions: Iterable[Function], first: Sequence[Function]
+    path: str, functions: Iterable[Function], first: Sequence[Function], failed: Collection[str]
 ) -> list[str]:
-    """Return the differences between the functions of a wheel and those of the first one."""
-    expected, found = ({f.name: f for f in some} for some in (first, functions))
+    """Return the differences between the functions of a wheel and those of the first one.
+
+    Those in `failed` may be missing: a build left all their units out.
+    """
+    expected, found = (
+        {f.name: f for f in some if f.name not in failed} for some in (first, functions)
+    )
     lines = [f"{path}: function {name} is missing" for name in sorted(set(expected) - set(found))]
     lines += [
         f"{path}: function {name} is only here" for name in sorted(set(found) - set(expected))
@@ -241,11 +262,16 @@ def _jax_of(record: Record) -> Version:
     return _version(str(record.provenance.get("jax", "")))
 
 
-def joined_header(headers: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
-    """Return the joined header, and the contradictions between the headers."""
-    joined: dict[str, Any] = {}
+def joined_header(
+    headers: Sequence[dict[str, Any]], records: Sequence[Record]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the joined header, and the contradictions between the headers.
+
+    What a build left out is present if one of `records`, all that there are now, is of it.
+    """
+    joined = left_out_header(join_left_out(map(read_left_out, headers), records))
     problems = []
-    for key in sorted({key for header in headers for key in header}):
+    for key in sorted({key for header in headers for key in header} - {LEFT_OUT}):
         values = [header[key] for header in headers if key in header]
         if key in _VERSIONS:
             joined[key] = _join_versions(map(str, values))

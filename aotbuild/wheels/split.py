@@ -32,6 +32,7 @@ from aotbuild.spec.layout import (
     whole_header,
     write_whole,
 )
+from aotbuild.spec.left_out import LEFT_OUT, AllLeftOut, left_out_header, read_left_out
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, PORTABLE
@@ -103,6 +104,15 @@ def functions_of(opened: OpenedWheel, records: Sequence[Record]) -> list[Functio
     return [function for function in opened.functions if function.name in called]
 
 
+def _header_for(opened: OpenedWheel, families: Collection[str]) -> dict[str, Any]:
+    """Return the header of a wheel, which names only units of these families as left out."""
+    header = whole_header(opened.index.header)
+    found = read_left_out(header)
+    units = tuple(u for u in found.units if u.target.partition(":")[0] in families)
+    rest = {key: value for key, value in header.items() if key != LEFT_OUT}
+    return {**rest, **left_out_header(AllLeftOut(units, found.more))}
+
+
 def signature_notes(wheels: Sequence[OpenedWheel]) -> list[str]:
     """Return a note for each wheel that was signed."""
     return [SIGN_AGAIN.format(wheel.path.name) for wheel in wheels if wheel.is_signed]
@@ -124,7 +134,7 @@ def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
     name = part_distribution(opened.distribution[0], part)
     records = records_of(opened, [part])
     functions = functions_of(opened, records)
-    header = {**whole_header(opened.index.header), SPLIT: opened.digest, PART: part}
+    header = {**_header_for(opened, [part]), SPLIT: opened.digest, PART: part}
     code = f'"""Executables of {package} for {part}, found by aotbuild.load({package!r})."""\n'
     wheel = WheelName(_escaped(name), opened.name.version, opened.name.tag)
     return Draft(
@@ -172,12 +182,13 @@ def split_variants(wheel: Path, out: Path, keep: Collection[str]) -> Written:
         namespaces = [namespace for family in families if (namespace := _namespace(family))]
         drafts, variants = [], {}
         for family in (None, *families):
-            records = records_of(opened, [*keep, *([family] if family else [])])
+            shipped = [*keep, *([family] if family else [])]
+            records = records_of(opened, shipped)
             properties = _properties_of(records_of(opened, [family])) if family else {}
             label = _label_of(properties)
             if records:
                 variants[label] = properties
-                drafts.append(_draft(opened, label, properties, records, namespaces, sbom))
+                drafts.append(_draft(opened, label, properties, shipped, namespaces, sbom))
         index = out / f"{opened.name.distribution}-{opened.name.version}-variants.json"
         check_free(index)
 
@@ -239,12 +250,12 @@ def _draft(
     opened: OpenedWheel,
     label: str,
     properties: Properties,
-    records: Sequence[Record],
+    families: Collection[str],
     namespaces: Sequence[str],
     sbom: bool,
 ) -> Draft:
-    functions = functions_of(opened, records)
-    header = whole_header(opened.index.header)
+    records = records_of(opened, families)
+    functions, header = functions_of(opened, records), _header_for(opened, families)
     artifacts = Artifacts(opened.folder, header, functions, records, [opened])
     changed = {"variant.json": document({label: properties}, namespaces)}
     return Draft.like(opened, artifacts, changed, sbom=sbom, label=label)

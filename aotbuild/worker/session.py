@@ -18,6 +18,7 @@ from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Blob, Record
+from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
 from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
@@ -31,7 +32,7 @@ from aotbuild.worker.purity.normalize import skeleton
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED
-from aotbuild.worker.trace import Traced, trace_job
+from aotbuild.worker.trace import Traced, known_of, trace_job
 from aotbuild.worker.user_errors import user_traceback
 
 # What ends a path in bytes: a control character or a quote.
@@ -70,8 +71,9 @@ class Session:
                 traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
                 traced = with_padding(traced)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
+            function, key = known_of(job)
             for target in job.targets:
-                yield _failure(target, "trace", err)
+                yield _failure(target, "trace", err, function, key)
             return
         if self._explain:
             yield TraceExplained(steps=tuple(skeleton(traced.closed_jaxpr)), notes=traced.notes)
@@ -104,7 +106,8 @@ class Session:
             for name, blob in record.stages:
                 self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
-            return _failure(target, "compile", err)
+            key = traced.signature.key()
+            return _failure(target, "compile", err, traced.function, key)
         return message
 
     def _plain(self, candidate: Candidate | None, candidates: list[Candidate]) -> Blob | None:
@@ -162,7 +165,9 @@ def _secret_paths(given: Iterable[str]) -> list[bytes]:
     return [os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True)]
 
 
-def _failure(target: Target, stage: str, error: Exception) -> Failed:
+def _failure(
+    target: Target, stage: str, error: Exception, function: Function | None, key: str | None
+) -> Failed:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
     text += description(target.platform).hint(text)
-    return Failed(target=str(target), stage=stage, error=text)
+    return Failed(target=str(target), stage=stage, error=text, function=function, key=key)

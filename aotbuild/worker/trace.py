@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -191,6 +192,24 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
 
     args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
     return Jitted(job, function, binding, args, kwargs, _make_mesh(job, devices))
+
+
+def known_of(job: Job) -> tuple[Function | None, str | None]:
+    """Return the function of a job that was refused, and its signature's key, as far as known.
+
+    Its module is not imported again: an import that failed may hang or end the process.
+    """
+    if job.call.partition(":")[0] not in sys.modules:
+        return None, None
+    function = None
+    try:
+        jitted = jit_job(job)
+        function = jitted.binding.function
+        tree = describe_arguments(job, jitted.canonical, jitted.names)
+        leaves = tuple(map(to_aval, jax.tree.leaves(jitted.canonical)))
+        return function, Signature(tree, leaves, jitted.binding.static_values()).key()
+    except Exception:  # noqa: BLE001 (the job's own error is reported)
+        return function, None
 
 
 @contextlib.contextmanager

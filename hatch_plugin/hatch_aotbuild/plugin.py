@@ -28,6 +28,7 @@ from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_json, timestamp_of
+from aotbuild.report.words import plural
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path, write_whole
@@ -42,44 +43,56 @@ _HATCHLING = {
     "require-runtime-features",
     "path",
 }
-_CHOICES = ("build", "defer")
+_EDITABLE = ("build", "defer")
+_ON_FAILURE = ("error", "skip")
 
 
 @dataclass(frozen=True)
 class Options:
     """`manifest` is relative to the project; `editable` says what `pip install -e` does.
 
-    `sbom` asks for a bill of materials in the wheel.
+    `on_failure` says what becomes of units that fail. `sbom` asks for a bill of materials in the
+    wheel.
     """
 
     manifest: str = "aot.yaml"
     editable: str = "build"
+    on_failure: str = "error"
     sbom: bool = False
 
 
 def read_options(table: Mapping[str, Any]) -> Options:
     """Read the hook's table; PlanError names a key or value that is not one.
 
-    AOTBUILD_MANIFEST and AOTBUILD_EDITABLE in the environment override `manifest` and `editable`.
+    AOTBUILD_MANIFEST, AOTBUILD_EDITABLE and AOTBUILD_ON_FAILURE in the environment override
+    `manifest`, `editable` and `on-failure`.
     """
-    known = [option.name for option in fields(Options)]
+    known = [option.name.replace("_", "-") for option in fields(Options)]
     unknown = sorted(set(table) - {*known} - _HATCHLING)
     if unknown:
         msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
         raise PlanError(msg)
     manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
-    editable = os.environ.get("AOTBUILD_EDITABLE") or table.get("editable", "build")
     sbom = table.get("sbom", False)
     if not isinstance(manifest, str):
         msg = f"[{_TABLE}]: manifest: expected a path, found {manifest!r}"
         raise PlanError(msg)
-    if editable not in _CHOICES:
-        msg = f"[{_TABLE}]: editable: expected one of {', '.join(_CHOICES)}, found {editable!r}"
-        raise PlanError(msg)
+    editable = _choice(table, "editable", _EDITABLE)
+    on_failure = _choice(table, "on-failure", _ON_FAILURE)
     if not isinstance(sbom, bool):
         msg = f"[{_TABLE}]: sbom: expected true or false, found {sbom!r}"
         raise PlanError(msg)
-    return Options(manifest, editable, sbom)
+    return Options(manifest, editable, on_failure, sbom)
+
+
+def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str:
+    """Return the value of a key, by default the first choice; its variable overrides the table."""
+    variable = f"AOTBUILD_{key.upper().replace('-', '_')}"
+    found = os.environ.get(variable) or table.get(key, choices[0])
+    if found not in choices:
+        msg = f"[{_TABLE}]: {key}: expected one of {', '.join(choices)}, found {found!r}"
+        raise PlanError(msg)
+    return str(found)
 
 
 def check_sbom() -> None:
@@ -139,6 +152,8 @@ class AotBuildHook(BuildHookInterface[Any]):
     """Hatchling's build hook `aotbuild`."""
 
     PLUGIN_NAME = "aotbuild"
+    # Units that failed and were left out.
+    _missing = 0
 
     def dependencies(self) -> list[str]:
         """Return what the build environment needs: the project's dependencies and the toolchain."""
@@ -174,9 +189,19 @@ class AotBuildHook(BuildHookInterface[Any]):
             stages, wheel = stages_path(self._artifacts), Path(artifact_path)
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
-            if note := size_note(wheel.stat().st_size, wheel.name):
+            notes = (size_note(wheel.stat().st_size, wheel.name), self._missing_note(wheel.name))
+            for note in filter(None, notes):
                 self.app.display_warning(f"aotbuild: {note}")
         shutil.rmtree(self._workplace, ignore_errors=True)
+
+    def _missing_note(self, wheel: str) -> str | None:
+        """Return a note about a wheel without everything that its manifest asks for."""
+        if not self._missing:
+            return None
+        return (
+            f"{wheel} lacks {plural(self._missing, 'unit')} of its manifest, which failed and "
+            "on-failure = skip left out; `aotbuild inspect` lists them"
+        )
 
     def _leave_out_source_artifacts(self) -> None:
         """Exclude what `aotbuild build --in-place` wrote; the wheel gets a new one."""
@@ -214,8 +239,11 @@ class AotBuildHook(BuildHookInterface[Any]):
         plan = make_plan(self._manifest, environment)
         self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
         make_environments(environment.toolchains, self._say)
-        package = build_package(plan, self._sources, self._artifacts, self._report)
-        for note in package.notes:
+        skip = self._options.on_failure == "skip"
+        sources, artifacts = self._sources, self._artifacts
+        package = build_package(plan, sources, artifacts, self._report, keep_going=skip)
+        self._missing = len({failure.unit for failure in package.failures})
+        for note in (*package.notes, *filter(None, [package.left_out])):
             self.app.display_warning(f"aotbuild: {note}")
         if self._options.sbom:
             wheel = Distribution(self.metadata.core.raw_name, self.metadata.version)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections import Counter
 from email.parser import Parser
 from importlib import metadata
@@ -244,6 +246,27 @@ class TestEditable:
         )
         assert "aotbuild.errors.NoArtifacts" in done.stderr
         assert "editable install that defers compiling" in done.stderr
+
+
+def test_what_fails_is_left_out_if_asked(small: Path, tmp_path: Path) -> None:
+    lost = "\n  lost: {call: 'digits.model:lost', args: [{x: 'f32[2]'}]}\n"
+    (small / "aot.yaml").write_text(SMALL + lost)
+    out = tmp_path / "out"
+    out.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
+        capture_output=True,
+        text=True,
+        cwd=small,
+        env={**os.environ, "AOTBUILD_ON_FAILURE": "skip"},
+    )
+    said = done.stdout + done.stderr
+    assert "1 of 2 build units failed and were left out:" in said
+    (wheel,) = out.glob("*.whl")
+    assert f"{wheel.name} lacks 1 unit of its manifest" in said
+    shown = CliRunner().invoke(app, ["inspect", str(wheel)]).output
+    assert "digits.model has no 'lost'" in shown
+    assert verify(str(wheel), Options(load=False)).passed
 
 
 class TestRefusing:

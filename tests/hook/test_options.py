@@ -17,12 +17,14 @@ TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
 def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AOTBUILD_EDITABLE", raising=False)
     monkeypatch.delenv("AOTBUILD_MANIFEST", raising=False)
+    monkeypatch.delenv("AOTBUILD_ON_FAILURE", raising=False)
 
 
 def test_defaults_and_values() -> None:
-    assert read_options({}) == Options("aot.yaml", "build", sbom=False)
+    assert read_options({}) == Options("aot.yaml", "build", "error", sbom=False)
     table = {"manifest": "a/b.yaml", "editable": "defer", "sbom": True, "dependencies": []}
     assert read_options(table) == Options("a/b.yaml", "defer", sbom=True)
+    assert read_options({"on-failure": "skip"}) == Options(on_failure="skip")
 
 
 def test_an_sbom_that_cannot_be_made_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,16 +41,22 @@ def test_an_sbom_that_cannot_be_made_stops_the_build(monkeypatch: pytest.MonkeyP
 def test_variables_override_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTBUILD_EDITABLE", "defer")
     monkeypatch.setenv("AOTBUILD_MANIFEST", "other.yaml")
-    table = {"editable": "build", "manifest": "aot.yaml"}
-    assert read_options(table) == Options("other.yaml", "defer")
+    monkeypatch.setenv("AOTBUILD_ON_FAILURE", "skip")
+    table = {"editable": "build", "manifest": "aot.yaml", "on-failure": "error"}
+    assert read_options(table) == Options("other.yaml", "defer", "skip")
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable, sbom"),
+        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable, on-failure, sbom"),
+        (
+            {"on_failure": "skip"},
+            "unknown key 'on_failure'; known: manifest, editable, on-failure, sbom",
+        ),
         ({"manifest": 3}, "manifest: expected a path, found 3"),
         ({"editable": "no"}, "editable: expected one of build, defer, found 'no'"),
+        ({"on-failure": "no"}, "on-failure: expected one of error, skip, found 'no'"),
         ({"sbom": "yes"}, "sbom: expected true or false, found 'yes'"),
     ],
 )

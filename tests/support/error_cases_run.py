@@ -13,6 +13,7 @@ from attacks import wheels
 
 import aotbuild
 from aotbuild.spec.index import write_index
+from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
 from aotbuild.wheels.split import split
 from support.error_cases import Place, X, collector, command, library, raised, scored
 from support.packages import build, write
@@ -157,6 +158,22 @@ def call_weak_type(place: Place) -> str:
 @case
 def call_other_static(place: Place) -> str:
     return raised(lambda: library(place, scored()).score(X, "tanh"))
+
+
+@case
+def call_left_out(place: Place) -> str:
+    unit = LeftOut(
+        function="score",
+        signature="score(batch=2, activation='relu')",
+        target="cpu:x86-64-v4:1",
+        stage="trace",
+        reason="proj.model:score raised while it was traced\n  at …/model.py:17 in score\n"
+        "ValueError: no activation 'relo'",
+        key=scored(2).record.signature.key(),
+    )
+    found = left_out_header(AllLeftOut((unit,)))
+    opened = aotbuild.load(write(place.root, [scored()], package="proj", **found))
+    return raised(lambda: opened.score(np.ones((2, 16), "float32"), "relu"))
 
 
 @case

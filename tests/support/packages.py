@@ -205,16 +205,21 @@ def constant_blob(value: Any) -> tuple[Blob, bytes]:
 
 
 def write(
-    root: Path, built: Iterable[Built], *, package: str = "demo", fallback: str = "none"
+    root: Path,
+    built: Iterable[Built],
+    *,
+    package: str = "demo",
+    fallback: str = "none",
+    **more: Any,
 ) -> Path:
-    """Write an `_aot` folder below `root` and return it."""
+    """Write an `_aot` folder below `root` and return it; `more` goes into the header."""
     folder, built = root / "_aot", list(built)
     (folder / "blobs").mkdir(parents=True, exist_ok=True)
     for item in built:
         for path, data in item.blobs.items():
             (folder / path).write_bytes(data)
     functions = {item.function.name: item.function for item in built}.values()
-    header = {"package": package, "fallback": fallback}
+    header = {"package": package, "fallback": fallback, **more}
     (folder / "index").write_bytes(write_index(header, functions, [item.record for item in built]))
     return folder
 

@@ -9,6 +9,7 @@ from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
+import jaxlib
 import numpy as np
 import pytest
 from attacks import wheels
@@ -24,9 +25,11 @@ from aotbuild.report.sbom import SBOM_NAME
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.layout import stages_path
+from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.spec.record import Golden
 from aotbuild.spec.record_json import record_to_json
 from aotbuild.verify.api import Options, verify
+from aotbuild.wheels.merge import merge
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
@@ -320,3 +323,18 @@ def test_installed_by_pip(built: list[Built], tmp_path: Path) -> None:
         [python, "-m", "pip", "check"], capture_output=True, text=True, cwd=tmp_path
     )
     assert "demo" not in shown.stdout, "what pip finds missing or in conflict"
+
+
+def test_what_was_left_out_goes_with_its_family(built: list[Built], tmp_path: Path) -> None:
+    units = tuple(
+        LeftOut("double", "double(k=3)", target, "compile", "no", "0.10.2")
+        for target in ("cpu:x86-64-v3:1", "cuda:h100-sxm:1")
+    )
+    found = left_out_header(AllLeftOut(units))
+    header = {"package": "demo", "fallback": "none", "jaxlib": jaxlib.__version__, **found}
+    wheel = put_wheel(tmp_path / BASE, everywhere(built), header=header)
+    wheels = split(wheel, tmp_path / "out").wheels
+    stated = {w.name: read_left_out(open_index(WheelSource(w)).header).units for w in wheels}
+    assert stated == {BASE: units, CUDA: (units[1],), TPU: ()}
+    (merged,) = merge(wheels, tmp_path / "merged").wheels
+    assert contents(merged)["demo/_aot/index"] == contents(wheel)["demo/_aot/index"]
