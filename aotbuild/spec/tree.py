@@ -8,7 +8,8 @@ A description is JSON:
 `["tuple", child…]`, `["list", …]`     the containers themselves
 `["dict", [key…], child…]`             keys as `values.encode`, in JAX's (sorted) order
 `["namedtuple", "module:name", …]`     a subclass of tuple with `_fields`
-`["node", "module:name", aux, …]`      any other registered type and its auxiliary data
+`["node", "module:name", aux, …]`      any other registered type, and its auxiliary data as
+                                       `spec.identity`
 `["input", [index…]]`                  outputs only: equal to that subtree of `(args, kwargs)`
 =====================================  =========================================================
 """
@@ -16,9 +17,14 @@ A description is JSON:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
-from aotbuild.spec.values import NotEncodable, encode, is_plain, qualified_name
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.values import NotEncodable, qualified_name, type_name
+
+if TYPE_CHECKING:
+    from aotbuild.spec.identity import Identities
 
 Tree = Any
 LEAF = "*"
@@ -42,19 +48,9 @@ class TreeRefused(ValueError):
         super().__init__(f"{node} at {list(path)}: {reason}")
 
 
-def describe(treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
-    """Return the description of a treedef; raises TreeRefused if auxiliary data has no encoding."""
-    data = treedef.node_data()
-    if data is None:
-        return LEAF if _is_leaf(treedef) else ["none"]
-    kind, aux = data
-    _check_depth(kind, path)
-    try:
-        head = _head(kind, aux)
-    except (NotEncodable, RecursionError) as err:
-        raise TreeRefused(path, _name_of(kind), str(err)) from err
-    children = enumerate(treedef.children())
-    return head + [describe(child, (*path, index)) for index, child in children]
+def describe(treedef: TreeDef) -> Tree:
+    """Return the description of a treedef; TreeRefused if static data in it has no identity."""
+    return Describer().describe(treedef)
 
 
 def describe_output(treedef: TreeDef, inputs: TreeDef) -> Tree:
@@ -63,8 +59,47 @@ def describe_output(treedef: TreeDef, inputs: TreeDef) -> Tree:
     A subtree of unregistered or opaque type must equal a subtree of the inputs `(args, kwargs)`;
     otherwise raises TreeRefused with its type and path.
     """
-    known = {str(sub): path for path, sub in reversed(list(_subtrees(inputs))) if sub.children()}
-    return _describe_output(treedef, inputs, known, ())
+    return _refer(describe(treedef), _known(describe(inputs)), ())
+
+
+class Describer:
+    """Describes treedefs; static data that several nodes share is read once."""
+
+    @cached_property
+    def _identities(self) -> Identities:
+        # A late import: most calls have containers only, and a cold start pays for each import.
+        from aotbuild.spec.identity import Identities
+
+        return Identities(describe)
+
+    def describe(self, treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
+        """Return the description of a treedef; TreeRefused has the path of the node."""
+        data = treedef.node_data()
+        if data is None:
+            return LEAF if _is_leaf(treedef) else ["none"]
+        kind, aux = data
+        if len(path) > DEEPEST:  # the reader of an index refuses deeper ones
+            raise TreeRefused(path, type_name(kind), f"it is nested deeper than {DEEPEST} levels")
+        try:
+            head = self._head(kind, aux)
+        except (NotEncodable, TreeRefused, RecursionError) as err:
+            raise TreeRefused(path, type_name(kind), str(err)) from err
+        children = enumerate(treedef.children())
+        return head + [self.describe(child, (*path, index)) for index, child in children]
+
+    def _head(self, kind: type, aux: Any) -> list[Any]:
+        if kind is type(None):
+            return ["none"]
+        if kind in (tuple, list):
+            return [kind.__name__]
+        if kind is dict:
+            return ["dict", [key if type(key) is str else self._identity(key) for key in aux]]
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return ["namedtuple", qualified_name(kind)]
+        return ["node", qualified_name(kind), self._identity(aux)]
+
+    def _identity(self, value: Any) -> Any:
+        return self._identities.identity(value)
 
 
 def subtree(treedef: TreeDef, path: list[int]) -> Any:
@@ -88,63 +123,41 @@ def children_of(tree: Tree) -> list[Tree]:
     return list(tree[HEADS[tree[0]] :])
 
 
-def _describe_output(
-    treedef: TreeDef, inputs: TreeDef, known: dict[str, tuple[int, ...]], path: tuple[int, ...]
-) -> Tree:
-    data = treedef.node_data()
-    if data is None:
-        return LEAF if _is_leaf(treedef) else ["none"]
-    kind, aux = data
-    match = known.get(str(treedef))
-    is_standard = kind in (tuple, list, dict, type(None))
-    if not is_standard and match is not None and subtree(inputs, list(match)) == treedef:
-        return ["input", list(match)]
-    _check_depth(kind, path)
-    head = _output_head(kind, aux, path)
-    children = enumerate(treedef.children())
-    return head + [
-        _describe_output(child, inputs, known, (*path, index)) for index, child in children
-    ]
+# --- outputs ------------------------------------------------------------------------------------
 
 
-def _check_depth(kind: type, path: tuple[int, ...]) -> None:
-    """Refuse trees that are too deep for the reader of an index."""
-    if len(path) > DEEPEST:
-        raise TreeRefused(path, _name_of(kind), f"it is nested deeper than {DEEPEST} levels")
+def _known(inputs: Tree) -> dict[bytes, list[int]]:
+    """Return the first place of each subtree of the inputs that is no standard container."""
+    found: dict[bytes, list[int]] = {}
+    for path, tree in _subtrees(inputs):
+        if tree[0] in ("namedtuple", "node"):
+            found.setdefault(canonical_json(tree), path)
+    return found
 
 
-def _output_head(kind: type, aux: Any, path: tuple[int, ...]) -> list[Any]:
-    try:
-        head = _head(kind, aux)
-    except (NotEncodable, RecursionError) as err:
-        raise TreeRefused(path, _name_of(kind), str(err)) from err
-    if head[0] == "node" and not is_plain(head[2]):
+def _refer(tree: Tree, known: dict[bytes, list[int]], path: tuple[int, ...]) -> Tree:
+    """Return a description with references in the place of subtrees that the inputs have."""
+    from aotbuild.spec.identity import is_decodable
+
+    if tree == LEAF:
+        return tree
+    is_plain = tree[0] != "node" or is_decodable(tree[2])
+    place = known.get(canonical_json(tree)) if tree[0] in ("namedtuple", "node") else None
+    if place and (children_of(tree) or not is_plain):
+        return ["input", place]
+    if not is_plain:
         reason = "its auxiliary data is not plain JSON, and no input has the same tree"
-        raise TreeRefused(path, _name_of(kind), reason)
-    return head
-
-
-def _head(kind: type, aux: Any) -> list[Any]:
-    if kind is type(None):
-        return ["none"]
-    if kind in (tuple, list):
-        return [kind.__name__]
-    if kind is dict:
-        return ["dict", [encode(key) for key in aux]]
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return ["namedtuple", qualified_name(kind)]
-    return ["node", qualified_name(kind), encode(aux)]
+        raise TreeRefused(path, tree[1].replace(":", "."), reason)
+    children = enumerate(children_of(tree))
+    head = tree[: HEADS[tree[0]]]
+    return head + [_refer(child, known, (*path, index)) for index, child in children]
 
 
 def _is_leaf(treedef: Any) -> bool:
     return bool(treedef.num_leaves == 1)
 
 
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _subtrees(treedef: TreeDef, path: tuple[int, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    yield path, treedef
-    for index, child in enumerate(treedef.children()):
+def _subtrees(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[list[int], Tree]]:
+    yield list(path), tree
+    for index, child in enumerate(children_of(tree)):
         yield from _subtrees(child, (*path, index))

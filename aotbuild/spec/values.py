@@ -9,11 +9,15 @@ that a file names.
 from __future__ import annotations
 
 import enum
+import importlib
 import json
 import math
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+# By tag: from the body of an encoding, and the function that decodes what is inside it.
+Decoders: TypeAlias = Mapping[str, Callable[[Any, Callable[[Any], Any]], Any]]
 
 
 class NotEncodable(ValueError):
@@ -32,24 +36,27 @@ def encode(value: Any) -> Any:
     return _encode_object(value)
 
 
-def decode(data: Any) -> Any:
-    """Return the value of an encoding of scalars, tuples, lists and dicts, or ValueError."""
+def decode(data: Any, others: Decoders | None = None) -> Any:
+    """Return the value of an encoding of scalars, tuples, lists and dicts, or ValueError.
+
+    `others` decode what has another tag.
+    """
     try:
-        return _decode(data)
+        return _decode(data, {**_DECODERS, **others} if others else _DECODERS)
     except (TypeError, AttributeError, LookupError, OverflowError, RecursionError) as err:
         msg = f"not the encoding of a plain value: {type(err).__name__}: {err}"
         raise ValueError(msg) from err
 
 
-def _decode(data: Any) -> Any:
+def _decode(data: Any, decoders: Decoders) -> Any:
     if data is None or isinstance(data, bool | int | float | str):
         return data
     if isinstance(data, list):
-        return [_decode(item) for item in data]
+        return [_decode(item, decoders) for item in data]
     if isinstance(data, dict) and len(data) == 1:
         (tag, body), *_ = data.items()
-        if tag in _DECODERS:
-            return _DECODERS[tag](body)
+        if tag in decoders:
+            return decoders[tag](body, lambda item: _decode(item, decoders))
     msg = f"not the encoding of a plain value: {data!r}"
     raise ValueError(msg)
 
@@ -71,19 +78,54 @@ def shown(data: Any) -> str:
         return json.dumps(data, ensure_ascii=False)
 
 
-def qualified_name(obj: Any) -> str:
-    """Return `module:qualname` of a function or type; NotEncodable unless that resolves to it."""
-    module, qualname = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+def qualified_name(obj: Any, module: str | None = None, below: str = "") -> str:
+    """Return `module:qualname` of a function or type; NotEncodable unless that resolves to it.
+
+    `module` is where to look, by default the one that it names itself. `below` is added to the
+    qualified name.
+    """
+    module = module or getattr(obj, "__module__", None)
+    qualname = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
     if not isinstance(module, str) or not isinstance(qualname, str):
         msg = f"a {type(obj).__qualname__} has no module and qualified name"
         raise NotEncodable(msg)
-    found: Any = sys.modules.get(module)
-    for part in qualname.split("."):
+    found = _imported(module)
+    for part in f"{qualname}{below}".split("."):
         found = getattr(found, part, None)
     if found is not obj:
         msg = f"{module}:{qualname} does not lead back to the object itself"
         raise NotEncodable(msg)
-    return f"{module}:{qualname}"
+    return f"{module}:{qualname}{below}"
+
+
+def type_name(kind: type) -> str:
+    """Return `module.qualname` of a type, for people."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def field_names(value: Any) -> list[str]:
+    """Return the names of the fields of a dataclass instance."""
+    import dataclasses
+
+    return [field.name for field in dataclasses.fields(value)]
+
+
+def is_cache(kind: type, name: str, value: Any) -> bool:
+    """Return whether an attribute only keeps what was computed: a hash or a cached property."""
+    if name.strip("_").removeprefix("cached_") == "hash" and isinstance(value, int | None):
+        return True
+    found = (base.__dict__[name] for base in kind.__mro__ if name in base.__dict__)
+    return type(next(found, None)).__name__ == "cached_property"
+
+
+def _imported(module: str) -> Any:
+    """Return a module; whether it was imported before must not decide what a value is."""
+    if module not in sys.modules:
+        try:
+            importlib.import_module(module)
+        except Exception:  # noqa: BLE001 (an object may name any module as its own)
+            return None
+    return sys.modules.get(module)
 
 
 def _encode_set(value: set[Any] | frozenset[Any]) -> Any:
@@ -109,17 +151,28 @@ def _encode_state(value: Any) -> Any:
     """Return the state of a Python object: its fields, or its `__dict__` and slots."""
     kind = type(value)
     if hasattr(kind, "__dataclass_fields__"):
-        import dataclasses
-
-        names = [field.name for field in dataclasses.fields(value)]
+        names = field_names(value)
     else:
         slots = [slot for base in kind.__mro__ for slot in _slots(base)]
-        names = sorted({*slots, *getattr(value, "__dict__", {})})
-    written_in_c = not names and not hasattr(value, "__dict__")
-    if written_in_c or any("__reduce__" in base.__dict__ for base in kind.__mro__[:-1]):
+        every = sorted({*slots, *getattr(value, "__dict__", {})})
+        names = [name for name in every if not is_cache(kind, name, getattr(value, name, None))]
+    pickled = any("__reduce__" in base.__dict__ for base in kind.__mro__[:-1])
+    if pickled or _hides_state(value) or not (names or hasattr(value, "__dict__")):
         msg = f"a {kind.__module__}.{kind.__qualname__} keeps its state where it cannot be read"
         raise NotEncodable(msg)
     return [[name, encode(getattr(value, name))] for name in names if hasattr(value, name)]
+
+
+def _hides_state(value: Any) -> bool:
+    """Return whether an object has state in C beside its attributes, as `threading.local` has."""
+    own: Any = type(value)
+    if own.__getstate__ is not object.__getstate__:
+        return False
+    try:
+        object.__reduce_ex__(value, 4)
+    except TypeError:
+        return True
+    return False
 
 
 def _slots(kind: type) -> list[str]:
@@ -143,12 +196,12 @@ _ENCODERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (bytes, lambda value: {"bytes": value.hex()}),
     (complex, lambda value: {"complex": [encode(value.real), encode(value.imag)]}),
 )
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "float": float,
-    "tuple": lambda body: tuple(_decode(item) for item in body),
-    "dict": lambda body: {_decode(key): _decode(item) for key, item in body},
-    "bytes": bytes.fromhex,
-    "complex": lambda body: complex(_decode(body[0]), _decode(body[1])),
+_DECODERS: Decoders = {
+    "float": lambda body, _: float(body),
+    "tuple": lambda body, again: tuple(again(item) for item in body),
+    "dict": lambda body, again: {again(key): again(item) for key, item in body},
+    "bytes": lambda body, _: bytes.fromhex(body),
+    "complex": lambda body, again: complex(again(body[0]), again(body[1])),
 }
 
 

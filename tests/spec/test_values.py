@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import json
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +85,11 @@ def test_objects_are_compared_but_never_decoded(value: object) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [lambda x: x, functools.partial(len), np.zeros(2), object(), np.float32(1), iter([])],
-    ids=["lambda", "partial", "array", "object", "scalar", "iterator"],
+    [
+        *(lambda x: x, functools.partial(len), np.zeros(2), object(), np.float32(1), iter([])),
+        *(threading.local(), type("Derived", (threading.local,), {})()),
+    ],
+    ids=["lambda", "partial", "array", "object", "scalar", "iterator", "local", "derived"],
 )
 def test_what_means_nothing_elsewhere_is_refused(value: object) -> None:
     with pytest.raises(NotEncodable):

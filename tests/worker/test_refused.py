@@ -101,7 +101,11 @@ CASES: dict[str, tuple[str, ...]] = {
         "functions.f64.args.x: dtype float64 needs 64-bit mode",
         "config: {jax_enable_x64: true}",
     ),
-    "opaque_in": ("argument m[1]['m'] is a proj.bad.Module", "lambda", "eqx.filter or partition"),
+    "opaque_in": (
+        "argument m[1]['m'] is a proj.bad.Module",
+        "_thread._local keeps its state",
+        "eqx.filter or partition",
+    ),
     # --- tracing
     "raises": (
         "proj.bad:raises raised while it was traced",

@@ -1,6 +1,7 @@
 """Functions that a build must refuse. The tests name lines by the comments `# @name`."""
 
 import functools
+import threading
 
 import equinox as eqx
 import jax
@@ -243,7 +244,7 @@ class Module(eqx.Module):
 
 
 def module():
-    return [None, {"m": Module(jnp.zeros(2), lambda x: x)}]
+    return [None, {"m": Module(jnp.zeros(2), threading.local())}]
 
 
 def unequal(m, x):

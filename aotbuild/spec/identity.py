@@ -1,0 +1,96 @@
+"""The identity of static data in trees, as JSON: two processes compare it.
+
+It is what `values.encode` gives, and three forms more:
+
+======================================  ==========================================================
+`{"numpy": [dtype, shape, bytes]}`      an array of numpy, at most 256 bytes; the bytes in hex
+`{"numpy": [dtype, bytes]}`             a scalar of numpy
+`{"treedef": tree}`                     a `PyTreeDef`, as `spec.tree` describes it
+`{"fingerprint": [name, digest]}`       anything else: the name of its type or function, for people,
+                                        and its digest (`spec.fingerprint`)
+======================================  ==========================================================
+
+A list, tuple or dict is taken item by item. The first two forms can be decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aotbuild.spec.values import decode, encode, type_name
+
+if TYPE_CHECKING:
+    from aotbuild.spec.fingerprint import Fingerprinter
+
+_PLAIN = (type(None), bool, int, str, float)
+# Larger arrays would make the index large: their digest is as good where nothing is decoded.
+_MOST_BYTES = 256
+# Deeper containers become fingerprints: JSON has a limit for all of a record.
+_DEEPEST = 32
+
+
+class Identities:
+    """Makes the identities of static data; what several of them share is read once."""
+
+    def __init__(self, describe: Callable[[Any], Any]) -> None:
+        """Make identities; `describe` describes a treedef."""
+        self._describe = describe
+        self._fingerprinter: Fingerprinter | None = None
+
+    def identity(self, value: Any, depth: int = 0) -> Any:
+        """Return the identity of a value; NotEncodable if it has none."""
+        kind, inside = type(value), depth + 1
+        if kind in _PLAIN:
+            return encode(value)
+        if depth < _DEEPEST:
+            if kind is tuple:
+                return {"tuple": [self.identity(item, inside) for item in value]}
+            if kind is list:
+                return [self.identity(item, inside) for item in value]
+            if kind is dict:
+                pairs = value.items()
+                return {"dict": [[self.identity(part, inside) for part in pair] for pair in pairs]}
+        return self._of_object(value)
+
+    def _of_object(self, value: Any) -> Any:
+        try:
+            return encode(value)
+        except Exception:  # noqa: BLE001 (a property of the object may raise anything)
+            return self._readable(value) or self._fingerprint(value)
+
+    def _readable(self, value: Any) -> Any:
+        # Late imports, here and below: most calls have no such data.
+        from aotbuild.spec.foreign_parts import is_numpy, is_treedef
+
+        if is_numpy(value):
+            return _numpy(value)
+        return {"treedef": self._describe(value)} if is_treedef(value) else None
+
+    def _fingerprint(self, value: Any) -> Any:
+        from aotbuild.spec.fingerprint import Fingerprinter
+        from aotbuild.spec.parts import title
+
+        self._fingerprinter = self._fingerprinter or Fingerprinter()
+        return {"fingerprint": [title(value), self._fingerprinter.digest(value)]}
+
+
+def is_decodable(data: Any) -> bool:
+    """Return whether the value of an identity can be made from it."""
+    try:
+        decode(data, {"numpy": lambda *_: None, "treedef": lambda *_: None})
+    except ValueError:
+        return False
+    return True
+
+
+def _numpy(value: Any) -> Any:
+    """Return a small array or a scalar of a dtype that jax knows, too; else None."""
+    from aotbuild.spec.aval import SHORT_DTYPES
+
+    dtype, is_scalar = str(value.dtype), type_name(type(value)) != "numpy.ndarray"
+    is_exact = not is_scalar or type(value) is value.dtype.type
+    if dtype not in SHORT_DTYPES.values() or not is_exact or value.nbytes > _MOST_BYTES:
+        return None
+    shape = [] if is_scalar else [list(value.shape)]
+    return {"numpy": [dtype, *shape, value.tobytes().hex()]}
