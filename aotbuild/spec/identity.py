@@ -84,6 +84,19 @@ def is_decodable(data: Any) -> bool:
     return True
 
 
+def what_is_opaque(data: Any) -> str:
+    """Return the name of the first thing in an identity that cannot be decoded."""
+    if isinstance(data, list):
+        return next((what_is_opaque(item) for item in data if not is_decodable(item)), "")
+    if not isinstance(data, dict) or len(data) != 1:
+        return ""
+    (tag, body), *_ = data.items()
+    if tag in ("tuple", "dict"):
+        return what_is_opaque(body)
+    name = body[0] if isinstance(body, list) and body else body
+    return str(name).replace(":", ".") if tag != "set" else "a set"
+
+
 def _numpy(value: Any) -> Any:
     """Return a small array or a scalar of a dtype that jax knows, too; else None."""
     from aotbuild.spec.aval import SHORT_DTYPES

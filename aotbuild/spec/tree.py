@@ -137,7 +137,7 @@ def _known(inputs: Tree) -> dict[bytes, list[int]]:
 
 def _refer(tree: Tree, known: dict[bytes, list[int]], path: tuple[int, ...]) -> Tree:
     """Return a description with references in the place of subtrees that the inputs have."""
-    from aotbuild.spec.identity import is_decodable
+    from aotbuild.spec.identity import is_decodable, what_is_opaque
 
     if tree == LEAF:
         return tree
@@ -146,7 +146,8 @@ def _refer(tree: Tree, known: dict[bytes, list[int]], path: tuple[int, ...]) -> 
     if place and (children_of(tree) or not is_plain):
         return ["input", place]
     if not is_plain:
-        reason = "its auxiliary data is not plain JSON, and no input has the same tree"
+        what = what_is_opaque(tree[2])
+        reason = f"its static data holds {what}, which only an argument could pass on"
         raise TreeRefused(path, tree[1].replace(":", "."), reason)
     children = enumerate(children_of(tree))
     head = tree[: HEADS[tree[0]]]
