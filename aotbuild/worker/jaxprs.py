@@ -17,9 +17,9 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, (Jaxpr, ClosedJaxpr))
 
 
-def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+def inner_jaxprs(equation: Any) -> Iterator[Any]:
     """Yield the jaxprs among an equation's parameters, in the order of their names."""
-    for _, value in sorted(params.items()):
+    for _, value in sorted(jax_private.name_and_params(equation)[1].items()):
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if is_jaxpr(item):
                 yield item
@@ -75,7 +75,7 @@ def _equations(closed: Any) -> Iterator[str]:
             what = _CALLBACKS.get(name, "calls back into Python")
             yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
         else:
-            for inner in inner_jaxprs(equation.params):
+            for inner in inner_jaxprs(equation):
                 yield from _equations(inner)
 
 

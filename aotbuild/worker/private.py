@@ -6,7 +6,7 @@ Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -185,6 +185,29 @@ def source_line(equation: Any) -> str:
     """
     frame = source_info_util.user_frame(equation.source_info.traceback)
     return f"{frame.file_name}:{frame.start_line} in {frame.function_name}" if frame else ""
+
+
+def name_and_params(equation: Any) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of an equation's primitive.
+
+    Private: the parameter `_prim` of `call_hi_primitive`, which is a primitive with parameters of
+    its own, as that of `jax.lax.custom_root` since jax 0.12.
+    """
+    inner = equation.params.get("_prim")
+    if inner is None:
+        return str(equation.primitive.name), equation.params
+    return type(inner).__name__, dict(inner.params)
+
+
+def scan_inputs(params: dict[str, Any], inputs: Sequence[Any]) -> list[list[Any]]:
+    """Return the constants, the carry and the slices among the inputs of a `scan` equation.
+
+    Private: its parameters `num_consts` and `num_carry`, and `ft_in` since jax 0.12.
+    """
+    if "ft_in" in params:
+        return [list(part) for part in params["ft_in"].update(inputs).unpack()]
+    first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
+    return [list(inputs[:first]), list(inputs[first:last]), list(inputs[last:])]
 
 
 def is_mutable_ref(value: Any) -> bool:

@@ -111,7 +111,7 @@ def float_dtypes(closed: Any) -> Iterator[str]:
     values = [*jaxpr.invars, *jaxpr.constvars]
     for equation in jaxpr.eqns:
         values += equation.outvars
-        for inner in inner_jaxprs(equation.params):
+        for inner in inner_jaxprs(equation):
             yield from float_dtypes(inner)
     for value in values:
         dtype = getattr(value.aval, "dtype", None)

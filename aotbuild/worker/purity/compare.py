@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jax.extend.core import Literal
 
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.purity.normalize import normalized, numbers, same_array
+from aotbuild.worker.jaxprs import body_of
+from aotbuild.worker.purity.normalize import normalized, numbers
+from aotbuild.worker.purity.numbering import Body, Line, Numbers
 
 _LONGEST_EQUATION = 160
 _LONGEST_VALUE = 60
@@ -32,95 +31,83 @@ class Difference:
 
 def first_difference(first: Any, second: Any) -> Difference | None:
     """Return where two closed jaxprs differ first, or None where they compute the same."""
-    return _Bodies(first, second).difference()
+    numbers = Numbers()
+    a, b = (Body(closed, _inputs(closed, numbers), numbers) for closed in (first, second))
+    return _Pair(a, b, numbers.constants).difference()
 
 
-@dataclass
-class _Bodies:
-    """Two jaxprs to compare. `changed` has variables of the first whose values differ, and how."""
+@dataclass(frozen=True)
+class _Pair:
+    """Two bodies to compare; `constants` has the values of numbers."""
 
-    first: Any
-    second: Any
-    changed: dict[Any, str] = field(default_factory=dict)
-    _same: dict[Any, Any] = field(default_factory=dict)
+    first: Body
+    second: Body
+    constants: dict[int, Any]
 
     def difference(self) -> Difference | None:
-        """Return the first difference in the order of the equations, then of the results."""
-        bodies = [body_of(closed) for closed in (self.first, self.second)]
-        self._compare_constants(*bodies)
-        for a, b in zip(*(body.invars for body in bodies), strict=False):
-            self._same[b] = a
-        for a, b in zip_longest(*(body.eqns for body in bodies)):
-            found = self._equations(a, b)
-            if found is not None:
-                return found
-        return self._results(*(body.outvars for body in bodies))
+        """Return the first equation that only one of them has, or the first result; None if equal.
 
-    def _compare_constants(self, *bodies: Any) -> None:
-        # A difference of constants is reported where they are used, as that has a line of source.
-        values = (_constants(closed) for closed in (self.first, self.second))
-        variables = (body.constvars for body in bodies)
-        for a, b, x, y in zip(*variables, *values, strict=False):
-            self._same[b] = a
-            if not same_array(x, y):
-                self.changed[a] = f"a constant, {_shown(x)} then {_shown(y)}"
-
-    def _equations(self, a: Any, b: Any) -> Difference | None:
+        Equations that nothing needs are no difference.
+        """
+        if self.first.computes == self.second.computes:
+            return None
+        a, b = _first_without(self.first, self.second), _first_without(self.second, self.first)
+        if a is None and b is None:
+            return self._results()
         if a is None or b is None:
             which = "first" if b is None else "second"
             return _difference(f"only the {which} trace has this equation", a, b)
-        if a.primitive.name != b.primitive.name:
+        names = [jax_private.name_and_params(line.equation)[0] for line in (a, b)]
+        if names[0] != names[1]:
             return _difference("other equations", a, b)
         inner = self._inner(a, b)
         if inner is not None:
             # An equation without a line of the user's is inside one that has it.
-            return inner if inner.line else replace(inner, line=jax_private.source_line(a))
-        what = self._inputs(a, b) or _parameters(a, b) or self._outputs(a, b)
-        return _difference(what, a, b) if what else None
+            line = inner.line or jax_private.source_line(a.equation)
+            return replace(inner, line=line)
+        what = self._inputs(a, b) or _parameters(a.equation, b.equation) or _outputs(a, b)
+        return _difference(what or "other effects before it", a, b)
 
-    def _inner(self, a: Any, b: Any) -> Difference | None:
-        for x, y in zip(inner_jaxprs(a.params), inner_jaxprs(b.params), strict=False):
-            variables = body_of(x).invars
-            changed = {}
-            if len(variables) == len(a.invars) == len(b.invars):
-                pairs = zip(variables, a.invars, b.invars, strict=True)
-                changed = {v: what for v, i, j in pairs if (what := self._input(i, j))}
-            found = _Bodies(x, y, changed).difference()
-            if found is not None:
-                return found
-        return None
+    def _inner(self, a: Line, b: Line) -> Difference | None:
+        pairs = zip(self.first.inner(a), self.second.inner(b), strict=False)
+        found = (_Pair(x, y, self.constants).difference() for x, y in pairs)
+        return next(filter(None, found), None)
 
-    def _inputs(self, a: Any, b: Any) -> str:
-        if len(a.invars) != len(b.invars):
-            return f"{len(a.invars)} inputs, then {len(b.invars)}"
-        return next(filter(None, map(self._input, a.invars, b.invars)), "")
+    def _inputs(self, a: Line, b: Line) -> str:
+        if len(a.inputs) != len(b.inputs):
+            return f"{len(a.inputs)} inputs, then {len(b.inputs)}"
+        return next(filter(None, map(self._input, a.inputs, b.inputs)), "")
 
-    def _input(self, a: Any, b: Any) -> str:
+    def _input(self, a: int, b: int) -> str:
         """Return how one input or result differs, or ""."""
-        if isinstance(a, Literal) and isinstance(b, Literal):
-            same = normalized(a.val) == normalized(b.val) and _same_aval(a, b)
-            return "" if same else f"a constant, {_shown(a.val)} then {_shown(b.val)}"
-        if isinstance(a, Literal) or isinstance(b, Literal) or self._same.get(b) is not a:
-            return "another input"
-        return self.changed.get(a, "")
+        if a == b:
+            return ""
+        if a in self.constants and b in self.constants:
+            return f"a constant, {_shown(self.constants[a])} then {_shown(self.constants[b])}"
+        return "another input"
 
-    def _outputs(self, a: Any, b: Any) -> str:
-        if len(a.outvars) != len(b.outvars):
-            return f"{len(a.outvars)} outputs, then {len(b.outvars)}"
-        for x, y in zip(a.outvars, b.outvars, strict=True):
-            if not _same_aval(x, y):
-                return f"{x.aval} then {y.aval}"
-            self._same[y] = x
-        return ""
-
-    def _results(self, first: Any, second: Any) -> Difference | None:
+    def _results(self) -> Difference:
+        first, second = self.first.results, self.second.results
         if len(first) != len(second):
             return Difference(f"{len(first)} results, then {len(second)}")
-        for i, (a, b) in enumerate(zip(first, second, strict=True)):
-            what = self._input(a, b)
-            if what:
-                return Difference(f"result {i} is {what}")
-        return None
+        words = map(self._input, first, second)
+        found = next(((i, what) for i, what in enumerate(words) if what), None)
+        return Difference(
+            "result {} is {}".format(*found) if found else "the order of side effects"
+        )
+
+
+def _inputs(closed: Any, numbers: Numbers) -> list[int]:
+    variables = body_of(closed).invars
+    return [numbers.of("input", i, str(variable.aval)) for i, variable in enumerate(variables)]
+
+
+def _first_without(body: Body, other: Body) -> Line | None:
+    """Return the first equation that computes what the other jaxpr does not."""
+    computed = {number for line in other.lines for number in line.computes}
+    return next(
+        (line for line in body.live_lines() if not computed.issuperset(line.computes)), None
+    )
 
 
 def equation_text(equation: Any) -> str:
@@ -139,25 +126,27 @@ def equation_text(equation: Any) -> str:
 
 
 def _parameters(a: Any, b: Any) -> str:
-    for name in sorted({*a.params, *b.params}):
-        x, y = normalized(a.params.get(name)), normalized(b.params.get(name))
-        if x != y:
-            values = (_cut(str(e.params.get(name)), _LONGEST_VALUE) for e in (a, b))
+    first, second = (jax_private.name_and_params(equation)[1] for equation in (a, b))
+    for name in sorted({*first, *second}):
+        x, y = first.get(name), second.get(name)
+        if normalized(x) != normalized(y):
+            values = (_cut(str(value), _LONGEST_VALUE) for value in (x, y))
             return f"{name}, {' then '.join(values)}"
     return ""
 
 
-def _difference(what: str, a: Any, b: Any) -> Difference:
-    line = next(filter(None, (jax_private.source_line(e) for e in (a, b) if e is not None)), "")
-    return Difference(what, equation_text(a), equation_text(b), line)
+def _outputs(a: Line, b: Line) -> str:
+    avals = [[str(v.aval) for v in line.equation.outvars] for line in (a, b)]
+    if len(avals[0]) != len(avals[1]):
+        return f"{len(avals[0])} outputs, then {len(avals[1])}"
+    return next((f"{x} then {y}" for x, y in zip(*avals, strict=True) if x != y), "")
 
 
-def _constants(closed: Any) -> tuple[Any, ...]:
-    return tuple(getattr(closed, "consts", ()))
-
-
-def _same_aval(a: Any, b: Any) -> bool:
-    return bool(a.aval == b.aval) or str(a.aval) == str(b.aval)
+def _difference(what: str, a: Line | None, b: Line | None) -> Difference:
+    equations = [line.equation if line else None for line in (a, b)]
+    places = (jax_private.source_line(e) for e in equations if e is not None)
+    first, second = map(equation_text, equations)
+    return Difference(what, first, second, next(filter(None, places), ""))
 
 
 def _shown(value: Any) -> str:

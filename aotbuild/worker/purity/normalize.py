@@ -25,15 +25,15 @@ _LONGEST = 2000
 
 def normalized(value: Any, depth: int = 0) -> Any:
     """Return a value as nested tuples of plain values; equal ones mean the same."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        # repr: NaN equals itself, and 1 is not True.
+        return type(value).__name__, repr(value), str(getattr(value, "dtype", ""))
     if depth > _DEEPEST:
         return type(value).__qualname__
     if is_jaxpr(value):
         return "jaxpr"
     if is_array(value):
         return array_digest(value)
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        # repr: NaN equals itself, and 1 is not True.
-        return type(value).__name__, repr(value), str(getattr(value, "dtype", ""))
     if isinstance(value, dict):
         items = (
             (repr(normalized(k, depth + 1)), normalized(v, depth + 1)) for k, v in value.items()
@@ -146,14 +146,14 @@ def _steps(closed: Any, depth: int) -> Iterator[Step]:
         line = jax_private.source_line(equation)
         rest = f"{inputs} -> {outputs}{_parameters(equation)}"
         yield depth, _name(equation), line, sha256_hex(rest.encode())[:16]
-        for inner in inner_jaxprs(equation.params):
+        for inner in inner_jaxprs(equation):
             yield from _steps(inner, depth + 1)
 
 
 def _name(equation: Any) -> str:
     """Return the primitive, with the name of a function that it calls: `jit tril`."""
-    called = equation.params.get("name")
-    name = str(equation.primitive.name)
+    name, params = jax_private.name_and_params(equation)
+    called = params.get("name")
     return f"{name} {called}" if isinstance(called, str) else name
 
 
@@ -167,5 +167,6 @@ def _kind(aval: Any) -> str:
 
 
 def _parameters(equation: Any) -> str:
-    kept = sorted((n, normalized(v)) for n, v in equation.params.items() if n not in _SIZES)
+    _, params = jax_private.name_and_params(equation)
+    kept = sorted((n, normalized(v)) for n, v in params.items() if n not in _SIZES)
     return "".join(f" {name}={_SHAPE.sub('[]', repr(value))}" for name, value in kept)
