@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerExited
-from aotbuild.build.jobs import Job, make_jobs
+from aotbuild.build.jobs import Fed, Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.protocol import Failed, Hello, Reply, TraceExplained
+from aotbuild.build.protocol import Failed, FedBack, Hello, Reply, TraceExplained
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
@@ -27,6 +27,7 @@ class Explained:
     """One signature: its notes and steps, or why its trace was refused.
 
     `symbolic` ones, of the portable form, are not compared: they always differ from the others.
+    `fed` is what the next call gets, if that has other avals.
     """
 
     unit: BuildUnit
@@ -34,6 +35,7 @@ class Explained:
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
     failure: UnitFailure | None = None
+    fed: Fed | None = None
 
     @property
     def label(self) -> str:
@@ -42,9 +44,10 @@ class Explained:
 
     @property
     def values(self) -> dict[str, str]:
-        """The values of dims and static arguments, as text."""
+        """The values of dims and static arguments, and the calls under feedback, as text."""
         sizes = {name: str(size) for name, size in self.unit.row}
-        return sizes | {str(name): repr(value) for name, value in self.unit.statics}
+        statics = {str(name): repr(value) for name, value in self.unit.statics}
+        return sizes | statics | {"feedback": str(self.unit.fed_back)}
 
 
 @dataclass(frozen=True)
@@ -102,21 +105,25 @@ def explain(
             futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
             for future in futures:
                 future.add_done_callback(lambda done: _notify(done, listener))
-            found = [future.result() for future in futures]
+            found = [result for future in futures for result in future.result()]
     names = dict.fromkeys(result.unit.name for result in found)
     return tuple(_report(name, found) for name in names)
 
 
 def _run(
     pool: WorkerPool, settings: Settings, job: Job, unit: BuildUnit, timeout: float
-) -> Explained:
+) -> list[Explained]:
+    """Trace a signature, and then those that `feedback:` adds to it."""
     result = Explained(unit, bool(job.symbolic))
     try:
         result = _with_worker(pool, settings, job, result, timeout)
     except WorkerExited as err:
         failure = UnitFailure(unit.signature_label, "trace", str(err))
-        return replace(result, failure=failure)
-    return result
+        return [replace(result, failure=failure)]
+    if result.fed is None:
+        return [result]
+    following = job.after_feedback(result.fed), unit.after_feedback()
+    return [result, *_run(pool, settings, *following, timeout)]
 
 
 def _with_worker(
@@ -137,6 +144,8 @@ def _read(result: Explained, message: Reply) -> Explained:
     match message:
         case Failed(stage=stage, error=error):
             return replace(result, failure=UnitFailure(result.label, stage, error))
+        case FedBack(fed=fed):
+            return replace(result, fed=fed)
         case TraceExplained(steps=steps, notes=notes):
             return replace(result, steps=steps, notes=notes)
     return result
@@ -144,7 +153,8 @@ def _read(result: Explained, message: Reply) -> Explained:
 
 def _notify(done: Any, listener: Callable[[Explained], None]) -> None:
     if not done.cancelled() and done.exception() is None:
-        listener(done.result())
+        for result in done.result():
+            listener(result)
 
 
 def _report(name: str, found: list[Explained]) -> FunctionReport:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 
-from aotbuild.build.plan import BuildUnit
+from aotbuild.build.plan import BuildUnit, after_feedback
 from aotbuild.build.settings import Settings
 from aotbuild.manifest import ArgSpec, Function, bind_values
 from aotbuild.platforms.building import Hardware, description
@@ -28,6 +28,20 @@ def _hardware(value: Hardware | dict[str, Any]) -> Hardware:
     return Hardware.from_json(value) if isinstance(value, dict) else value
 
 
+class FedLeaf(BaseModel):
+    """The aval of a result's leaf that is passed back; `shape` is None where it stays the same."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dtype: str
+    weak_type: bool
+    shape: tuple[int, ...] | None = None
+
+
+# The leaves of arguments under `feedback:`, by name.
+Fed = dict[str, tuple[FedLeaf, ...]]
+
+
 class Job(BaseModel):
     """A function at one signature, and the targets to make from its trace.
 
@@ -35,7 +49,8 @@ class Job(BaseModel):
     are left out. Where dims are symbolic, `symbolic` has the expression or size of each dim, and
     the row is the function's first. `hardware` has what is known of each target. `buckets` are the
     sizes of the padded dims in all rows, each once, sorted. `golden` is as in the manifest, or why
-    the function is not called this time.
+    the function is not called this time. `fed` has what calls pass back: the result of the call
+    before, the last being this job's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +65,7 @@ class Job(BaseModel):
     golden: Literal["auto", "always", "never", "unsafe", "slow"]
     symbolic: dict[str, int | str] = {}
     buckets: Buckets = ()
+    fed: tuple[Fed, ...] = ()
 
     @property
     def call(self) -> str:
@@ -86,6 +102,13 @@ class Job(BaseModel):
         dims = {**self.dims, **sizes}
         job = self.with_options(dims=(dims,)) if dims else self
         return job.model_copy(update={"symbolic": {}})
+
+    def after_feedback(self, fed: Fed) -> Job:
+        """Return the job of the next call, which gets the result of this job's."""
+        fed_back = (*self.fed, fed)
+        first = self.label.removesuffix(after_feedback(len(self.fed)))
+        label = f"{first}{after_feedback(len(fed_back))}"
+        return self.model_copy(update={"fed": fed_back, "label": label})
 
     def with_options(self, **options: Any) -> Job:
         """Return the job with other options of its function."""

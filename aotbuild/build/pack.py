@@ -41,9 +41,9 @@ _MODE = 0o644
 class Package:
     """A finished `_aot` folder, and notes for whoever builds it.
 
-    `plan` has the units that are in the folder, and `records` theirs. `failures` are of the units
-    that were left out. `stages` is the file of kept stages beside the folder, if the manifest asks
-    for one.
+    `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
+    theirs. `failures` are of the units that were left out. `stages` is the file of kept stages
+    beside the folder, if the manifest asks for one.
     """
 
     folder: Path
@@ -86,12 +86,12 @@ def build_package(
     with _workplace(folder) as temporary:
         staging = temporary / FOLDER_NAME
         staging.mkdir(mode=0o755)
-        everything = run_units(plan, sources, staging, listener, jobs=jobs)
+        everything = _different(run_units(plan, sources, staging, listener, jobs=jobs))
         failed = [*(d for d in everything if d.failure), *_conflicts(everything)]
         failures = tuple(d.failure for d in failed if d.failure)
         done = _others(everything, failed)
         if failures and not (keep_going and done):
-            raise BuildError(failures, len(plan.units))
+            raise BuildError(failures, len(everything))
         plan = _reduced(plan, done, failed)
         records = tuple(d.record for d in done if d.record)
         # Those of units that succeeded come last: they alone know how calls are padded.
@@ -108,6 +108,23 @@ def build_package(
             stages.rename(stages_path(folder))
     kept = stages_path(folder) if header.get(HEADER_KEY) == BESIDE else None
     return Package(folder, plan, records, _notes(done), kept, failures)
+
+
+def _different(done: list[UnitDone]) -> list[UnitDone]:
+    """Drop units that feedback added and that have the signature of another one."""
+    # Units of the plan first: two of them with one signature are a mistake.
+    first: dict[tuple[str, ...], int] = {}
+    for result in sorted(done, key=lambda d: bool(d.unit.fed_back)):
+        if result.record:
+            first.setdefault(_identity(result.record), id(result))
+    unique = {*first.values()}
+    return [d for d in done if not d.record or not d.unit.fed_back or id(d) in unique]
+
+
+def _identity(record: Record) -> tuple[str, ...]:
+    """Return what a call can tell a record by."""
+    jaxlib = str(record.requires.jaxlib)
+    return record.function, record.signature.key(), str(record.target), jaxlib
 
 
 def _others(everything: list[UnitDone], failed: list[UnitDone]) -> list[UnitDone]:
@@ -162,13 +179,11 @@ def _notes(done: list[UnitDone]) -> tuple[str, ...]:
 def _conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed a unit that calls could not tell from another, or would pad differently."""
     yield from _pad_conflicts(done)
-    seen: dict[tuple[str, str, str, str | None], UnitDone] = {}
+    seen: dict[tuple[str, ...], UnitDone] = {}
     for result in done:
         if result.record is None:
             continue
-        record = result.record
-        jaxlib = record.requires.jaxlib
-        key = (record.function, record.signature.key(), str(record.target), jaxlib)
+        key = _identity(result.record)
         if key in seen:
             message = f"has the same signature as {seen[key].unit}; remove one of them"
             yield result.failed(STAGE, message)

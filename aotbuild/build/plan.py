@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from packaging.version import Version
@@ -25,6 +25,8 @@ class BuildUnit:
 
     `row` gives every dim its size, or its symbolic expression; `statics` gives every static
     argument, by name or position, its value. `suffix` tells units of several toolchains apart.
+    A unit with `fed_back` is not in a plan: `first` is, and when that was traced, its result turned
+    out to have other avals than the arguments under `feedback:`, which are those of this unit.
     """
 
     name: str
@@ -35,6 +37,8 @@ class BuildUnit:
     toolchain: Toolchain
     hardware: Hardware = field(default_factory=Hardware)
     suffix: str = ""
+    fed_back: int = 0
+    first: BuildUnit | None = field(default=None, compare=False, repr=False)
 
     @property
     def values_label(self) -> str:
@@ -46,12 +50,16 @@ class BuildUnit:
     @property
     def signature_label(self) -> str:
         """Function and signature for people, as `logits(batch=1, causal=True)`."""
-        return f"{self.name}({self.values_label})"
+        return f"{self.name}({self.values_label}){after_feedback(self.fed_back)}"
 
     @property
     def devices(self) -> int:
         """The number of devices that the function's mesh spans; 1 without a mesh."""
         return self.function.devices
+
+    def after_feedback(self) -> BuildUnit:
+        """Return the unit of the call that gets this one's result."""
+        return replace(self, fed_back=self.fed_back + 1, first=self.first or self)
 
     def __str__(self) -> str:
         return f"{self.signature_label} for {self.target}{self.suffix}"
@@ -69,6 +77,11 @@ class Plan:
     def native(self) -> bool:
         """Whether any unit is an executable rather than portable StableHLO."""
         return any(not unit.target.is_portable for unit in self.units)
+
+
+def after_feedback(rounds: int) -> str:
+    """Return what the label of a unit says after so many calls: nothing, or ` after feedback`."""
+    return f" after feedback{'' if rounds == 1 else f' {rounds}'}" if rounds else ""
 
 
 def make_plan(manifest: Manifest, environment: Environment) -> Plan:

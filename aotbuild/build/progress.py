@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.protocol import (
     Compiled,
     CompileStarted,
     Failed,
+    FedBack,
     GoldenFailed,
     GoldenMade,
     GoldenSkipped,
@@ -65,6 +67,7 @@ def ignore(event: Event) -> None:
 # The stages of a unit, as failures name them; `compile` and `trace` come from the worker, too.
 START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
 SHRINK = "shrink"
+_FAILED = {PaddingFailed: PAD, GoldenFailed: GOLDEN}
 _STARTED = {PaddingStarted: PAD, GoldenStarted: GOLDEN, ShrinkStarted: SHRINK}
 
 _MEANT = "is meant for, by verify: {inputs: module:function}"
@@ -92,7 +95,7 @@ class Progress:
     the listener gets it. `compiled` are units that wait for the job's golden outputs, which all of
     them share. `targets` are those of the current worker, and `at_work` those
     that fail if it exits now. `crashed` are targets whose compiler crashed, and which are tried
-    once more without rewriting.
+    once more without rewriting. `fed` is what the next call gets, if that has other avals.
     """
 
     waiting: dict[str, BuildUnit]
@@ -106,6 +109,7 @@ class Progress:
     results: list[UnitDone] = field(default_factory=list)
     stage: str = TRACE
     at_work: tuple[str, ...] = ()
+    fed: Fed | None = None
 
     @property
     def is_unfinished(self) -> bool:
@@ -124,6 +128,8 @@ class Progress:
     def receive(self, message: Reply) -> None:
         """Take a message of the worker."""
         match message:
+            case FedBack(fed=fed):
+                self.fed = fed
             case CompileStarted(target=target):
                 self.stage, self.at_work = COMPILE, (target,)
                 self.listener(UnitStarted(self.waiting[target]))
@@ -136,14 +142,12 @@ class Progress:
                 self._finish(done.failed(stage, error))
             case PaddingStarted() | GoldenStarted() | ShrinkStarted():
                 self.stage, self.at_work = _STARTED[type(message)], ()
-            case PaddingFailed(error=error):
-                self._fail_compiled(PAD, error)
             case GoldenMade() | GoldenSkipped():
                 self.golden = message
             case ShrinkCompared(target=target, note=note):
                 self._end_comparison(note, target)
-            case GoldenFailed(error=error):
-                self._fail_compiled(GOLDEN, error)
+            case PaddingFailed(error=error) | GoldenFailed(error=error):
+                self._fail_compiled(_FAILED[type(message)], error)
 
     def end(self) -> None:
         """Finish the job: units that still wait for golden outputs have none."""

@@ -8,6 +8,7 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | build  | `hello`           | first, once: what holds for the worker's whole life                |
 | worker | `ready`           | in reply, before it imports jax                                    |
 | build  | `job`             | one at a time; the next follows `done`                             |
+| worker | `fed_back`        | a result that is passed back has other avals: the next job's       |
 | worker | `compile_started` | before each unit, so that a crash is reported under its name       |
 | worker | `compiled`        | a unit's record                                                    |
 | worker | `failed`          | a unit's error; the job's other units go on                        |
@@ -38,7 +39,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
-from aotbuild.build.jobs import Job
+from aotbuild.build.jobs import Fed, Job
 from aotbuild.spec.record import Blob, Golden, Record
 from aotbuild.spec.record_json import (
     blob_from_json,
@@ -115,6 +116,13 @@ class Ready(Message):
 
     type: Literal["ready"] = "ready"
     version: int = VERSION
+
+
+class FedBack(Message):
+    """What `feedback:` passes to the next call has other avals than any call before had."""
+
+    type: Literal["fed_back"] = "fed_back"
+    fed: Fed
 
 
 class CompileStarted(Message):
@@ -230,6 +238,7 @@ class Done(Message):
 Request = Hello | RunJob
 Reply = (
     Ready
+    | FedBack
     | CompileStarted
     | Compiled
     | Failed

@@ -78,7 +78,7 @@ def build(
     _check_replaceable(folder)
     output.document.update(_document(project, folder))
     package = _compile(output, project, folder, jobs, keep_going=keep_going)
-    _fill(output.document, project, package)
+    _fill(output.document, package)
     _print(output, package)
     if package.left_out:
         say(package.left_out)
@@ -121,28 +121,29 @@ def _compile(
     from aotbuild.toolchains.environments import make_environments
 
     make_environments(project.plan.environment.toolchains, say)
-    states: list[UnitState] = []
-    try:
-        with tracked(project.plan.units) as tracker:
-            states = tracker.states
+    with tracked(project.plan.units) as tracker:
+        try:
             return build_package(
                 project.plan, project.sources, folder, tracker, jobs, keep_going=keep_going
             )
-    except BuildError as err:
-        output.document["failures"] = [vars(failure) for failure in err.failures]
-        raise
-    finally:
-        for unit, state in zip(output.document["units"], states, strict=False):
-            unit |= {"state": state.state, "seconds": state.seconds, "size": state.size}
+        except BuildError as err:
+            output.document["failures"] = [vars(failure) for failure in err.failures]
+            raise
+        finally:
+            output.document["units"] = [_unit_document(state) for state in tracker.states]
+
+
+def _unit_document(state: UnitState) -> dict[str, Any]:
+    """Return a unit and its state; `_fill` completes it."""
+    known = {"state": state.state, "seconds": state.seconds, "size": state.size}
+    return {**unit_document(state.unit), **known, **dict.fromkeys(("kind", "sha256", "analysis"))}
 
 
 def _document(project: Project, folder: Path) -> dict[str, Any]:
     """Return the document before anything is compiled; `_fill` completes it."""
-    pending = {
-        "state": "waiting",
-        **dict.fromkeys(("seconds", "size", "kind", "sha256", "analysis")),
-    }
-    units = [{**unit_document(unit), **pending} for unit in project.plan.units]
+    from aotbuild.cli.progress import UnitState
+
+    units = [_unit_document(UnitState(unit)) for unit in project.plan.units]
     return {
         **plan_document(project),
         "folder": str(folder),
@@ -154,14 +155,16 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
     }
 
 
-def _fill(document: dict[str, Any], project: Project, package: Package) -> None:
+def _fill(document: dict[str, Any], package: Package) -> None:
     document["size"], document["notes"] = _total(package), _notes(package)
     document["stages"] = str(package.stages) if package.stages else None
     document["failures"] = [vars(failure) for failure in package.failures]
-    pairs = zip(package.plan.units, package.records, strict=True)
-    records = {id(unit): record for unit, record in pairs}
-    for of, unit in zip(project.plan.units, document["units"], strict=True):
-        if record := records.get(id(of)):
+    records = dict(zip(map(str, package.plan.units), package.records, strict=True))
+    known = {*records, *(failure.unit for failure in package.failures)}
+    # Without units of `feedback:` that have the signature of another one.
+    document["units"] = [unit for unit in document["units"] if unit["label"] in known]
+    for unit in document["units"]:
+        if record := records.get(unit["label"]):
             unit |= {"kind": record.blob.kind, "sha256": record.blob.sha256}
             unit |= {"analysis": record.analysis}
         else:
@@ -170,11 +173,13 @@ def _fill(document: dict[str, Any], project: Project, package: Package) -> None:
 
 
 def _print(output: Output, package: Package) -> None:
+    from aotbuild.build.plan import after_feedback
+
     pairs = zip(package.plan.units, package.records, strict=True)
     rows = [
         (
             unit.name,
-            unit.values_label or "-",
+            f"{unit.values_label}{after_feedback(unit.fed_back)}".strip() or "-",
             f"{unit.target}{unit.suffix}",
             bytes_text(record.blob.size),
             count_text(flops(record)),

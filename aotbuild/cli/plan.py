@@ -164,11 +164,13 @@ def _of_folder(folder: Path, units: tuple[BuildUnit, ...]) -> KnownSize | None:
     except (AotbuildError, OSError):
         return None  # an unreadable earlier build tells nothing; the next build replaces it
     wanted = {(u.signature_label, str(u.target), u.toolchain.jaxlib) for u in units}
-    mine = [record for record in records if wanted & _keys(record, units)]
+    keys = {id(record): _keys(record, units) for record in records}
+    mine = [record for record in records if wanted & keys[id(record)]]
+    made = len(wanted & {key for record in mine for key in keys[id(record)]})
     files = {folder / blob.path for record in mine for blob in record.blobs()}
     size = compressed_size(file for file in sorted(files) if file.is_file())
-    what = f"what {len(mine)} of {len(units)} units made in an earlier build"
-    return KnownSize(folder, size, len(mine), len(units), size_note(size, what)) if mine else None
+    what = f"what {made} of {len(units)} units made in an earlier build"
+    return KnownSize(folder, size, made, len(units), size_note(size, what)) if mine else None
 
 
 def _records(folder: Path) -> list[Record]:
@@ -183,9 +185,11 @@ def _keys(record: Record, units: tuple[BuildUnit, ...]) -> set[tuple[str, str, s
 
     A portable record fits every jaxlib.
     """
+    from aotbuild.build.plan import after_feedback
+
     jaxlib = record.requires.jaxlib
     jaxlibs = {jaxlib} if jaxlib else {unit.toolchain.jaxlib for unit in units}
-    label = str(record.provenance.get("label", ""))
+    label = str(record.provenance.get("label", "")).partition(after_feedback(1))[0]
     return {(label, str(record.target), version) for version in jaxlibs}
 
 
@@ -217,6 +221,8 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
     output.text(summary(project))
     for line in pad_lines(project):
         output.text(f"pad:       {line}")
+    for line in feedback_lines(project):
+        output.text(f"feedback:  {line}")
     size = known_size(project)
     output.document["known_size"] = size.to_json() if size else None
     output.text(f"size:      {size or 'not known before it is compiled'}")
@@ -239,6 +245,16 @@ def pad_lines(project: Project) -> list[str]:
         if pads:
             lines.append(f"{name}: {', '.join(dims)}")
     return lines
+
+
+def feedback_lines(project: Project) -> list[str]:
+    """Return what is passed from call to call, as `tell: state; other avals are compiled, too`."""
+    functions = {unit.name: unit.function for unit in project.plan.units}
+    return [
+        f"{name}: {', '.join(function.feedback)}; if the result has other avals, one more unit each"
+        for name, function in functions.items()
+        if function.feedback
+    ]
 
 
 def startup_notes(project: Project) -> list[str]:

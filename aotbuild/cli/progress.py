@@ -39,13 +39,14 @@ class UnitState:
 class Tracker:
     """Keeps the state of each unit from the events of a build, which come from several threads.
 
-    `finished` is called for each unit that ends, one at a time, with the number of ended units.
+    `finished` is called for each unit that ends, one at a time, with the number of ended units and
+    of all. Units that are not in the plan, those of `feedback:`, come last.
     """
 
     def __init__(
         self,
         units: Sequence[BuildUnit],
-        finished: Callable[[UnitState, int], None] = lambda *_: None,
+        finished: Callable[[UnitState, int, int], None] = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # By identity: units with the static values 1 and True compare equal.
@@ -61,12 +62,13 @@ class Tracker:
     def __call__(self, event: Event) -> None:
         """Take an event."""
         with self._lock:
-            state = self._states[id(event.unit)]
+            state = self._states.setdefault(id(event.unit), UnitState(event.unit))
             if isinstance(event, UnitStarted):
                 state.state, state.started = COMPILING, self.clock()
                 return
             _end(state, event, self.clock())
-            self._finished(state, self.count(DONE) + self.count(FAILED))
+            ended = self.count(DONE) + self.count(FAILED)
+            self._finished(state, ended, len(self._states))
 
     def count(self, name: str) -> int:
         """Return how many units are in a state."""
@@ -78,7 +80,7 @@ def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
     """Show the progress of a build on stderr."""
     console = make_console(stderr=True)
     if not console.is_interactive:
-        yield Tracker(units, _line_printer(len(units)))
+        yield Tracker(units, _print_line)
         return
     from rich.live import Live
 
@@ -116,13 +118,10 @@ def visible(states: Sequence[UnitState], room: int) -> list[UnitState]:
     return [states[index] for index in sorted(sorted(range(len(states)), key=rank)[:room])]
 
 
-def _line_printer(total: int) -> Callable[[UnitState, int], None]:
-    def print_line(state: UnitState, ended: int) -> None:
-        facts = [fact for fact in (_size(state), _seconds(state, 0.0)) if fact]
-        tail = f"  ({', '.join(facts)})" if facts else ""
-        click.echo(f"[{ended}/{total}] {state.state}: {state.unit}{tail}", err=True)
-
-    return print_line
+def _print_line(state: UnitState, ended: int, total: int) -> None:
+    facts = [fact for fact in (_size(state), _seconds(state, 0.0)) if fact]
+    tail = f"  ({', '.join(facts)})" if facts else ""
+    click.echo(f"[{ended}/{total}] {state.state}: {state.unit}{tail}", err=True)
 
 
 def _end(state: UnitState, event: UnitDone, now: float) -> None:

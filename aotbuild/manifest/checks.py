@@ -111,12 +111,20 @@ def _repeated_names(declared: Declaration, _: object) -> Found:
 
 
 def _donated(declared: Declaration, _: object) -> Found:
-    for index, name in enumerate(declared.model.donate):
-        at = declared.at("donate", index)
+    return _arguments_listed(declared, "donate", declared.model.donate)
+
+
+def _fed_back(declared: Declaration, _: object) -> Found:
+    return _arguments_listed(declared, "feedback", declared.model.feedback)
+
+
+def _arguments_listed(declared: Declaration, option: str, listed: tuple[str, ...]) -> Found:
+    for index, name in enumerate(listed):
+        at = declared.at(option, index)
         if name not in declared.names():
-            yield at, ("donate",), _unknown_argument(declared, name)
-        elif name in declared.model.donate[:index]:
-            yield at, ("donate",), f"{quote(name)} is listed twice"
+            yield at, (option,), _unknown_argument(declared, name)
+        elif name in listed[:index]:
+            yield at, (option,), f"{quote(name)} is listed twice"
 
 
 def _sharded(declared: Declaration, _: object) -> Found:
@@ -212,6 +220,7 @@ _CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
     (_name, ()),
     (_repeated_names, _ARGUMENTS),
     (_donated, (*_ARGUMENTS, "donate")),
+    (_fed_back, (*_ARGUMENTS, "feedback")),
     (_sharded, (*_ARGUMENTS, "in_shardings")),
     (_needs_mesh, ("mesh", "in_shardings", "out_shardings")),
     (_mesh_fits, ("mesh", "targets")),

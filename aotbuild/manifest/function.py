@@ -178,6 +178,12 @@ class Options(Model):
         default={}, description="Static arguments by name or position, with their values"
     )
     donate: Many[Name] = Field(default=(), description="Arguments whose buffers the call may reuse")
+    feedback: Annotated[
+        Many[Name], BeforeValidator(listed, json_schema_input_type=Name | Many[Name])
+    ] = Field(
+        default=(),
+        description="Arguments that get the result of the call before, also where its avals differ",
+    )
     keep_unused: bool = Field(default=False, description="Keep inputs that nothing reads")
     mesh: dict[Name, Count] = Field(
         default={}, description="Axes of the device mesh and their sizes, in order"

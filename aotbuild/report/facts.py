@@ -169,10 +169,12 @@ def label_of(record: Record) -> str:
 
 
 def short_label(signature: SignatureFacts) -> str:
-    """Return a label without the name of its function, as `batch=8`, or `-`."""
+    """Return a label without the name of its function, as `batch=8 after feedback`, or `-`."""
     name, label = shown(signature.records[0].function), signature.label
-    inside = label.startswith(f"{name}(") and label.endswith(")")
-    return (label[len(name) + 1 : -1] or "-") if inside else label
+    if not label.startswith(f"{name}(") or ")" not in label:
+        return label
+    values, _, suffix = label[len(name) + 1 :].rpartition(")")
+    return f"{values}{suffix}".strip() or "-"
 
 
 def column_of(target: Target) -> str:

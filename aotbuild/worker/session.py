@@ -13,7 +13,15 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import Compiled, CompileStarted, Failed, Hello, Reply, TraceExplained
+from aotbuild.build.protocol import (
+    Compiled,
+    CompileStarted,
+    Failed,
+    FedBack,
+    Hello,
+    Reply,
+    TraceExplained,
+)
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
@@ -75,6 +83,8 @@ class Session:
             for target in job.targets:
                 yield _failure(target, "trace", err, function, key)
             return
+        if traced.fed is not None:
+            yield FedBack(fed=traced.fed)
         if self._explain:
             yield TraceExplained(steps=tuple(skeleton(traced.closed_jaxpr)), notes=traced.notes)
             return

@@ -13,7 +13,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, Mesh
 
-from aotbuild.build.jobs import Job
+from aotbuild.build.jobs import Fed, Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec
 from aotbuild.platforms.building import compiler
@@ -27,6 +27,7 @@ from aotbuild.worker.avals import (
     named_path,
     to_aval,
 )
+from aotbuild.worker.feedback import feedback_notes, passed_back, with_feedback
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
 from aotbuild.worker.jaxprs import check_jaxpr
 from aotbuild.worker.like import Dims
@@ -59,7 +60,7 @@ class Jitted:
     """A job's function and what it is traced with.
 
     `args` and `kwargs` are trees of `ShapeDtypeStruct` by the arguments' names, without the static
-    ones.
+    ones. `declared` are both as the manifest has them, before `feedback:` changes them.
     """
 
     job: Job
@@ -67,6 +68,7 @@ class Jitted:
     binding: Binding
     args: dict[str, Any]
     kwargs: dict[str, Any]
+    declared: dict[str, Any]
     mesh: Mesh | None
 
     @property
@@ -99,7 +101,8 @@ class Traced:
 
     `leaves` are the flat inputs as `ShapeDtypeStruct`. `paths` are their key paths, each beginning
     with the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
-    signature is that of the job's row. `notes` name side effects of tracing, for the user.
+    signature is that of the job's row. `notes` are for the user. `fed` is what the next call gets,
+    if that has other avals.
     """
 
     job: Job
@@ -113,6 +116,7 @@ class Traced:
     out_tree: Tree
     mesh: Mesh | None
     notes: tuple[str, ...] = ()
+    fed: Fed | None = None
 
     @property
     def donated(self) -> tuple[int, ...]:
@@ -142,6 +146,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     traced, notes = _trace_and_check(jitted)
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
+    result = _result(traced)
+    arguments = {**jitted.args, **jitted.kwargs}
     leaves = tuple(leaf for _, leaf in flat)
     in_tree = describe_arguments(job, jitted.canonical, jitted.names)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
@@ -156,7 +162,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         out_paths=tuple(tuple(path) for path, _ in outputs),
         out_tree=describe_result(job, traced.out_info, jitted.canonical),
         mesh=jitted.mesh,
-        notes=notes,
+        notes=(*notes, *feedback_notes(job, arguments, result)),
+        fed=passed_back(job, jitted.declared, result),
     )
 
 
@@ -191,7 +198,8 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
         return {n: make_avals(spec, f"{role}.{n}", symbolic) for n, spec in specs.items()}
 
     args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
-    return Jitted(job, function, binding, args, kwargs, _make_mesh(job, devices))
+    given = with_feedback(job, args), with_feedback(job, kwargs)
+    return Jitted(job, function, binding, *given, {**args, **kwargs}, _make_mesh(job, devices))
 
 
 def known_of(job: Job) -> tuple[Function | None, str | None]:
@@ -226,6 +234,15 @@ def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
     traced = _trace(jitted)
     check_jaxpr(job, traced.jaxpr)
     return traced, purity.check(traced, lambda: _trace(jitted)) if purity else ()
+
+
+def _result(traced: Any) -> Any:
+    """Return the result as a tree of `ShapeDtypeStruct`, weak types included."""
+    leaves = (
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        for aval in traced.jaxpr.out_avals
+    )
+    return jax.tree.unflatten(jax.tree.structure(traced.out_info), leaves)
 
 
 def _trace(jitted: Jitted) -> Any:

@@ -13,7 +13,7 @@ from support.records import make_function, make_record
 
 from aotbuild.build import protocol
 from aotbuild.build.child import worker_command
-from aotbuild.build.jobs import make_jobs
+from aotbuild.build.jobs import FedLeaf, make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, read_request, to_line
 from aotbuild.spec.record import Blob, Golden
@@ -26,6 +26,12 @@ ENTRY = (
 )
 (_, JOB, _), *_ = make_jobs(make_plan(manifest("", ENTRY), probe()).units)
 BLOB = Blob("safetensors", "0" * 64, 3)
+FED = {
+    "x": (
+        FedLeaf(dtype="float32", weak_type=True),
+        FedLeaf(dtype="int8", weak_type=False, shape=(2, 0)),
+    )
+}
 REQUESTS: list[protocol.Request] = [
     protocol.Hello(blobs=Path("/blobs")),
     protocol.Hello(
@@ -38,6 +44,7 @@ REQUESTS: list[protocol.Request] = [
         explain=True,
     ),
     protocol.RunJob(job=JOB),
+    protocol.RunJob(job=JOB.after_feedback(FED).after_feedback(FED)),
 ]
 REPLIES: list[protocol.Reply] = [
     protocol.Ready(),
@@ -58,6 +65,7 @@ REPLIES: list[protocol.Reply] = [
     protocol.ShrinkStarted(),
     protocol.ShrinkCompared(target="cpu:x86-64-v3:1"),
     protocol.ShrinkCompared(target="cpu:x86-64-v3:1", note="another result"),
+    protocol.FedBack(fed=FED),
     protocol.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
     protocol.Done(),
 ]

@@ -85,6 +85,19 @@ def test_a_pipe_gets_a_line_for_each_finished_unit(
     )
 
 
+def test_a_unit_that_feedback_adds_comes_last(
+    units: list[BuildUnit], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tracked(units) as tracker:
+        tracker(UnitDone(units[0], record=record(5000)))
+        tracker(UnitDone(units[0].after_feedback(), record=record(4000)))
+        assert [state.state for state in tracker.states] == ["done", "waiting", "waiting", "done"]
+    assert capsys.readouterr().err == (
+        "[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB)\n"
+        "[2/4] done: f(k=1) after feedback for cpu:x86-64-v3:1  (4 kB)\n"
+    )
+
+
 def test_a_terminal_gets_a_table(units: list[BuildUnit], clock: Iterator[float]) -> None:
     tracker = Tracker(units, clock=lambda: next(clock))
     tracker(UnitStarted(units[0]))

@@ -28,6 +28,25 @@ class TestDonateAndKeepUnused:
         assert refused_option(options) == [message]
 
 
+class TestFeedback:
+    @pytest.mark.parametrize(("text", "names"), [("y", ("y",)), ("[y, x]", ("y", "x")), ("[]", ())])
+    def test_values(self, text: str, names: tuple[str, ...]) -> None:
+        assert function(f"feedback: {text}").feedback == names
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ("feedback: yy", ("feedback: 'yy' is neither in args nor in kwargs "
+             "(did you mean 'y'?)")),
+            ("feedback: [x, x]", "feedback: 'x' is listed twice"),
+            ("feedback: 0", 'feedback: expected text, found the number 0; quote it: "0"'),
+            ("feedback: {x: 1}", "feedback: expected text, found a map"),
+        ],
+    )  # fmt: skip
+    def test_refused(self, options: str, message: str) -> None:
+        assert refused_option(options) == [message]
+
+
 class TestShardings:
     def test_values(self) -> None:
         found = function(

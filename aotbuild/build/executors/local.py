@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from aotbuild.build.child import DEFAULT_TIMEOUT, NotStarted, Worker, WorkerExited
-from aotbuild.build.jobs import Job, make_jobs
+from aotbuild.build.jobs import Fed, Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
@@ -34,6 +34,11 @@ class Task:
     settings: Settings
     job: Job
     units: tuple[BuildUnit, ...]
+
+    def after_feedback(self, fed: Fed) -> Task:
+        """Return the task of the next call, which gets the result of this task's."""
+        units = tuple(unit.after_feedback() for unit in self.units)
+        return Task(self.settings, self.job.after_feedback(fed), units)
 
 
 class Schedule:
@@ -96,6 +101,7 @@ def run_units(
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
+    Behind the result of a unit are those of the units that `feedback:` added to it.
     The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
     possibly from several threads. `timeout` is in seconds for one job, `golden_timeout` for calling
     its function where `golden` is `auto`. At most `jobs` workers run at a time, by default
@@ -109,8 +115,10 @@ def run_units(
         runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout, shrink)
         futures = [threads.submit(runner.run_next) for _ in tasks]
         # By identity: to Python, units with the static values 1 and True are equal.
-        done = {id(result.unit): result for future in futures for result in future.result()}
-    return [done[id(unit)] for unit in plan.units]
+        done: dict[int, list[UnitDone]] = {}
+        for result in (result for future in futures for result in future.result()):
+            done.setdefault(id(result.unit.first or result.unit), []).append(result)
+    return [result for unit in plan.units for result in done[id(unit)]]
 
 
 @dataclass
@@ -155,7 +163,9 @@ class _Runner:
             except NotStarted as err:
                 progress.stage = START
                 progress.worker_exited(str(err), str(err).partition("\n")[0])
-        return progress.results
+        if progress.fed is None or all(result.failure for result in progress.results):
+            return progress.results
+        return progress.results + self._run(task.after_feedback(progress.fed))
 
     def _with_worker(self, task: Task, progress: Progress) -> None:
         worker = self.pool.take(task.settings)

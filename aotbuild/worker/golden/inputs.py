@@ -120,14 +120,19 @@ def _check_names(role: str, found: dict[str, Any], known: dict[str, Any]) -> Non
 def _leaves(role: str, found: dict[str, Any], jitted: Jitted) -> Iterator[tuple[int, Any]]:
     args, kwargs = jitted.canonical
     index = 0
-    for name, expected in zip(jitted.names, [*args, *kwargs.values()], strict=True):
+    for name, called in zip(jitted.names, [*args, *kwargs.values()], strict=True):
+        avals, expected = map(to_aval, jax.tree.leaves(called)), jitted.declared[name]
         wanted = jax.tree_util.tree_flatten_with_path(expected)[0]
         if name in found:
             _check_tree(f"{role}: {name}", expected, found[name])
-            for offset, (path, leaf) in enumerate(wanted):
+            values = jax.tree.leaves(found[name])
+            for offset, ((path, leaf), aval) in enumerate(zip(wanted, avals, strict=True)):
                 place = f"{role}: {name}{jax.tree_util.keystr(path)}"
-                value = jax.tree.leaves(found[name])[offset]
-                yield index + offset, _array(place, to_aval(leaf), value)
+                array = _array(place, to_aval(leaf), values[offset])
+                # What `feedback:` passes back has other avals than the first call's argument.
+                if array.shape == stored_shape(aval):
+                    dtype = seeded(0, Aval((0,), aval.dtype)).dtype
+                    yield index + offset, array.astype(dtype, copy=False)
         index += len(wanted)
 
 

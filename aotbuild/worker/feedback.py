@@ -1,0 +1,202 @@
+"""Feedback: a result that is passed back as an argument, where its avals are not the argument's.
+
+jit traces such a call a second time; with `feedback:` another job compiles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+
+from aotbuild.build.jobs import Fed, FedLeaf, Job
+from aotbuild.errors import TraceRefused
+from aotbuild.spec.aval import SHORT_DTYPES, Aval
+from aotbuild.worker import private as jax_private
+from aotbuild.worker.user_errors import shorten
+
+# How often avals may change. Those that settle do so at once, or when all of a state was written.
+ROUNDS = 3
+_MOST_SHOWN = 3
+_RESULT = "the result"
+_STANDARD = (tuple, list, dict)
+
+# Trees of `jax.ShapeDtypeStruct` by the name of the argument.
+Arguments = Mapping[str, Any]
+
+
+def with_feedback(job: Job, declared: Arguments) -> dict[str, Any]:
+    """Return the arguments of a job's call: as the manifest declares them, or passed back."""
+    fed = job.fed[-1] if job.fed else {}
+    return {n: _changed(tree, fed[n]) if n in fed else tree for n, tree in declared.items()}
+
+
+def passed_back(job: Job, declared: Arguments, result: Any) -> Fed | None:
+    """Return the avals of the next call's arguments; None if a call before had them.
+
+    `result` is a tree of `jax.ShapeDtypeStruct`. TraceRefused if it has no part that fits, or if
+    its avals change with each call.
+    """
+    parts, found = dict(_parts(result)), {}
+    for name in job.function.feedback:
+        part = _part_for(declared[name], parts)
+        if part is None:
+            raise TraceRefused(_no_part(job, name, declared[name], result))
+        found[name] = parts.pop(part)
+    _check_shapes(job, declared, found)
+    fed, own = ({n: _fed(declared[n], t[n]) for n in found} for t in (found, declared))
+    if fed in (own, *job.fed):
+        return None
+    if len(job.fed) == ROUNDS:
+        raise TraceRefused(_unstable(job, declared, fed))
+    return fed
+
+
+def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]:
+    """Yield a note for each argument as which a part of the result could be passed back.
+
+    Only where that is likely: the trees and shapes are equal, the dtypes or weak types are not, and
+    no other argument is equal in all.
+    """
+    known = [(jax.tree.structure(tree), _avals(tree)) for tree in arguments.values()]
+    parts = {
+        name: tree
+        for name, tree in _parts(result)
+        if (jax.tree.structure(tree), _avals(tree)) not in known
+    }
+    for argument, tree in arguments.items():
+        part = _part_for(tree, parts)
+        if argument in job.function.feedback or part is None:
+            continue
+        if _is_likely(tree, parts[part]):
+            changes = _changes(argument, tree, parts.pop(part))
+            yield (
+                f"{part} could be passed back as `{argument}`, but its avals differ: {changes}; "
+                f"feedback: {argument} compiles both"
+            )
+
+
+def _parts(result: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name and tree of what can be passed back: the result, or an element of it."""
+    yield _RESULT, result
+    if isinstance(result, _STANDARD):
+        inner = jax.tree_util.tree_flatten_with_path(result, is_leaf=lambda x: x is not result)[0]
+        for path, child in inner:
+            yield f"result{jax.tree_util.keystr(path)}", child
+
+
+def _part_for(tree: Any, parts: Mapping[str, Any]) -> str | None:
+    """Return the first part with the structure of a tree; one of equal shapes goes first."""
+    structure = jax.tree.structure(tree)
+    fitting = [name for name, part in parts.items() if jax.tree.structure(part) == structure]
+    shapes = _shapes(tree)
+    return min(fitting, key=lambda name: _shapes(parts[name]) != shapes, default=None)
+
+
+def _is_likely(tree: Any, part: Any) -> bool:
+    """Return whether a part is meant to be passed back, although its avals differ."""
+    if jax.tree.structure(tree) == jax.tree.structure(0) or _shapes(tree) != _shapes(part):
+        return False
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(part), strict=True)
+    same_kind = all(_kind(before) == _kind(after) for before, after in pairs)
+    # Batches are of standard containers, too: pixels that become floats are no state.
+    return same_kind or _has_own_node(jax.tree.structure(tree))
+
+
+def _has_own_node(treedef: Any) -> bool:
+    """Return whether a type in a tree is not a standard container."""
+    data = treedef.node_data()
+    if data is not None and data[0] not in (*_STANDARD, type(None)):
+        return True
+    return any(map(_has_own_node, treedef.children()))
+
+
+def _kind(leaf: Any) -> str:
+    return str(getattr(leaf.dtype, "kind", leaf.dtype))
+
+
+def _fed(declared: Any, part: Any) -> tuple[FedLeaf, ...]:
+    pairs = zip(jax.tree.leaves(declared), jax.tree.leaves(part), strict=True)
+    return tuple(_fed_leaf(before, after) for before, after in pairs)
+
+
+def _fed_leaf(before: Any, after: Any) -> FedLeaf:
+    shape = None if tuple(before.shape) == tuple(after.shape) else tuple(map(int, after.shape))
+    return FedLeaf(dtype=str(after.dtype), weak_type=bool(after.weak_type), shape=shape)
+
+
+def _changed(tree: Any, fed: tuple[FedLeaf, ...]) -> Any:
+    leaves, treedef = jax.tree.flatten(tree)
+    return treedef.unflatten(map(_struct, leaves, fed))
+
+
+def _struct(leaf: Any, fed: FedLeaf) -> Any:
+    shape = leaf.shape if fed.shape is None else fed.shape
+    dtype = jax_private.dtype_of(fed.dtype)
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=fed.weak_type)
+
+
+def _check_shapes(job: Job, declared: Arguments, found: Arguments) -> None:
+    """Refuse other shapes where dims have several sizes: they would be those of one size."""
+    option = "export: dims" if job.symbolic else "pad" if job.function.pad else ""
+    for name, part in found.items():
+        if option and _shapes(part) != _shapes(declared[name]):
+            msg = (
+                f"functions.{job.name}.feedback: what is passed back as `{name}` has other shapes: "
+                f"{_changes(name, declared[name], part)}\n"
+                f"That works without {option} only; leave one of the two out."
+            )
+            raise TraceRefused(msg)
+
+
+def _no_part(job: Job, name: str, tree: Any, result: Any) -> str:
+    return (
+        f"functions.{job.name}.feedback: no part of the result has the tree of `{name}`\n"
+        f"  expected {_short(tree)}\n  found    {_short(result)}\n"
+        "Return the argument's type, with equal static data, as the result or as an element of a "
+        "tuple, list or dict; or leave it out of feedback."
+    )
+
+
+def _unstable(job: Job, declared: Arguments, fed: Fed) -> str:
+    name = next(name for name in fed if fed[name] != job.fed[-1][name])
+    calls = [*(round_[name] for round_ in job.fed), fed[name]]
+    trees = [declared[name], *(_changed(declared[name], leaves) for leaves in calls)]
+    rows = zip(_named_leaves(name, declared[name]), *map(_avals, trees), strict=True)
+    path, *avals = next(row for row in rows if row[-1] != row[-2])
+    return (
+        f"functions.{job.name}.feedback: the avals of `{name}` change with each of "
+        f"{len(trees)} calls: {path} is {', then '.join(avals)}\n"
+        "Return it with the shape and dtype that it has, or leave it out of feedback."
+    )
+
+
+def _changes(name: str, tree: Any, part: Any) -> str:
+    rows = zip(_named_leaves(name, tree), _avals(tree), _avals(part), strict=True)
+    found = [f"{path} is {before}, then {after}" for path, before, after in rows if before != after]
+    more = len(found) - _MOST_SHOWN
+    return ", ".join(found[:_MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _named_leaves(name: str, tree: Any) -> list[str]:
+    paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [f"{name}{jax.tree_util.keystr(path)}" for path, _ in paths]
+
+
+def _avals(tree: Any) -> list[str]:
+    return [_text(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def _text(leaf: Any) -> str:
+    if str(leaf.dtype) in SHORT_DTYPES.values():
+        return str(Aval(tuple(leaf.shape), str(leaf.dtype), bool(leaf.weak_type)))
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+
+
+def _shapes(tree: Any) -> list[tuple[Any, ...]]:
+    return [tuple(leaf.shape) for leaf in jax.tree.leaves(tree)]
+
+
+def _short(tree: Any) -> str:
+    return shorten(str(jax.tree.structure(tree)))

@@ -1,0 +1,283 @@
+"""`feedback:`: a result that is passed back, where its avals are not those of the argument."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.forks import forked
+from support.projects import MANIFEST, build, write_project
+
+from aotbuild.build.pack import Package
+from aotbuild.cli.app import app
+from aotbuild.errors import BuildError
+from aotbuild.spec.record import Record
+
+pytestmark = pytest.mark.process
+
+SOURCE = """
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class State(NamedTuple):
+    mean: Any
+    best: Any
+    count: Any
+
+
+def init():
+    return State(jnp.zeros(3), 0, 0)
+
+
+def tell(state, x):
+    state = State(state.mean + x.mean(0), jnp.minimum(state.best, x.min()), state.count + 1)
+    return state, {"best": state.best}
+
+
+def given():
+    return {"state": State(np.ones(3, np.float32), 4, 7)}
+
+
+def settle(a, b):
+    # Three calls until nothing changes: a is written first, then b follows it.
+    return {"a": a + np.float32(1), "b": b * a.dtype.type(2)}
+
+
+def both(p, m, x):
+    return p * x, m + x
+
+
+def grow(cache):
+    return jnp.concatenate([cache, jnp.ones(1)])
+
+
+def lose(state, x):
+    return {"x": x}
+
+
+def cast(batch):
+    return {"pixels": batch["pixels"].astype(jnp.float32), "n": batch["n"]}
+
+
+def narrow(tree, other):
+    return {"w": tree["w"].astype(jnp.bfloat16)}
+"""
+
+GOOD = """
+version: 1
+package: proj
+targets: [cpu, portable]
+keep: [jaxpr]
+functions:
+  tell:
+    call: proj.m:tell
+    args: [state: {like: "proj.m:init"}, x: "f32[b,3]"]
+    dims: {b: [2, 4]}
+    donate: [state]
+    feedback: state
+    verify: {inputs: "proj.m:given", golden: always}
+  noted: {call: "proj.m:tell", args: [state: {like: "proj.m:init"}, x: "f32[2,3]"]}
+  both: {call: "proj.m:both", args: [p: "~f32[2]", m: "i32[2]", x: "f32[2]"], feedback: [p, m]}
+  cast: {call: "proj.m:cast", args: [batch: {pixels: "u8[4]", n: "i32[]"}]}
+  narrow: {call: "proj.m:narrow", args: [tree: {w: "f32[4]"}, other: {w: "bf16[4]"}]}
+  grow: {call: "proj.m:grow", args: [cache: "f32[n]"], dims: {n: [1, 2, 3, 4]}}
+"""
+
+BAD = """
+version: 1
+package: proj
+targets: [cpu, portable]
+functions:
+  grow: {call: "proj.m:grow", args: [cache: "f32[n]"], dims: {n: 1}, feedback: cache}
+  lose: {call: "proj.m:lose", args: [state: {like: "proj.m:init"}, x: "f32[]"], feedback: state}
+  symbols:
+    call: proj.m:grow
+    args: [cache: "f32[n]"]
+    dims: {n: 1}
+    feedback: cache
+    export: {dims: {n: b}}
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    return build(write_project(tmp_path_factory.mktemp("feedback"), GOOD, m=SOURCE))
+
+
+def records(package: Package, name: str) -> dict[str, Record]:
+    """Return the executables of a function by the label of their signature."""
+    found = (r for r in package.records if r.function == name and not r.target.is_portable)
+    return {r.provenance["label"]: r for r in found}
+
+
+def leaves(record: Record) -> list[str]:
+    return [*map(str, record.signature.leaves)]
+
+
+def test_both_signatures_are_compiled(package: Package) -> None:
+    found = records(package, "tell")
+    assert [*found] == [
+        "tell(b=2)",
+        "tell(b=2) after feedback",
+        "tell(b=4)",
+        "tell(b=4) after feedback",
+    ]
+    assert leaves(found["tell(b=2)"]) == ["f32[3]", "~i32[]", "~i32[]", "f32[2,3]"]
+    assert leaves(found["tell(b=2) after feedback"]) == ["f32[3]", "f32[]", "~i32[]", "f32[2,3]"]
+
+
+def test_each_target_has_both(package: Package) -> None:
+    labels = [
+        str(unit) for unit in package.plan.units if unit.name == "tell" and unit.row[0][1] == 2
+    ]
+    targets = {label.partition(" for ")[2] for label in labels}
+    assert len(labels) == 4
+    assert len(targets) == 2
+
+
+def test_golden_outputs_and_stages_belong_to_each(package: Package) -> None:
+    for record in records(package, "tell").values():
+        assert record.golden is not None
+        assert [name for name, _ in record.stages] == ["jaxpr"]
+        # Leaves of `verify: inputs:`, as dtypes of this signature.
+        assert [leaf for leaf, _ in record.golden.inputs] == [0, 1, 2]
+
+
+def test_calls_pass_the_state_on_without_a_trace(package: Package) -> None:
+    code = """
+import json, jax, numpy as np, aotbuild
+from proj import m
+lib, events = aotbuild.load("proj"), []
+jitted = jax.jit(m.tell)
+state = again = m.init()
+same = []
+for number in range(3):
+    x = np.full((2, 3), -number - 0.5, np.float32)
+    again, _ = jitted(again, x)
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *a, **k: events.append(name))
+    state, _ = lib.tell(state, x)
+    jax.monitoring.clear_event_listeners()
+    for a, b in zip(state, again):
+        same.append(bool((a == b).all()) and (a.dtype, a.weak_type) == (b.dtype, b.weak_type))
+slow = [name for name in events if "trace" in name or "compile" in name]
+print(json.dumps([all(same), len(same), slow, lib.stats()["misses"]]))
+"""
+    assert forked(code, path=package.folder.parents[1]) == [True, 9, [], 2]
+
+
+def test_several_arguments_and_several_rounds(package: Package) -> None:
+    found = records(package, "both")
+    assert [(label, leaves(record)[:2]) for label, record in found.items()] == [
+        ("both()", ["~f32[2]", "i32[2]"]),
+        ("both() after feedback", ["f32[2]", "f32[2]"]),
+    ]
+
+
+def test_a_note_says_what_would_be_traced_again(package: Package) -> None:
+    assert package.notes == (
+        (
+            "noted(): result[0] could be passed back as `state`, but its avals differ: state.best "
+            "is ~i32[], then f32[]; feedback: state compiles both"
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = write_project(tmp_path_factory.mktemp("bad"), BAD, m=SOURCE)
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    return {failure.unit: failure.message for failure in caught.value.failures}
+
+
+@pytest.mark.parametrize(
+    ("unit", "message"),
+    [
+        ("grow(n=1) after feedback 3 for cpu", (
+            "functions.grow.feedback: the avals of `cache` change with each of 5 calls: cache is "
+            "f32[1], then f32[2], then f32[3], then f32[4], then f32[5]\n"
+            "Return it with the shape and dtype that it has, or leave it out of feedback."
+        )),
+        ("lose() for cpu", (
+            "functions.lose.feedback: no part of the result has the tree of `state`\n"
+            "  expected PyTreeDef(CustomNode(namedtuple[State], [*, *, *]))\n"
+            "  found    PyTreeDef({'x': *})\n"
+            "Return the argument's type, with equal static data, as the result or as an element "
+            "of a tuple, list or dict; or leave it out of feedback."
+        )),
+        ("symbols(n=b) for portable", (
+            "functions.symbols.feedback: what is passed back as `cache` has other shapes: cache is "
+            "f32[b], then f32[b + 1]\n"
+            "That works without export: dims only; leave one of the two out."
+        )),
+    ],
+)  # fmt: skip
+def test_refused(failures: dict[str, str], unit: str, message: str) -> None:
+    (found,) = [text for name, text in failures.items() if name.startswith(unit)]
+    assert found == message
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = GOOD.replace("targets: [cpu, portable]\nkeep: [jaxpr]\n", "")
+    kept = text[: text.index("  noted:")] + text[text.index("  grow:") :]
+    return write_project(tmp_path_factory.mktemp("cli"), kept, m=SOURCE)
+
+
+def run(*args: Any) -> Result:
+    return CliRunner().invoke(app, [*map(str, args)])
+
+
+def test_plan_says_it(project: Path) -> None:
+    lines = run("plan", project / MANIFEST).stdout.splitlines()
+    assert "feedback:  tell: state; if the result has other avals, one more unit each" in lines
+
+
+def test_explain_traces_both(project: Path) -> None:
+    text = run("plan", "--explain", project / MANIFEST).stdout
+    assert "tell: 2 programs for 4 signatures, decided by feedback\n" in text
+    assert "  program 2: tell(b=2) after feedback, tell(b=4) after feedback\n" in text
+
+
+def test_build_and_inspect_list_both(project: Path) -> None:
+    document = json.loads(run("build", project / MANIFEST, "--in-place", "--json").stdout)
+    labels = [unit["label"].partition(" for ")[0] for unit in document["units"]]
+    assert sorted(labels)[-4:] == [
+        "tell(b=2)",
+        "tell(b=2) after feedback",
+        "tell(b=4)",
+        "tell(b=4) after feedback",
+    ]
+    assert all(unit["sha256"] and unit["state"] == "done" for unit in document["units"])
+    lines = run("inspect", project / "proj" / "_aot").stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines if line.startswith("b=2")] == [
+        "b=2",
+        "b=2 after feedback",
+    ]
+    plan = json.loads(run("plan", project / MANIFEST, "--json").stdout)
+    assert (len(plan["units"]), plan["known_size"]["units"]) == (6, 6)
+
+
+class TestEqualSignatures:
+    def test_one_that_the_dims_have_already_is_compiled_once(self, tmp_path: Path) -> None:
+        source = SOURCE + "\n\ndef halve(x):\n    return x[: max(1, len(x) // 2)]\n"
+        manifest = """
+version: 1
+package: proj
+functions:
+  halve: {call: "proj.m:halve", args: [x: "f32[n]"], dims: {n: [4, 1]}, feedback: x}
+"""
+        package = build(write_project(tmp_path, manifest, m=source))
+        found = {label: leaves(record) for label, record in records(package, "halve").items()}
+        assert found == {
+            "halve(n=4)": ["f32[4]"],
+            "halve(n=4) after feedback": ["f32[2]"],
+            "halve(n=1)": ["f32[1]"],
+        }
