@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
 from aotbuild.runtime.binding import REMEDY, Bound, Call
-from aotbuild.spec.aval import NotAnArray
+from aotbuild.spec.aval import NotAnArray, long_dtype
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import LEAF, Tree, TreeRefused, children_of, describe, subtree
@@ -88,30 +88,87 @@ def restore(tree: Tree, inputs: Any, trees: Trees) -> Any:
     if tree[0] == "input":
         return subtree(inputs, tree[1])
     children = [restore(child, inputs, trees) for child in children_of(tree)]
-    node_data = _node_data(tree, trees)
+    node_data = _node_data(tree, inputs, trees)
     try:
         return trees.make_treedef(node_data, children)
     except (ValueError, TypeError, RuntimeError) as err:
-        raise _unusable(str(tree[1] if len(tree) > 1 else tree[0]), str(err)) from err
+        raise _unusable(_name_of(node_data[0]), str(err)) from err
 
 
-def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
+def _node_data(tree: Tree, inputs: Any, trees: Trees) -> tuple[type, Any]:
     kind = tree[0]
     if kind in _STANDARD:
         return _STANDARD[kind], None
     if kind == "dict":
         return dict, [decode(key) for key in tree[1]]
+    if kind == "like_input":
+        return _data_of(subtree(inputs, tree[1]))
+    if kind == "returns":
+        return _named_data(tree, trees)
+    return _imported_data(tree, trees)
+
+
+def _imported_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
+    kind, name = tree[:2]
     if trees.nodes is not None:
-        if kind == "node" and tree[1] not in trees.nodes:
-            raise _unusable(tree[1], "a type that only jax knows: load the package with it")
-        if kind == "namedtuple" and tree[1].startswith(_OF_JAX):
+        if kind == "node" and name not in trees.nodes:
+            raise _unusable(name, "a type that only jax knows: load the package with it")
+        if kind == "namedtuple" and name.startswith(_OF_JAX):
             return tuple, None
-    found = _import(tree[1])
+    found = _import(name)
     if kind == "namedtuple":
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
-            raise _unusable(tree[1], f"{found!r}, which is not a namedtuple")
+            raise _unusable(name, f"{found!r}, which is not a namedtuple")
         return found, found
-    return found, decode(tree[2])
+    return found, _static_data(tree[2], trees)
+
+
+def _static_data(data: Any, trees: Trees) -> Any:
+    """Return the static data of a node that has such an identity (`spec.identity`)."""
+    return decode(
+        data,
+        {
+            "numpy": lambda body, _: _numpy_value(*body),
+            "treedef": lambda body, _: restore(body, None, trees),
+        },
+    )
+
+
+def _numpy_value(dtype: str, *rest: Any) -> Any:
+    # Late imports: few trees have such data. ml_dtypes makes its dtypes known to numpy.
+    import ml_dtypes  # noqa: F401
+    import numpy as np
+
+    array = np.frombuffer(bytes.fromhex(rest[-1]), np.dtype(long_dtype(dtype)))
+    return array.reshape(rest[0]).copy() if len(rest) > 1 else array[0]
+
+
+def _named_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
+    """Return the type and static data of a node of the tree that the manifest names."""
+    _, name, path, kind, *_ = tree
+    found = _import(name)
+    treedef = trees.flatten(found)[1]
+    if callable(found) and treedef.node_data() is None:
+        treedef = trees.flatten(found())[1]
+    try:
+        data = _data_of(subtree(treedef, path))
+    except (IndexError, TypeError) as err:
+        raise _unusable(kind, f"no such node in {name}, which is {treedef}") from err
+    if _name_of(data[0]) != kind:
+        raise _unusable(kind, f"a {_name_of(data[0])} in its place in {name}")
+    return data
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _data_of(treedef: Any) -> tuple[type, Any]:
+    data: tuple[type, Any] | None = treedef.node_data()
+    if data is None:
+        msg = "a leaf"
+        raise TypeError(msg)
+    return data
 
 
 def _import(name: str) -> Any:

@@ -7,7 +7,7 @@ from math import inf, prod
 
 from aotbuild.spec.record import Calling, Record
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import DEEPEST, HEADS, LEAF, Tree, children_of, leaf_count
+from aotbuild.spec.tree import DEEPEST, HEADS, LEAF, REFERENCES, Tree, children_of, leaf_count
 from aotbuild.spec.values import decode, is_plain
 
 
@@ -113,16 +113,24 @@ def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]
         yield f"{tree!r} is no tree"
     elif depth > DEEPEST:
         yield f"a tree deeper than {DEEPEST}"
-    elif tree[0] == "input" and inputs:
-        path = tree[1] if len(tree) == 2 else None
-        if not isinstance(path, list) or any(type(step) is not int or step < 0 for step in path):
-            yield f"{tree!r} does not lead to an input"
     elif tree[0] not in HEADS or len(tree) < HEADS[tree[0]]:
         yield f"{tree[0]!r} is no kind of node"
+    elif tree[0] in REFERENCES and not inputs:
+        yield f"{tree[0]!r} is a reference, which only results have"
     else:
-        yield from _node_problems(tree)
+        yield from _reference_problems(tree) if tree[0] in REFERENCES else _node_problems(tree)
         for child in children_of(tree):
             yield from _tree_problems(child, inputs=inputs, depth=depth + 1)
+
+
+def _reference_problems(tree: Tree) -> Iterator[str]:
+    path = tree[2] if tree[0] == "returns" else tree[1]
+    if not isinstance(path, list) or any(type(step) is not int or step < 0 for step in path):
+        yield f"{tree!r} does not lead to a node"
+    if tree[0] == "returns" and not (isinstance(tree[1], str) and isinstance(tree[3], str)):
+        yield f"{tree!r} names no tree"
+    if tree[0] == "input" and len(tree) != 2:
+        yield f"{tree!r} has children of its own"
 
 
 def _node_problems(tree: Tree) -> Iterator[str]:
@@ -151,14 +159,17 @@ def _output_leaves(tree: Tree, signature: Signature) -> int | None:
     """Return the number of leaves of an output tree; None if a reference is invalid."""
     if tree == LEAF:
         return 1
-    if tree[0] == "input":
+    if tree[0] in ("input", "like_input"):
         found = signature.tree
         for step in tree[1]:
             children = children_of(found)
             if step >= len(children):
                 return None
             found = children[step]
-        return leaf_count(found)
+        if tree[0] == "input":
+            return leaf_count(found)
+        if found == LEAF:
+            return None
     counts = [_output_leaves(child, signature) for child in children_of(tree)]
     return None if None in counts else sum(count for count in counts if count is not None)
 

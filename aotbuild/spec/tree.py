@@ -10,17 +10,23 @@ A description is JSON:
 `["namedtuple", "module:name", …]`     a subclass of tuple with `_fields`
 `["node", "module:name", aux, …]`      any other registered type, and its auxiliary data as
                                        `spec.identity`
-`["input", [index…]]`                  outputs only: equal to that subtree of `(args, kwargs)`
 =====================================  =========================================================
+
+In the description of an output (`spec.outputs`), a node may get what no data can hold:
+
+==============================================  ================================================
+`["input", [index…]]`                           that subtree of `(args, kwargs)`
+`["like_input", [index…], child…]`              the type and static data of that node there
+`["returns", "module:attr", [index…],           the type and static data of that node of the tree
+"module:name", child…]`                         that the manifest names, and the type's name
+==============================================  ================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.values import NotEncodable, qualified_name, type_name
 
 if TYPE_CHECKING:
@@ -29,7 +35,19 @@ if TYPE_CHECKING:
 Tree = Any
 LEAF = "*"
 # The number of items before the children, by the kind of a node.
-HEADS = {"none": 1, "tuple": 1, "list": 1, "dict": 2, "namedtuple": 2, "node": 3}
+HEADS = {
+    "none": 1,
+    "tuple": 1,
+    "list": 1,
+    "dict": 2,
+    "namedtuple": 2,
+    "node": 3,
+    "input": 2,
+    "like_input": 2,
+    "returns": 4,
+}
+# The kinds of output descriptions only.
+REFERENCES = ("input", "like_input", "returns")
 DEEPEST = 200
 
 
@@ -51,15 +69,6 @@ class TreeRefused(ValueError):
 def describe(treedef: TreeDef) -> Tree:
     """Return the description of a treedef; TreeRefused if static data in it has no identity."""
     return Describer().describe(treedef)
-
-
-def describe_output(treedef: TreeDef, inputs: TreeDef) -> Tree:
-    """Return the description of an output tree that `restore` can rebuild.
-
-    A subtree of unregistered or opaque type must equal a subtree of the inputs `(args, kwargs)`;
-    otherwise raises TreeRefused with its type and path.
-    """
-    return _refer(describe(treedef), _known(describe(inputs)), ())
 
 
 class Describer:
@@ -117,48 +126,9 @@ def leaf_count(tree: Tree) -> int:
 
 
 def children_of(tree: Tree) -> list[Tree]:
-    """Return the children of a described node; leaves and references to inputs have none."""
-    if tree == LEAF or tree[0] == "input":
-        return []
-    return list(tree[HEADS[tree[0]] :])
-
-
-# --- outputs ------------------------------------------------------------------------------------
-
-
-def _known(inputs: Tree) -> dict[bytes, list[int]]:
-    """Return the first place of each subtree of the inputs that is no standard container."""
-    found: dict[bytes, list[int]] = {}
-    for path, tree in _subtrees(inputs):
-        if tree[0] in ("namedtuple", "node"):
-            found.setdefault(canonical_json(tree), path)
-    return found
-
-
-def _refer(tree: Tree, known: dict[bytes, list[int]], path: tuple[int, ...]) -> Tree:
-    """Return a description with references in the place of subtrees that the inputs have."""
-    from aotbuild.spec.identity import is_decodable, what_is_opaque
-
-    if tree == LEAF:
-        return tree
-    is_plain = tree[0] != "node" or is_decodable(tree[2])
-    place = known.get(canonical_json(tree)) if tree[0] in ("namedtuple", "node") else None
-    if place and (children_of(tree) or not is_plain):
-        return ["input", place]
-    if not is_plain:
-        what = what_is_opaque(tree[2])
-        reason = f"its static data holds {what}, which only an argument could pass on"
-        raise TreeRefused(path, tree[1].replace(":", "."), reason)
-    children = enumerate(children_of(tree))
-    head = tree[: HEADS[tree[0]]]
-    return head + [_refer(child, known, (*path, index)) for index, child in children]
+    """Return the children of a described node; leaves and references to subtrees have none."""
+    return [] if tree == LEAF else list(tree[HEADS[tree[0]] :])
 
 
 def _is_leaf(treedef: Any) -> bool:
     return bool(treedef.num_leaves == 1)
-
-
-def _subtrees(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[list[int], Tree]]:
-    yield list(path), tree
-    for index, child in enumerate(children_of(tree)):
-        yield from _subtrees(child, (*path, index))

@@ -12,7 +12,8 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.tree import Tree, TreeRefused, describe, describe_output
+from aotbuild.spec.outputs import describe_output
+from aotbuild.spec.tree import Tree, TreeRefused, describe
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.like import Dims, IsStatic, like_tree
 

@@ -12,7 +12,8 @@ import pytest
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime import trees
 from aotbuild.runtime.backends.jax.backend import JaxTrees
-from aotbuild.spec.tree import describe, describe_output
+from aotbuild.spec.outputs import describe_output
+from aotbuild.spec.tree import describe
 
 Point = namedtuple("Point", "x y")
 

@@ -24,8 +24,9 @@ from aotbuild.errors import InvalidIndex
 from aotbuild.report.words import number
 from aotbuild.spec.canonical import canonical_json, read_canonical
 from aotbuild.spec.index import Index, write_index
+from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.record_json import record_to_json
-from aotbuild.spec.tree import TreeRefused, describe, describe_output
+from aotbuild.spec.tree import TreeRefused, describe
 from aotbuild.spec.values import decode, shown
 
 DIGEST = "ab" * 32

@@ -24,10 +24,11 @@ from aotbuild.runtime.buffers import zeros
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
+from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
 from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
-from aotbuild.spec.tree import describe, describe_output
+from aotbuild.spec.tree import describe
 from aotbuild.spec.values import encode
 from aotbuild.worker.blobs import TENSOR_NAME, serialize
 from aotbuild.worker.private import serialize_executable

@@ -1,0 +1,77 @@
+"""Output trees: a description from which another process can rebuild the tree.
+
+A node is rebuilt from its type and its static data where that can be decoded. Other static data
+comes from where the same data is in both processes: from the inputs of the call, or from the tree
+that the manifest names under `returns:`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from aotbuild.frozen import dataclass
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.identity import is_decodable, what_is_opaque
+from aotbuild.spec.tree import HEADS, LEAF, Tree, TreeDef, TreeRefused, children_of, describe
+
+# A reference without children stands for a whole subtree.
+_Places = dict[bytes, list[Any]]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The tree of an object, or of what a function returns, and its name: `module:qualname`."""
+
+    name: str
+    treedef: TreeDef
+
+
+def describe_output(treedef: TreeDef, inputs: TreeDef, returns: Named | None = None) -> Tree:
+    """Return the description of an output tree that `restore` can rebuild.
+
+    Raises TreeRefused with the type and path of a node that has data from nowhere.
+    """
+    given = list(_nodes(describe(inputs)))
+    trees: _Places = {}
+    heads: _Places = {}
+    for path, tree in given:
+        trees.setdefault(canonical_json(tree), ["input", path])
+        heads.setdefault(_head(tree), ["like_input", path])
+    if returns:
+        for path, tree in _nodes(describe(returns.treedef)):
+            reference = ["returns", returns.name, path, tree[1]]
+            heads.setdefault(_head(tree), reference)
+    return _refer(describe(treedef), trees, heads, ())
+
+
+def _refer(tree: Tree, trees: _Places, heads: _Places, path: tuple[int, ...]) -> Tree:
+    if tree == LEAF:
+        return tree
+    children = children_of(tree)
+    is_plain = tree[0] != "node" or is_decodable(tree[2])
+    same = trees.get(canonical_json(tree)) if tree[0] in ("namedtuple", "node") else None
+    if same and (children or not is_plain):
+        return same
+    head = tree[: HEADS[tree[0]]] if is_plain else heads.get(_head(tree))
+    if head is None:
+        reason = (
+            f"its static data holds {what_is_opaque(tree[2])}, and neither an argument nor "
+            "returns: has the same"
+        )
+        raise TreeRefused(path, tree[1].replace(":", "."), reason)
+    below = enumerate(children)
+    return [*head, *(_refer(child, trees, heads, (*path, index)) for index, child in below)]
+
+
+def _head(tree: Tree) -> bytes:
+    """Return the type and static data of a node, as a key."""
+    return canonical_json(tree[: HEADS[tree[0]]])
+
+
+def _nodes(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[list[int], Tree]]:
+    """Yield the places of nodes that are no standard containers."""
+    if tree[0] in ("namedtuple", "node"):
+        yield list(path), tree
+    for index, child in enumerate(children_of(tree)):
+        yield from _nodes(child, (*path, index))

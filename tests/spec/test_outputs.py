@@ -1,0 +1,111 @@
+"""Output trees with static data: rebuilt from data, the inputs, or a tree that has a name."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime.backends.jax.backend import JaxTrees
+from aotbuild.runtime.trees import restore
+from aotbuild.spec.outputs import Named, describe_output
+from aotbuild.spec.tree import TreeRefused
+
+structure = jax.tree.structure
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["extra"])
+@dataclass
+class State:
+    arrays: Any
+    extra: Any
+
+
+def closure(rate: float) -> Any:
+    return lambda x: x * rate
+
+
+MADE = State([1.0, 2.0], closure(0.5))
+
+
+def make() -> State:
+    return MADE
+
+
+def restored(tree: Any, inputs: Any = None) -> Any:
+    return restore(tree, inputs, JaxTrees())
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        np.int64(3),
+        np.zeros((2, 0), np.float16),
+        (np.array([1, 2]), {"a": np.bool_(True)}),
+        ml_dtypes.bfloat16(1.5),
+        jax.tree.structure({"a": [1, None]}),
+        (1, jax.tree.structure(State(1, 2))),
+    ],
+    ids=repr,
+)
+def test_data_that_can_be_decoded(extra: Any) -> None:
+    tree = describe_output(structure(State(1, extra)), structure(((), {})))
+    found = restored(tree).node_data()[1][0]
+    assert repr(found) == repr(extra)
+    assert type(found) is type(extra)
+
+
+def test_arrays_are_writable_and_own_their_data() -> None:
+    tree = describe_output(structure(State(1, np.arange(3))), structure(((), {})))
+    restored(tree).node_data()[1][0][0] = 5
+    assert restored(tree).node_data()[1][0][0] == 0
+
+
+def test_an_inputs_data_with_other_children() -> None:
+    inputs = structure(((7, State((1, 2), closure(0.5))), {}))
+    result = structure({"out": State([1], closure(0.5))})
+    tree = describe_output(result, inputs)
+    assert tree == ["dict", ["out"], ["like_input", [0, 1], ["list", "*"]]]
+    found = restored(tree, inputs).unflatten([3])["out"]
+    assert found.arrays == [3]
+    assert found.extra(2) == 1
+
+
+def test_other_data_than_the_inputs_is_refused() -> None:
+    inputs = structure(((State(1, closure(0.5)),), {}))
+    expected = r"closure.<locals>.<lambda>, and neither an argument nor returns: has the same"
+    with pytest.raises(TreeRefused, match=expected):
+        describe_output(structure([State(1, closure(0.25))]), inputs)
+
+
+@pytest.mark.parametrize("name", ["MADE", "make"])
+def test_data_of_a_named_tree(name: str) -> None:
+    reference = f"{__name__}:{name}"
+    tree = describe_output(
+        structure([State((1, 2), closure(0.5))]),
+        structure(((), {})),
+        Named(reference, structure(MADE)),
+    )
+    head = ["returns", reference, [], f"{__name__}:State"]
+    assert tree == ["list", [*head, ["tuple", "*", "*"]]]
+    assert restored(tree).unflatten([1, 2])[0].extra(2) == 1
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        (["returns", f"{__name__}:absent", [], "a:b"], "has no attribute 'absent'"),
+        (["returns", f"{__name__}:MADE", [0, 7], "a:b"], f"no such node in {__name__}:MADE"),
+        (["returns", f"{__name__}:MADE", [0, 0], "a:b"], f"no such node in {__name__}:MADE"),
+        (["returns", f"{__name__}:MADE", [0], "a:b"], "a builtins:list in its place in"),
+    ],
+)
+def test_a_named_tree_that_is_another(tree: Any, words: str) -> None:
+    with pytest.raises(AotbuildError, match=words):
+        restored(tree)
