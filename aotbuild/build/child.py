@@ -192,8 +192,8 @@ class Worker:
         for line in self._process.stdout:
             try:
                 message = read_reply(line)
-            except (NotAMessage, WrongVersion):
-                self.kill(f"the compiler process said what is no message: {line[:200]!r}")
+            except (NotAMessage, WrongVersion) as err:
+                self.kill(f"the compiler process said what is no message: {err}")
                 return
             yield message
 

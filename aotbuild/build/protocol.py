@@ -283,4 +283,5 @@ def _read(messages: TypeAdapter[_Kind], line: str) -> _Kind:
     except WrongVersion:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as err:
-        raise NotAMessage(repr(line[:200])) from err
+        msg = f"{line[:200]!r}: {err}"
+        raise NotAMessage(msg) from err

@@ -234,7 +234,7 @@ class SpecReader:
 
     def _weak(self, node: Node | None, dtype: str, steps: Steps) -> bool:
         weak = self._flag(node, (*steps, "weak_type"))
-        if node and weak and dtype.startswith(("key<", "bool")):
+        if node and weak and dtype.startswith("key<"):
             self.report(node.mark, (*steps, "weak_type"), f"dtype {dtype} has no weak type")
         return weak
 

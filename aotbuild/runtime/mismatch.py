@@ -105,9 +105,16 @@ def differences_around(call: Call, expected: Signature) -> list[str]:
 def _leaf_difference(path: str, have: Aval, want: Aval) -> str:
     line = f"{path}: expected {want}, found {have}"
     if (have.shape, have.dtype) == (want.shape, want.dtype):
-        weak = "a Python number (weak type)" if want.weak_type else "an array, not a Python number"
-        return f"{line}: expected {weak}"
+        return f"{line}: expected {_strength(want)}"
     return line
+
+
+def _strength(want: Aval) -> str:
+    if not want.weak_type:
+        return "an array, not a Python number"
+    if want.dtype == "bool":  # jax gives Python's True no weak type
+        return "a weakly typed result of jax"
+    return "a Python number (weak type)"
 
 
 def _static_differences(

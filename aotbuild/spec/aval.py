@@ -114,7 +114,7 @@ def parse_spec(text: str) -> tuple[tuple[int | str, ...], str, bool]:
         raise ValueError(msg)
     dtype = long_dtype(match["dtype"])
     shape = tuple(_parse_dim(dim, text) for dim in _split_dims(match["shape"]))
-    if match["weak"] and dtype.startswith(("key<", "bool")):
+    if match["weak"] and dtype.startswith("key<"):
         msg = f"{text!r}: dtype {match['dtype']} has no weak type"
         raise ValueError(msg)
     return shape, dtype, bool(match["weak"])

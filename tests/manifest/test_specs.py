@@ -110,8 +110,8 @@ class TestLongForm:
             ("{shape: [], dtype: 3}", "x.dtype: expected the name of a dtype, found the number 3"),
             ("{shape: [], dtype: f32, weak_type: 1}", ("x.weak_type: expected true or false, found "
              "the number 1")),
-            ("{shape: [], dtype: bool, weak_type: true}", ("x.weak_type: dtype bool has no weak "
-             "type")),
+            ("{shape: [], dtype: key<fry>, weak_type: true}", ("x.weak_type: dtype key<fry> has no "
+             "weak type")),
         ],
     )  # fmt: skip
     def test_refused(self, text: str, message: str) -> None:

@@ -87,6 +87,17 @@ class TestEqualToJit:
             fn = lambda x: (x, [x])  # noqa: E731
         check(load(tmp_path, build("f", fn, {"x": value})).f, fn, value)
 
+    def test_a_weakly_typed_boolean_fed_back(self, tmp_path: Path) -> None:
+        fn = lambda is_low, x: (x < 1.0, ~is_low)  # noqa: E731
+        is_low = jnp.less(0.5, 1.0)
+        assert is_low.weak_type
+        library = load(tmp_path, build("f", fn, {"is_low": is_low, "x": 0.5}))
+        check(library.f, fn, is_low, 0.5)
+        (again, _) = library.f(is_low, 0.5)
+        check(library.f, fn, again, 0.5)
+        with pytest.raises(SignatureMismatch, match="expected a weakly typed result of jax"):
+            library.f(True, 0.5)  # no weak type, as under jit
+
     def test_several_signatures_and_unused_arguments(self, tmp_path: Path) -> None:
         fn = lambda x, y, z: (y * 2, None, ())  # noqa: E731
         inputs = [(1.0, np.arange(n, dtype="int32"), PARAMS) for n in (1, 2, 5)]

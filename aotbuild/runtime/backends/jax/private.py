@@ -285,27 +285,34 @@ def numpy_example(aval: Aval) -> Any:
 
     For a typed PRNG key, which numpy does not have, return a jax array.
     """
-    if aval.dtype.startswith("key<") or (aval.weak_type and aval.shape):
+    if aval.dtype.startswith("key<"):
         return array_example(aval, None)
-    array = zeros(aval)
-    return array.item() if aval.weak_type else array
+    return _number(aval) if aval.weak_type else zeros(aval)
 
 
 def array_example(aval: Aval, sharding: Any) -> Any:
     """Return zeros as a jax array, committed to a sharding, or uncommitted if it is None.
 
-    ValueError for a weakly typed array that is not a scalar: only jax's operations make one.
+    ValueError for a weakly typed array that no number stands for.
     """
-    if aval.weak_type and aval.shape:
-        msg = f"no {aval} is made without running something"
-        raise ValueError(msg)
-    array = zeros(aval)
     if aval.weak_type:
-        return array.item()
+        return _number(aval)
+    array = zeros(aval)
     if not aval.dtype.startswith("key<"):
         return api.device_put(array, sharding)
     physical = sharding and sharding_impls.physical_sharding(shaped_array(aval), sharding)
     return prng.PRNGKeyArray(_prng_impl(aval.dtype), api.device_put(array, physical))
+
+
+def _number(aval: Aval) -> Any:
+    """Return the zero that stands for a weakly typed scalar.
+
+    ValueError where there is none: only jax's operations make weakly typed axes and booleans.
+    """
+    if aval.shape or aval.dtype == "bool":
+        msg = f"no {aval} is made without running something"
+        raise ValueError(msg)
+    return zeros(aval).item()
 
 
 def wait(arrays: list[Any]) -> list[Any]:
