@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
-from aotbuild.manifest.signatures import MAX_SIGNATURES, dim_names, row_count
+from aotbuild.manifest.signatures import MAX_SIGNATURES, dim_names, row_count, static_names
 from aotbuild.platforms.building import Description, Request
 from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.words import did_you_mean, quote
@@ -127,6 +127,23 @@ def _arguments_listed(declared: Declaration, option: str, listed: tuple[str, ...
             yield at, (option,), f"{quote(name)} is listed twice"
 
 
+def _returned(declared: Declaration, _: object) -> Found:
+    returned = declared.model.returns
+    if returned is None:
+        return
+    known = {"dims": dim_names(declared), "static": static_names(declared)}
+    kinds = {"dims": "dim", "static": "static argument"}
+    for option, names in (("dims", returned.dims), ("static", returned.static)):
+        for index, name in enumerate(names):
+            at, steps = declared.at("returns", option, index), ("returns", option)
+            if name not in known[option]:
+                listed = ", ".join(known[option])
+                hint = did_you_mean(name, known[option]) or f"; known: {listed or 'none'}"
+                yield at, steps, f"unknown {kinds[option]} {quote(name)}{hint}"
+            elif name in names[:index]:
+                yield at, steps, f"{quote(name)} is listed twice"
+
+
 def _sharded(declared: Declaration, _: object) -> Found:
     node = declared.node("in_shardings") or declared.entry
     for name in declared.model.in_shardings:
@@ -221,6 +238,7 @@ _CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
     (_repeated_names, _ARGUMENTS),
     (_donated, (*_ARGUMENTS, "donate")),
     (_fed_back, (*_ARGUMENTS, "feedback")),
+    (_returned, ("dims", "static", "returns")),
     (_sharded, (*_ARGUMENTS, "in_shardings")),
     (_needs_mesh, ("mesh", "in_shardings", "out_shardings")),
     (_mesh_fits, ("mesh", "targets")),

@@ -165,6 +165,18 @@ class Verify(Model):
     )
 
 
+class Returned(Model):
+    """A tree with the static data of results that is in no argument, and that no data can hold."""
+
+    like: Annotated[str, AfterValidator(names.call_reference)] = Field(
+        description="module:attr of the tree, or of a function that returns it"
+    )
+    dims: Many[Name] = Field(default=(), description="Dims that the function gets by keyword")
+    static: Many[Name] = Field(
+        default=(), description="Static arguments that the function gets by keyword"
+    )
+
+
 class Options(Model):
     """What a function can be told besides its call and arguments."""
 
@@ -193,6 +205,9 @@ class Options(Model):
     )
     out_shardings: ShardingValue = Field(
         default=None, description="Sharding of the result, or a tree prefix of shardings"
+    )
+    returns: Returned | None = Field(
+        default=None, description="A tree that has the static data of the result's nodes"
     )
     compiler_options: dict[str, OptionValue] = Field(default={}, description="XLA compiler options")
     config: dict[Annotated[str, AfterValidator(names.config_name)], ScalarValue] = Field(

@@ -14,6 +14,7 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     constants,
+    returned_names,
     stored_twice,
     targets,
     total_size,
@@ -198,6 +199,7 @@ def _signature(signature: SignatureFacts) -> dict[str, Any]:
         "inputs": list(signature.inputs),
         "outputs": list(signature.outputs),
         "statics": {str(name): plain(value) for name, value in signature.statics},
+        "returns": next(iter(returned_names([signature])), None),
         "executables": [_executable(record) for record in signature.records],
     }
 

@@ -160,6 +160,13 @@ def _record_order(record: Record) -> tuple[Any, ...]:
     return target_order(record.target), natural(record.requires.jaxlib or "")
 
 
+def returned_names(signatures: Iterable[SignatureFacts]) -> tuple[str, ...]:
+    """Return the trees that a load imports for results, as `module:attr` (`returns:`)."""
+    records = (record for signature in signatures for record in signature.records)
+    found = (r.calling.returned.like for r in records if r.calling.returned)
+    return tuple(dict.fromkeys(found))
+
+
 def label_of(record: Record) -> str:
     """Return a signature as the manifest writes it, as `predict(batch=8)`."""
     label = record.provenance.get("label")

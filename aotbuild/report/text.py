@@ -15,6 +15,7 @@ from aotbuild.report.facts import (
     constants,
     distinct,
     jaxlibs,
+    returned_names,
     settings,
     short_label,
     stored_twice,
@@ -92,6 +93,8 @@ def function_line(facts: FunctionFacts) -> str:
     donate, pad = facts.function.donate, pad_text(facts.function)
     tail = f"  donates {', '.join(donate)}" if donate else ""
     tail += f"  pads {pad}" if pad else ""
+    returned = returned_names(facts.signatures)
+    tail += f"  returns nodes like {', '.join(returned)}" if returned else ""
     return shown(f"{facts.name} = {call_text(facts.function)}{tail}")
 
 

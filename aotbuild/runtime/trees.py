@@ -12,16 +12,29 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
 from aotbuild.runtime.binding import REMEDY, Bound, Call
 from aotbuild.spec.aval import NotAnArray, long_dtype
-from aotbuild.spec.record import Record
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.record import Record, Returned
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import LEAF, Tree, TreeRefused, children_of, describe, subtree
-from aotbuild.spec.values import decode
+from aotbuild.spec.tree import (
+    LEAF,
+    REFERENCES,
+    Tree,
+    TreeRefused,
+    children_of,
+    describe,
+    digest,
+    subtree,
+)
+from aotbuild.spec.values import cut, decode
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Trees
 
 # Namedtuples of jax itself, most of them results of jax.numpy.linalg.
 _OF_JAX = ("jax:", "jax.")
+_LONGEST = 500
+# The trees under `returns:`, by how a record names them: each function is called once.
+_RETURNED: dict[tuple[bool, bytes], Any] = {}
 _STANDARD: dict[str, type] = {"none": type(None), "tuple": tuple, "list": list}
 
 
@@ -71,45 +84,44 @@ def leaf_paths(bound: Bound, trees: Trees) -> list[str]:
 
 def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
     """Return the treedef of a record's outputs; `inputs` is the treedef of the call."""
-    treedef, count = restore(record.calling.out_tree, inputs, trees), len(record.calling.outputs)
+    calling = record.calling
+    returned = _returned_tree(calling.returned, trees) if calling.returned else None
+    treedef = restore(calling.out_tree, inputs, trees, returned)
+    count = len(calling.outputs)
     if count and treedef.num_leaves != count:
         msg = f"{record}: {count} outputs do not fit {treedef}; rebuild the wheel"
         raise AotbuildError(msg)
     return treedef
 
 
-def restore(tree: Tree, inputs: Any, trees: Trees) -> Any:
+def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
+    `returned` is that of the tree that the manifest names under `returns:`.
     AotbuildError if a type in the tree cannot be imported or is not a pytree.
     """
     if tree == LEAF:
         return trees.make_treedef(None, ())
     if tree[0] == "input":
         return subtree(inputs, tree[1])
-    children = [restore(child, inputs, trees) for child in children_of(tree)]
-    node_data = _node_data(tree, inputs, trees)
+    children = [restore(child, inputs, trees, returned) for child in children_of(tree)]
+    if tree[0] in REFERENCES:
+        node_data = _data_at(inputs if tree[0] == "like_input" else returned, tree[1])
+    else:
+        node_data = _node_data(tree, trees)
     try:
         return trees.make_treedef(node_data, children)
     except (ValueError, TypeError, RuntimeError) as err:
         raise _unusable(_name_of(node_data[0]), str(err)) from err
 
 
-def _node_data(tree: Tree, inputs: Any, trees: Trees) -> tuple[type, Any]:
+def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
     kind = tree[0]
     if kind in _STANDARD:
         return _STANDARD[kind], None
     if kind == "dict":
         return dict, [decode(key) for key in tree[1]]
-    if kind == "like_input":
-        return _data_of(subtree(inputs, tree[1]))
-    if kind == "returns":
-        return _named_data(tree, trees)
-    return _imported_data(tree, trees)
-
-
-def _imported_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
-    kind, name = tree[:2]
+    name = tree[1]
     if trees.nodes is not None:
         if kind == "node" and name not in trees.nodes:
             raise _unusable(name, "a type that only jax knows: load the package with it")
@@ -143,31 +155,53 @@ def _numpy_value(dtype: str, *rest: Any) -> Any:
     return array.reshape(rest[0]).copy() if len(rest) > 1 else array[0]
 
 
-def _named_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
-    """Return the type and static data of a node of the tree that the manifest names."""
-    _, name, path, kind, *_ = tree
-    found = _import(name)
-    treedef = trees.flatten(found)[1]
-    if callable(found) and treedef.node_data() is None:
-        treedef = trees.flatten(found())[1]
+def _returned_tree(returned: Returned, trees: Trees) -> Any:
+    """Return the treedef under `returns:`; AotbuildError unless it is the one of the build."""
+    values = [list(item) for item in returned.values]
+    key = (trees.nodes is None, canonical_json([returned.like, values, returned.tree]))
+    if key not in _RETURNED:
+        _RETURNED[key] = _import_returned(returned, trees)
+    return _RETURNED[key]
+
+
+def _import_returned(returned: Returned, trees: Trees) -> Any:
+    arguments = {name: decode(value) for name, value in returned.values}
     try:
-        data = _data_of(subtree(treedef, path))
-    except (IndexError, TypeError) as err:
-        raise _unusable(kind, f"no such node in {name}, which is {treedef}") from err
-    if _name_of(data[0]) != kind:
-        raise _unusable(kind, f"a {_name_of(data[0])} in its place in {name}")
-    return data
+        # Whoever trusts the executables of a package trusts the modules that it names, too.
+        found = import_object(returned.like)
+        found = getattr(found, "__aotbuild_source__", found)
+        treedef = trees.flatten(found)[1]
+        if callable(found) and (isinstance(found, type) or treedef.node_data() is None):
+            treedef = trees.flatten(found(**arguments))[1]
+        is_same = digest(describe(treedef)) == returned.tree
+    except Exception as err:  # the user's function may raise anything
+        raise _other_tree(returned, f"{type(err).__name__}: {err}") from err
+    if not is_same:
+        raise _other_tree(returned, cut(str(treedef), _LONGEST))
+    return treedef
+
+
+def _other_tree(returned: Returned, found: str) -> AotbuildError:
+    return AotbuildError(
+        f"{returned.like}, which the manifest names under returns:, has static data of results\n"
+        f"  expected the tree that it was when the package was built\n  found    {found}\n"
+        "Install the package that defines it, in the version of the build, or build again."
+    )
 
 
 def _name_of(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _data_of(treedef: Any) -> tuple[type, Any]:
-    data: tuple[type, Any] | None = treedef.node_data()
+def _data_at(treedef: Any, path: list[int]) -> tuple[type, Any]:
+    """Return the type and static data of the node that child indices lead to."""
+    try:
+        data: tuple[type, Any] | None = subtree(treedef, path).node_data()
+    except (IndexError, AttributeError):
+        data = None
     if data is None:
-        msg = "a leaf"
-        raise TypeError(msg)
+        msg = f"an output refers to a node at {path}, which is not in {treedef}; rebuild the wheel"
+        raise AotbuildError(msg)
     return data
 
 

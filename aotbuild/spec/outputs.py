@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.identity import is_decodable, what_is_opaque
 from aotbuild.spec.tree import HEADS, LEAF, Tree, TreeDef, TreeRefused, children_of, describe
@@ -19,18 +18,11 @@ from aotbuild.spec.tree import HEADS, LEAF, Tree, TreeDef, TreeRefused, children
 _Places = dict[bytes, list[Any]]
 
 
-@dataclass(frozen=True)
-class Named:
-    """The tree of an object, or of what a function returns, and its name: `module:qualname`."""
-
-    name: str
-    treedef: TreeDef
-
-
-def describe_output(treedef: TreeDef, inputs: TreeDef, returns: Named | None = None) -> Tree:
+def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = None) -> Tree:
     """Return the description of an output tree that `restore` can rebuild.
 
-    Raises TreeRefused with the type and path of a node that has data from nowhere.
+    `returned` describes the tree that the manifest names under `returns:`. TreeRefused has the type
+    and path of a node that has data from nowhere.
     """
     given = list(_nodes(describe(inputs)))
     trees: _Places = {}
@@ -38,10 +30,8 @@ def describe_output(treedef: TreeDef, inputs: TreeDef, returns: Named | None = N
     for path, tree in given:
         trees.setdefault(canonical_json(tree), ["input", path])
         heads.setdefault(_head(tree), ["like_input", path])
-    if returns:
-        for path, tree in _nodes(describe(returns.treedef)):
-            reference = ["returns", returns.name, path, tree[1]]
-            heads.setdefault(_head(tree), reference)
+    for path, tree in _nodes(returned or LEAF):
+        heads.setdefault(_head(tree), ["returns", path])
     return _refer(describe(treedef), trees, heads, ())
 
 

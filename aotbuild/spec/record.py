@@ -84,13 +84,26 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Returned:
+    """The tree that the manifest names under `returns:`; a load imports it.
+
+    `like` is its `module:attr`, or that of a function that is called with `values`, which are
+    encoded. `tree` is the SHA-256 of its description.
+    """
+
+    like: str
+    values: tuple[tuple[str, Any], ...]
+    tree: str
+
+
+@dataclass(frozen=True)
 class Calling:
     """How to call the executable, with flat inputs and outputs.
 
     `constants` come before the leaves of the signature. `kept` indexes constants then leaves;
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
     every leaf and output has a PartitionSpec over it (`in_specs`, `out_specs`); constants are whole
-    on every device.
+    on every device. `returned` is there if `out_tree` has nodes of it.
     """
 
     name: str
@@ -102,6 +115,7 @@ class Calling:
     out_specs: tuple[PartitionSpec, ...]
     out_tree: Tree
     mesh: tuple[tuple[str, int], ...] = ()
+    returned: Returned | None = None
 
 
 @dataclass(frozen=True)

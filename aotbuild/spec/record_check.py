@@ -7,7 +7,16 @@ from math import inf, prod
 
 from aotbuild.spec.record import Calling, Record
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import DEEPEST, HEADS, LEAF, REFERENCES, Tree, children_of, leaf_count
+from aotbuild.spec.tree import (
+    DEEPEST,
+    HEADS,
+    LEAF,
+    REFERENCES,
+    Tree,
+    children_of,
+    leaf_count,
+    needs_returned,
+)
 from aotbuild.spec.values import decode, is_plain
 
 
@@ -40,6 +49,8 @@ def _check_outputs(record: Record) -> str | None:
     reason = next(_tree_problems(calling.out_tree, inputs=True), None)
     if reason:
         return f"result: {reason}"
+    if calling.returned is None and needs_returned(calling.out_tree):
+        return "result: the tree refers to one that the record does not name"
     count = _output_leaves(calling.out_tree, record.signature)
     if count is None:
         return "result: the tree refers to an input that is not there"
@@ -124,11 +135,9 @@ def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]
 
 
 def _reference_problems(tree: Tree) -> Iterator[str]:
-    path = tree[2] if tree[0] == "returns" else tree[1]
+    path = tree[1]
     if not isinstance(path, list) or any(type(step) is not int or step < 0 for step in path):
         yield f"{tree!r} does not lead to a node"
-    if tree[0] == "returns" and not (isinstance(tree[1], str) and isinstance(tree[3], str)):
-        yield f"{tree!r} names no tree"
     if tree[0] == "input" and len(tree) != 2:
         yield f"{tree!r} has children of its own"
 

@@ -25,6 +25,7 @@ from aotbuild.spec.record import (
     PartitionSpec,
     Record,
     Requirements,
+    Returned,
 )
 from aotbuild.spec.record_check import check_record
 from aotbuild.spec.signature import Signature
@@ -151,6 +152,7 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "out_specs": specs_to_json(calling.out_specs),
         "out_tree": calling.out_tree,
         "mesh": [list(axis) for axis in calling.mesh],
+        **({"returned": _returned_to_json(calling.returned)} if calling.returned else {}),
     }
 
 
@@ -165,7 +167,18 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         out_specs=specs_from_json(data["out_specs"]),
         out_tree=data["out_tree"],
         mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
+        returned=optional(_returned_from_json, data.get("returned")),
     )
+
+
+def _returned_to_json(returned: Returned) -> dict[str, Any]:
+    values = [list(item) for item in returned.values]
+    return {"like": returned.like, "values": values, "tree": returned.tree}
+
+
+def _returned_from_json(data: dict[str, Any]) -> Returned:
+    values = tuple((text(name), value) for name, value in data["values"])
+    return Returned(text(data["like"]), values, text(data["tree"]))
 
 
 def golden_to_json(golden: Golden | None) -> dict[str, Any] | None:

@@ -17,8 +17,8 @@ In the description of an output (`spec.outputs`), a node may get what no data ca
 ==============================================  ================================================
 `["input", [index…]]`                           that subtree of `(args, kwargs)`
 `["like_input", [index…], child…]`              the type and static data of that node there
-`["returns", "module:attr", [index…],           the type and static data of that node of the tree
-"module:name", child…]`                         that the manifest names, and the type's name
+`["returns", [index…], child…]`                 the type and static data of that node of the tree
+                                                that the manifest names (`record.Returned`)
 ==============================================  ================================================
 """
 
@@ -27,6 +27,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.values import NotEncodable, qualified_name, type_name
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ HEADS = {
     "node": 3,
     "input": 2,
     "like_input": 2,
-    "returns": 4,
+    "returns": 2,
 }
 # The kinds of output descriptions only.
 REFERENCES = ("input", "like_input", "returns")
@@ -116,6 +117,16 @@ def subtree(treedef: TreeDef, path: list[int]) -> Any:
     for index in path:
         treedef = treedef.children()[index]
     return treedef
+
+
+def digest(tree: Tree) -> str:
+    """Return the SHA-256 of a description."""
+    return sha256_hex(canonical_json(tree))
+
+
+def needs_returned(tree: Tree) -> bool:
+    """Return whether an output tree has a node of the tree under the manifest's `returns:`."""
+    return tree[0] == "returns" or any(map(needs_returned, children_of(tree)))
 
 
 def leaf_count(tree: Tree) -> int:

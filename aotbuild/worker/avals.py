@@ -13,9 +13,10 @@ from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.outputs import describe_output
-from aotbuild.spec.tree import Tree, TreeRefused, describe
+from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.like import Dims, IsStatic, like_tree
+from aotbuild.worker.returned import Reference, why_not
 
 
 def make_avals(
@@ -77,18 +78,32 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Tree:
         raise TraceRefused(msg) from err
 
 
-def describe_result(job: Job, out_info: Any, inputs: Any) -> Tree:
-    """Return the description of a result; parts may refer to the inputs, `(args, kwargs)`."""
+def describe_result(job: Job, out_info: Any, inputs: Any, reference: Reference | None) -> Tree:
+    """Return the description of a result.
+
+    Parts may refer to the inputs, `(args, kwargs)`, or to the tree under `returns:`.
+    """
+    structure, returned = jax.tree.structure(out_info), reference and reference.tree
     try:
-        return describe_output(jax.tree.structure(out_info), jax.tree.structure(inputs))
+        return describe_output(structure, jax.tree.structure(inputs), returned)
     except TreeRefused as err:
         path = _shown(key_path(out_info, err.path))
+        about = f"\n{why_not(reference, _node(structure, err.path))}" if reference else ""
         msg = (
-            f"{job.call} returns a {err.node} at result{path}: {err.reason}\n"
+            f"{job.call} returns a {err.node} at result{path}: {err.reason}{about}\n"
             "Return standard containers, namedtuples, registered dataclasses with plain static "
-            "fields, or a tree that equals that of an argument."
+            "fields, or static data of an argument; or name a tree that has the same static data "
+            "under returns: {like: module:attr}."
         )
         raise TraceRefused(msg) from err
+
+
+def _node(structure: Any, path: tuple[int, ...]) -> Tree:
+    """Return the description of the node at these child indices."""
+    tree = describe(structure)
+    for index in path:
+        tree = children_of(tree)[index]
+    return tree
 
 
 def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:

@@ -202,6 +202,7 @@ class NativeCompiler:
                 outputs=tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
                 out_specs=specs_from_json(facts["out_specs"]),
                 out_tree=traced.out_tree,
+                returned=traced.returned,
                 mesh=tuple(traced.job.function.mesh.items()),
             ),
             analysis=facts["analysis"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import jax
@@ -62,10 +62,20 @@ def like_tree(
     )
 
 
-def _parts(spec: LikeSpec, role: str, where: str, symbolic: Dims | None) -> _Parts:
+def like_structure(spec: LikeSpec, role: str) -> Any:
+    """Return the treedef of what `like:` names; a function is run, as a load will do."""
+    spec = replace(spec, run=_is_function(_found(spec, role)))
+    return _parts(spec, role, f"{role}: like: {spec.ref}", None).treedef
+
+
+def _found(spec: LikeSpec, role: str) -> Any:
     found = resolve(spec.ref, role)
-    found = getattr(found, "__aotbuild_source__", found)
-    if not callable(found) or _is_tree(found):
+    return getattr(found, "__aotbuild_source__", found)
+
+
+def _parts(spec: LikeSpec, role: str, where: str, symbolic: Dims | None) -> _Parts:
+    found = _found(spec, role)
+    if not _is_function(found):
         _check_object(found, spec, where)
         leaves, treedef = jax.tree.flatten(found)
         return _abstract(treedef, leaves)
@@ -111,7 +121,7 @@ def _run(function: Any, values: dict[str, Any], where: str) -> _Parts:
         jax.block_until_ready(leaves)
     except (Exception, SystemExit) as err:  # user code may raise anything
         taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
-        msg = f"{where} raised; like_run called it with ({taken})\n{user_traceback(err)}"
+        msg = f"{where} raised; it was called with ({taken})\n{user_traceback(err)}"
         raise TraceRefused(msg) from err
     return _abstract(treedef, leaves)
 
@@ -191,9 +201,10 @@ def _is_array(leaf: Any) -> bool:
     )
 
 
-def _is_tree(value: Any) -> bool:
-    """Return whether a callable is itself a pytree, as a module with a `__call__` is."""
-    return not isinstance(value, type) and jax.tree.structure(value) != jax.tree.structure(0)
+def _is_function(value: Any) -> bool:
+    """Return whether a value is called, and is not a pytree, as a module with a `__call__` is."""
+    is_tree = not isinstance(value, type) and jax.tree.structure(value) != jax.tree.structure(0)
+    return callable(value) and not is_tree
 
 
 def _kind(value: Any) -> str:

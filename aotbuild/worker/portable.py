@@ -109,6 +109,7 @@ def _calling(traced: Traced) -> Calling:
         outputs=() if symbolic else tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
         out_specs=(out_specs(traced) or ()) if mesh else (),
         out_tree=traced.out_tree,
+        returned=traced.returned,
         mesh=tuple(traced.job.function.mesh.items()),
     )
 

@@ -17,8 +17,9 @@ from aotbuild.build.jobs import Fed, Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec
 from aotbuild.platforms.building import compiler
+from aotbuild.spec.record import Returned
 from aotbuild.spec.signature import Function, Signature
-from aotbuild.spec.tree import Tree
+from aotbuild.spec.tree import Tree, needs_returned
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
     describe_arguments,
@@ -32,6 +33,7 @@ from aotbuild.worker.function import Binding, bind, call_arguments, resolve_func
 from aotbuild.worker.jaxprs import check_jaxpr
 from aotbuild.worker.like import Dims
 from aotbuild.worker.purity.second_trace import Purity
+from aotbuild.worker.returned import find_reference
 from aotbuild.worker.user_errors import user_traceback
 from aotbuild.worker.wrap import check_wrapper
 
@@ -117,6 +119,7 @@ class Traced:
     mesh: Mesh | None
     notes: tuple[str, ...] = ()
     fed: Fed | None = None
+    returned: Returned | None = None
 
     @property
     def donated(self) -> tuple[int, ...]:
@@ -146,7 +149,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     traced, notes = _trace_and_check(jitted)
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
-    result = _result(traced)
+    result, reference = _result(traced), find_reference(job)
+    out_tree = describe_result(job, traced.out_info, jitted.canonical, reference)
     arguments = {**jitted.args, **jitted.kwargs}
     leaves = tuple(leaf for _, leaf in flat)
     in_tree = describe_arguments(job, jitted.canonical, jitted.names)
@@ -160,7 +164,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         paths=tuple(named_path(path, jitted.names) for path, _ in flat),
         outputs=tuple(out for _, out in outputs),
         out_paths=tuple(tuple(path) for path, _ in outputs),
-        out_tree=describe_result(job, traced.out_info, jitted.canonical),
+        out_tree=out_tree,
+        returned=reference.returned if reference and needs_returned(out_tree) else None,
         mesh=jitted.mesh,
         notes=(*notes, *feedback_notes(job, arguments, result)),
         fed=passed_back(job, jitted.declared, result),

@@ -24,6 +24,7 @@ SECTIONS = {
     "Toolchains": ("toolchains",),
     "A function": ("functions",),
     "`pad`": ("functions", "pad"),
+    "`returns`": ("functions", "returns"),
     "`export`": ("functions", "export"),
     "Golden outputs": ("functions", "verify"),
     "Kept stages": ("keep",),

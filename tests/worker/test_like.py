@@ -186,7 +186,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "Where a function needs real values, like_run: true in the spec runs it.",
         ]),
         ("raised", [
-            "args.x: like: proj.m:raises raised; like_run called it with (batch=2)",
+            "args.x: like: proj.m:raises raised; it was called with (batch=2)",
             "ValueError: no box",
         ]),
         ("object", [
