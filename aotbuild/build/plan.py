@@ -93,10 +93,19 @@ def make_plan(manifest: Manifest, environment: Environment) -> Plan:
     units = [unit for name in manifest.functions for unit in _units(manifest, environment, name)]
     idle = manifest.functions.keys() - {unit.name for unit in units}
     if idle:
-        reason = "no target has its number of devices"
-        problems = [f"functions.{name}: {reason}" for name in manifest.functions if name in idle]
+        names = (name for name in manifest.functions if name in idle)
+        problems = [f"functions.{name}: {_idle(manifest, name)}" for name in names]
         raise PlanError(_render(manifest, problems))
     return Plan(manifest, environment, _unique(units))
+
+
+def _idle(manifest: Manifest, name: str) -> str:
+    """Return why no target is for a function."""
+    reason = "no target has its number of devices"
+    if manifest.functions[name].mesh:
+        return reason
+    remedy = "add mesh: {axis: size}, with the axes of the mesh that the function uses"
+    return f"{reason}, which is 1 without a mesh; {remedy}, or a target with devices: 1"
 
 
 def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:

@@ -165,6 +165,15 @@ def _needs_mesh(declared: Declaration, _: object) -> Found:
             yield declared.at(option), (option,), "a sharding needs a mesh; add mesh: {axis: size}"
 
 
+def _explicit_axes(declared: Declaration, _: object) -> Found:
+    known = declared.model.mesh
+    for index, name in enumerate(declared.model.explicit_axes):
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; the mesh has {', '.join(known) or 'no axes'}"
+            at = declared.at("explicit_axes", index)
+            yield at, ("explicit_axes",), f"unknown mesh axis {quote(name)}{hint}"
+
+
 def _mesh_fits(declared: Declaration, targets: tuple[Request, ...]) -> Found:
     size = math.prod(declared.model.mesh.values())
     native = [t for t in targets if t.platform != PORTABLE]
@@ -241,6 +250,7 @@ _CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
     (_returned, ("dims", "static", "returns")),
     (_sharded, (*_ARGUMENTS, "in_shardings")),
     (_needs_mesh, ("mesh", "in_shardings", "out_shardings")),
+    (_explicit_axes, ("mesh", "explicit_axes")),
     (_mesh_fits, ("mesh", "targets")),
     (_few_enough, ("dims", "static")),
     (_export_dims, ("dims", "export")),

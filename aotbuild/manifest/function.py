@@ -200,6 +200,9 @@ class Options(Model):
     mesh: dict[Name, Count] = Field(
         default={}, description="Axes of the device mesh and their sizes, in order"
     )
+    explicit_axes: Many[Name] = Field(
+        default=(), description="Axes of the mesh whose type is Explicit; the others' is Auto"
+    )
     in_shardings: dict[Name, ShardingValue] = Field(
         default={}, description="Argument name to its sharding, or a tree prefix of shardings"
     )

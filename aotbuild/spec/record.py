@@ -103,7 +103,8 @@ class Calling:
     `constants` come before the leaves of the signature. `kept` indexes constants then leaves;
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
     every leaf and output has a PartitionSpec over it (`in_specs`, `out_specs`); constants are whole
-    on every device. `returned` is there if `out_tree` has nodes of it.
+    on every device. `returned` is there if `out_tree` has nodes of it. `explicit_axes` are those of
+    the mesh whose `AxisType` is Explicit, not Auto.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Calling:
     out_tree: Tree
     mesh: tuple[tuple[str, int], ...] = ()
     returned: Returned | None = None
+    explicit_axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

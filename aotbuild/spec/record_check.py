@@ -90,6 +90,9 @@ def _check_mesh(record: Record) -> str | None:
         return f"mesh: {dict(calling.mesh)} is none"
     if prod(size for _, size in calling.mesh) != devices or record.target.devices != devices:
         return f"mesh: {dict(calling.mesh)} does not have {devices} devices"
+    unknown = sorted(set(calling.explicit_axes) - set(names))
+    if unknown:
+        return f"explicit_axes: {', '.join(unknown)} is no axis of the mesh"
     return next(_spec_problems(calling, record.signature), None)
 
 

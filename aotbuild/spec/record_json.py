@@ -153,6 +153,7 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "out_tree": calling.out_tree,
         "mesh": [list(axis) for axis in calling.mesh],
         **({"returned": _returned_to_json(calling.returned)} if calling.returned else {}),
+        **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
     }
 
 
@@ -168,6 +169,7 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         out_tree=data["out_tree"],
         mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
         returned=optional(_returned_from_json, data.get("returned")),
+        explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
     )
 
 

@@ -22,7 +22,7 @@ from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
 from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
 from aotbuild.worker.lower import Lowered, lower
-from aotbuild.worker.shardings import Spec, in_specs, out_specs, specs_of
+from aotbuild.worker.shardings import Spec, specs_of
 from aotbuild.worker.stages import (
     Stages,
     Text,
@@ -198,12 +198,13 @@ class NativeCompiler:
                 constants=store_constants(lowered.constants, self.blobs),
                 kept=lowered.kept,
                 donated=traced.donated,
-                in_specs=in_specs(traced) if traced.mesh else (),
+                in_specs=traced.in_specs,
                 outputs=tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
                 out_specs=specs_from_json(facts["out_specs"]),
                 out_tree=traced.out_tree,
                 returned=traced.returned,
                 mesh=tuple(traced.job.function.mesh.items()),
+                explicit_axes=traced.job.function.explicit_axes,
             ),
             analysis=facts["analysis"],
             provenance={**provenance, **decisions},
@@ -240,6 +241,8 @@ def _requirements(target: Target, calls: list[list[str]], own: dict[str, Any]) -
 def _out_specs(traced: Traced, compiled: Any) -> tuple[Spec, ...]:
     if traced.mesh is None:
         return ()
-    given = out_specs(traced)
+    given = traced.out_specs
     shardings = jax_private.flat_out_shardings(compiled)
-    return given if given is not None else specs_of(traced.job.name, shardings, traced.mesh)
+    if given is not None:
+        return given
+    return specs_of(traced.job.name, shardings, traced.closed_jaxpr.out_avals, traced.mesh)

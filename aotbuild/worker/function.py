@@ -17,7 +17,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.spec.signature import Function, Static
 from aotbuild.spec.values import NotEncodable, encode
 from aotbuild.spec.words import did_you_mean
-from aotbuild.worker.user_errors import user_traceback
+from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -147,9 +147,11 @@ def _import(module_name: str, reference: str, role: str) -> Any:
         )
         raise TraceRefused(msg) from err
     except (Exception, SystemExit) as err:  # user code at import may raise anything
-        msg = (
-            f"{role}: {reference}: importing {module_name} failed\n{user_traceback(err)}\n"
+        remedy = mesh_remedy(err) or (
             "Mend it, or move what fails from the top of the module into a function."
+        )
+        msg = (
+            f"{role}: {reference}: importing {module_name} failed\n{user_traceback(err)}\n{remedy}"
         )
         raise TraceRefused(msg) from err
 

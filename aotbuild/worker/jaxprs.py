@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.sharding import Mesh, NamedSharding
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
@@ -28,6 +29,20 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
 def body_of(closed: Any) -> Any:
     """Return a jaxpr without its constants."""
     return getattr(closed, "jaxpr", closed)
+
+
+def meshes(closed: Any) -> Iterator[Mesh]:
+    """Yield the meshes of devices that the user's code made, repeatedly."""
+    for equation in body_of(closed).eqns:
+        # jax wrote `ctx_mesh` itself: the mesh around the trace.
+        values = (value for name, value in equation.params.items() if name != "ctx_mesh")
+        for value in values:
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                mesh = item.mesh if isinstance(item, NamedSharding) else item
+                if isinstance(mesh, Mesh):
+                    yield mesh
+        for inner in inner_jaxprs(equation):
+            yield from meshes(inner)
 
 
 _CALLBACKS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,9 @@ from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.shardings import in_specs, named_sharding, out_specs
+from aotbuild.worker.shardings import named_sharding
 from aotbuild.worker.trace import Traced, asks_for_device, in_mesh, trace, trace_on
-from aotbuild.worker.user_errors import user_traceback
+from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Lowered:
         """Return the `jax.stages.Compiled`, made with these options of XLA; TraceRefused if not."""
         job = self.traced.job
         try:
-            with in_mesh(self.traced.mesh):
+            with in_mesh(self.traced.context):
                 compiled = self.stage.compile(compiler_options=options or None)
         except Exception as err:  # XLA and its options raise many types
             hint = ""
@@ -60,6 +61,8 @@ class Lowered:
                 )
                 hint = f"\nIt was compiled with compiler_options {{{listing}}}; try without them."
             where = f"{job.call} cannot be compiled for {self.target}"
+            remedy = mesh_remedy(err)
+            hint += f"\n{remedy}" if remedy else ""
             msg = f"{where}\n{user_traceback(err)}{hint}"
             raise TraceRefused(msg) from err
         if jax_private.has_host_callbacks(compiled):
@@ -74,9 +77,11 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
     TraceRefused says what cannot be lowered, or what is missing to compile for these devices.
     """
     devices = compiler(target.platform).devices(target, hardware, jax_private)
+    if devices[0].platform == jax.devices()[0].platform:
+        return Lowered(traced, target, hardware, _lower_here(traced, target, devices))
     # The first trace has shown that the function has no side effects.
     job = traced.job.with_options(purity="skip")
-    if traced.mesh is not None and list(traced.mesh.devices.flat) != list(devices):
+    if traced.mesh is not None:
         traced = trace(job, devices=devices)
     try:
         stage = _lower(traced, target, devices[0])
@@ -86,6 +91,16 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
         traced = trace_on(job, devices)
         stage = _lower(traced, target, devices[0])
     return Lowered(traced, target, hardware, stage)
+
+
+def _lower_here(traced: Traced, target: Target, devices: Sequence[Any]) -> Any:
+    """Lower for this process's devices, as any mesh that the user's code made has them.
+
+    Then the module is compiled for the target's, which may be absent.
+    """
+    stage = _lower(traced, target, jax.devices()[0])
+    jax_private.move(stage, devices)
+    return stage
 
 
 def jit_flat(traced: Traced, device: Any = None) -> Any:
@@ -102,8 +117,8 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
     flat.__name__ = flat.__qualname__ = traced.job.name
     if traced.mesh is not None:
         mesh = traced.mesh
-        options["in_shardings"] = [named_sharding(mesh, spec) for spec in in_specs(traced)]
-        outs = out_specs(traced)
+        options["in_shardings"] = [named_sharding(mesh, spec) for spec in traced.in_specs]
+        outs = traced.out_specs
         if outs is not None:
             options["out_shardings"] = [named_sharding(mesh, spec) for spec in outs]
     elif device is not None:
@@ -115,10 +130,11 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
 
 def _lower(traced: Traced, target: Target, device: Any) -> Any:
     try:
-        with in_mesh(traced.mesh):
+        with in_mesh(traced.context):
             return jit_flat(traced, device).trace(*traced.leaves).lower()
     except TraceRefused:
         raise
     except Exception as err:  # lowering rules raise many types
         msg = f"{traced.job.call} cannot be lowered for {target.platform}\n{user_traceback(err)}"
-        raise TraceRefused(msg) from err
+        remedy = mesh_remedy(err)
+        raise TraceRefused(f"{msg}\n{remedy}" if remedy else msg) from err

@@ -16,7 +16,6 @@ from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.like import Dims
 from aotbuild.worker.lower import jit_flat
-from aotbuild.worker.shardings import in_specs, out_specs
 from aotbuild.worker.stages import Stages, exported_texts
 from aotbuild.worker.trace import Traced, in_mesh
 from aotbuild.worker.user_errors import user_traceback
@@ -66,7 +65,7 @@ def _export(traced: Traced, target: Target) -> export.Exported:
     checks = [_check(name) for name in traced.job.function.export.disabled_checks]
     jitted = jit_flat(traced)
     try:
-        with in_mesh(traced.mesh):
+        with in_mesh(traced.context):
             exporter = export.export(jitted, platforms=target.platforms, disabled_checks=checks)
             return exporter(*traced.leaves)
     except Exception as err:  # jax.export raises many types for what it cannot export
@@ -99,18 +98,18 @@ def _requirements(target: Target) -> Requirements:
 def _calling(traced: Traced) -> Calling:
     outputs = [out for out in traced.outputs if all(isinstance(d, int) for d in out.shape)]
     symbolic = len(outputs) != len(traced.outputs)
-    mesh = traced.mesh
     return Calling(
         name=traced.job.name,
         constants=(),
         kept=tuple(range(len(traced.leaves))),
         donated=traced.donated,
-        in_specs=in_specs(traced) if mesh else (),
+        in_specs=traced.in_specs,
         outputs=() if symbolic else tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
-        out_specs=(out_specs(traced) or ()) if mesh else (),
+        out_specs=(traced.out_specs or ()) if traced.mesh else (),
         out_tree=traced.out_tree,
         returned=traced.returned,
         mesh=tuple(traced.job.function.mesh.items()),
+        explicit_axes=traced.job.function.explicit_axes,
     )
 
 

@@ -15,6 +15,8 @@ from jax._src import core, source_info_util
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client
 from jax._src.random import prng
+from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jaxlib.mlir.dialects import stablehlo
 
 # Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.
@@ -89,6 +91,61 @@ def absent_cpu_devices(describe: Callable[[bytes], bytes]) -> list[Any]:
     """
     here = _jax.get_topology_for_devices(jax.devices("cpu")).serialize()
     return list(_jax.DeviceTopology.deserialize(describe(here))._make_compile_only_devices())
+
+
+def move(lowered: jax.stages.Lowered, devices: Sequence[Any]) -> None:
+    """Let a lowered function be compiled for other devices, which take the places of its own.
+
+    Its module names no device. Private: `Lowering.compile_args` and `_device_list`, with the
+    arguments `backend`, `in_shardings`, `out_shardings`, `intermediate_shardings`, `context_mesh`.
+    """
+    lowering: Any = lowered._lowering
+    here = tuple(lowering._device_list)
+    if here == tuple(devices):
+        return
+    places = dict(zip(here, devices, strict=True))
+    arguments = lowering.compile_args
+    for name in ("in_shardings", "out_shardings", "intermediate_shardings"):
+        arguments[name] = tuple(_moved(sharding, places) for sharding in arguments[name])
+    arguments["context_mesh"] = _moved_mesh(arguments["context_mesh"], places)
+    arguments["backend"] = devices[0].client
+    lowering._device_list = xla_client.DeviceList(tuple(devices))
+
+
+def _moved(sharding: Any, places: dict[Any, Any]) -> Any:
+    match sharding:
+        case NamedSharding():
+            mesh = _moved_mesh(sharding.mesh, places)
+            return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
+        case SingleDeviceSharding():
+            (device,) = sharding.device_set
+            return SingleDeviceSharding(places[device], memory_kind=sharding.memory_kind)
+        case GSPMDSharding():
+            moved = tuple(places[device] for device in sharding._device_assignment)
+            return GSPMDSharding(moved, sharding._hlo_sharding, memory_kind=sharding.memory_kind)
+    return sharding  # not specified
+
+
+def _moved_mesh(mesh: Any, places: dict[Any, Any]) -> Any:
+    if not isinstance(mesh, Mesh) or mesh.empty:
+        return mesh
+    grid = np.array([places[device] for device in mesh.devices.flat], dtype=object)
+    return Mesh(grid.reshape(mesh.devices.shape), mesh.axis_names, axis_types=mesh.axis_types)
+
+
+def spec_over(mesh: Mesh, sharding: Any, ndim: int) -> PartitionSpec | None:
+    """Return the PartitionSpec over the axes of a mesh that means the same as a sharding, if any.
+
+    Private: `sharding_impls.parse_flatten_op_sharding`, `Sharding._to_xla_hlo_sharding` and
+    `Sharding._device_assignment`.
+    """
+    grid = np.array(sharding._device_assignment, dtype=object).reshape(mesh.devices.shape)
+    mesh = Mesh(grid, mesh.axis_names, axis_types=mesh.axis_types)
+    try:
+        (spec,) = parse_flatten_op_sharding(sharding._to_xla_hlo_sharding(ndim), mesh)
+    except Exception:  # noqa: BLE001 (it raises many types where the axes cannot say it)
+        return None
+    return spec if NamedSharding(mesh, spec).is_equivalent_to(sharding, ndim) else None
 
 
 def compiled_module(compiled: jax.stages.Compiled) -> Any:

@@ -9,31 +9,32 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import PartitionSpec as ManifestSpec
 from aotbuild.manifest import Sharding, ShardingTree
 from aotbuild.spec import record
-from aotbuild.worker.trace import Traced
+from aotbuild.worker import private as jax_private
 from aotbuild.worker.user_errors import shorten
 
 Spec = record.PartitionSpec
+Paths = Sequence[tuple[Any, ...]]
 
 
-def in_specs(traced: Traced) -> tuple[Spec, ...]:
+def in_specs(job: Job, paths: Paths, leaves: Sequence[Any]) -> tuple[Spec, ...]:
     """Return the spec of every input leaf; arguments without one are replicated."""
-    role = f"functions.{traced.job.name}.in_shardings"
-    given = traced.job.function.in_shardings
-    trees = [ShardingTree(tuple(given.items()))] * len(traced.paths)
-    return _spread(role, trees, traced.paths, traced.leaves, traced.job.function.mesh)
+    role = f"functions.{job.name}.in_shardings"
+    trees = [ShardingTree(tuple(job.function.in_shardings.items()))] * len(paths)
+    return _spread(role, trees, paths, leaves, job.function.mesh)
 
 
-def out_specs(traced: Traced) -> tuple[Spec, ...] | None:
+def out_specs(job: Job, paths: Paths, outputs: Sequence[Any]) -> tuple[Spec, ...] | None:
     """Return the spec of every output leaf; None if the manifest leaves them to XLA."""
-    if not traced.job.function.out_shardings_given:
+    if not job.function.out_shardings_given:
         return None
-    role = f"functions.{traced.job.name}.out_shardings"
-    trees = [traced.job.function.out_shardings] * len(traced.out_paths)
-    return _spread(role, trees, traced.out_paths, traced.outputs, traced.job.function.mesh)
+    role = f"functions.{job.name}.out_shardings"
+    trees = [job.function.out_shardings] * len(paths)
+    return _spread(role, trees, paths, outputs, job.function.mesh)
 
 
 def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
@@ -41,19 +42,25 @@ def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*spec))
 
 
-def specs_of(job_name: str, shardings: list[Any], mesh: Mesh) -> tuple[Spec, ...]:
+def specs_of(
+    job_name: str, shardings: Sequence[Any], outputs: Sequence[Any], mesh: Mesh
+) -> tuple[Spec, ...]:
     """Return the specs that XLA chose for outputs; TraceRefused for any other sharding."""
-    return tuple(_spec_of(job_name, index, s, mesh) for index, s in enumerate(shardings))
+    pairs = zip(shardings, outputs, strict=True)
+    return tuple(_spec_of(job_name, i, s, len(o.shape), mesh) for i, (s, o) in enumerate(pairs))
 
 
-def _spec_of(job_name: str, index: int, sharding: Any, mesh: Mesh) -> Spec:
-    if isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape:
-        return tuple(tuple(a) if isinstance(a, tuple | list) else a for a in sharding.spec)
+def _spec_of(job_name: str, index: int, sharding: Any, ndim: int, mesh: Mesh) -> Spec:
     if sharding.is_fully_replicated:
         return ()
+    is_over = isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape
+    spec = sharding.spec if is_over else jax_private.spec_over(mesh, sharding, ndim)
+    if spec is not None:
+        return tuple(tuple(a) if isinstance(a, tuple | list) else a for a in spec)
     msg = (
         f"functions.{job_name}: XLA chose {sharding} for output {index}, which is no "
-        "PartitionSpec over the mesh; give out_shardings in the manifest"
+        "PartitionSpec over the mesh; give mesh: the axes of the function's own mesh, or give "
+        "out_shardings in the manifest"
     )
     raise TraceRefused(msg)
 
@@ -61,8 +68,8 @@ def _spec_of(job_name: str, index: int, sharding: Any, mesh: Mesh) -> Spec:
 def _spread(
     role: str,
     trees: Sequence[Sharding],
-    paths: Iterable[tuple[Any, ...]],
-    leaves: Iterable[Any],
+    paths: Paths,
+    leaves: Sequence[Any],
     mesh: dict[str, int],
 ) -> tuple[Spec, ...]:
     specs, used = [], set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -30,11 +30,12 @@ from aotbuild.worker.avals import (
 )
 from aotbuild.worker.feedback import feedback_notes, passed_back, with_feedback
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
-from aotbuild.worker.jaxprs import check_jaxpr
+from aotbuild.worker.jaxprs import check_jaxpr, meshes
 from aotbuild.worker.like import Dims
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
-from aotbuild.worker.user_errors import user_traceback
+from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs
+from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 from aotbuild.worker.wrap import check_wrapper
 
 _REMEDIES: tuple[tuple[Any, str], ...] = (
@@ -62,7 +63,9 @@ class Jitted:
     """A job's function and what it is traced with.
 
     `args` and `kwargs` are trees of `ShapeDtypeStruct` by the arguments' names, without the static
-    ones. `declared` are both as the manifest has them, before `feedback:` changes them.
+    ones. `declared` are both as the manifest has them, before `feedback:` changes them. `mesh` is
+    the manifest's, `context` the one that jax has as its context: none, where the function makes
+    others itself.
     """
 
     job: Job
@@ -72,6 +75,7 @@ class Jitted:
     kwargs: dict[str, Any]
     declared: dict[str, Any]
     mesh: Mesh | None
+    context: Mesh | None
 
     @property
     def canonical(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -92,7 +96,7 @@ class Jitted:
             self.binding, self.args, self.kwargs, dict(self.binding.statics)
         )
         statics = tuple(name for name, _ in self.binding.statics)
-        with in_mesh(self.mesh):
+        with in_mesh(self.context):
             jitted = jax.jit(_hashable(self.function, self.binding), static_argnames=statics)
             return jitted.trace(*args, **kwargs)
 
@@ -117,6 +121,7 @@ class Traced:
     out_paths: tuple[tuple[Any, ...], ...]
     out_tree: Tree
     mesh: Mesh | None
+    context: Mesh | None
     notes: tuple[str, ...] = ()
     fed: Fed | None = None
     returned: Returned | None = None
@@ -126,6 +131,16 @@ class Traced:
         """Indices of the leaves of donated arguments."""
         names = set(self.job.function.donate)
         return tuple(i for i, path in enumerate(self.paths) if path[0] in names)
+
+    @property
+    def in_specs(self) -> tuple[Spec, ...]:
+        """The PartitionSpec of every leaf over the mesh; empty without one."""
+        return in_specs(self.job, self.paths, self.leaves) if self.mesh else ()
+
+    @property
+    def out_specs(self) -> tuple[Spec, ...] | None:
+        """The PartitionSpec of every output; None if the manifest leaves them to XLA."""
+        return out_specs(self.job, self.out_paths, self.outputs)
 
 
 def trace_job(job: Job, symbolic: Dims | None) -> Traced:
@@ -145,8 +160,10 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
 
     `devices` are those of the mesh, by default this process's.
     """
-    jitted = jit_job(job, symbolic, devices)
-    traced, notes = _trace_and_check(jitted)
+    jitted, traced, notes = _trace_over_mesh(jit_job(job, symbolic, devices))
+    own = next(meshes(traced.jaxpr), None)
+    if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
+        return trace(job, symbolic, list(own.devices.flat))
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
     result, reference = _result(traced), find_reference(job)
@@ -159,7 +176,9 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         job=job,
         function=jitted.binding.function,
         signature=Signature(in_tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()),
-        closed_jaxpr=_reorder(traced.jaxpr, _leaf_order(jitted, len(leaves)), leaves),
+        closed_jaxpr=_reorder(
+            traced.jaxpr, _leaf_order(jitted, len(leaves)), leaves, jitted.context
+        ),
         leaves=leaves,
         paths=tuple(named_path(path, jitted.names) for path, _ in flat),
         outputs=tuple(out for _, out in outputs),
@@ -167,6 +186,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         out_tree=out_tree,
         returned=reference.returned if reference and needs_returned(out_tree) else None,
         mesh=jitted.mesh,
+        context=jitted.context,
         notes=(*notes, *feedback_notes(job, arguments, result)),
         fed=passed_back(job, jitted.declared, result),
     )
@@ -204,7 +224,28 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
 
     args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
     given = with_feedback(job, args), with_feedback(job, kwargs)
-    return Jitted(job, function, binding, *given, {**args, **kwargs}, _make_mesh(job, devices))
+    mesh = _make_mesh(job, devices)
+    jitted = Jitted(job, function, binding, *given, {**args, **kwargs}, mesh, mesh)
+    return _sharded(jitted) if job.function.explicit_axes else jitted
+
+
+def _sharded(jitted: Jitted) -> Jitted:
+    """Give every leaf its sharding, which is a part of its type where axes are explicit."""
+    flat, treedef = jax.tree_util.tree_flatten_with_path(jitted.canonical)
+    paths = tuple(named_path(path, jitted.names) for path, _ in flat)
+    leaves = [leaf for _, leaf in flat]
+    placed = [
+        leaf.update(sharding=named_sharding(jitted.mesh, spec))
+        for leaf, spec in zip(leaves, in_specs(jitted.job, paths, leaves), strict=True)
+    ]
+    args, kwargs = jax.tree.unflatten(treedef, placed)
+    return replace(jitted, args=dict(zip(jitted.args, args, strict=True)), kwargs=kwargs)
+
+
+def jit_like(traced: Traced, job: Job) -> Jitted:
+    """Return a job's function at other sizes than the traced one, over the same mesh."""
+    devices = list(traced.mesh.devices.flat) if traced.mesh else None
+    return replace(jit_job(job, devices=devices), context=traced.context)
 
 
 def known_of(job: Job) -> tuple[Function | None, str | None]:
@@ -230,6 +271,30 @@ def in_mesh(mesh: Mesh | None) -> Iterator[None]:
     """Set the mesh as jax's context, so that PartitionSpecs in the user's code find their axes."""
     with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
         yield
+
+
+def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Any, tuple[str, ...]]:
+    """Trace and check a function in the manifest's mesh; without it, where it makes other meshes.
+
+    jax takes no other mesh inside of its context's. The error is that of the first trace.
+    """
+    try:
+        return jitted, *_trace_and_check(jitted)
+    except TraceRefused:
+        if jitted.mesh is None:
+            raise
+        alone = replace(jitted, context=None)
+        with contextlib.suppress(TraceRefused):
+            traced, notes = _trace_and_check(alone)
+            if any(meshes(traced.jaxpr)):
+                return alone, traced, notes
+        raise
+
+
+def _is_reordered(own: Mesh, mesh: Mesh) -> bool:
+    """Return whether two meshes have the same devices in another order, which jax refuses."""
+    mine, others = list(own.devices.flat), list(mesh.devices.flat)
+    return mine != others and set(mine) == set(others)
 
 
 def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
@@ -263,7 +328,10 @@ def _remedy(error: BaseException) -> str:
     for kind, remedy in _REMEDIES:
         if isinstance(error, kind):
             return remedy
-    return "Call it once with jax.eval_shape and these shapes to see the same error."
+    return (
+        mesh_remedy(error)
+        or "Call it once with jax.eval_shape and these shapes to see the same error."
+    )
 
 
 def _leaf_order(jitted: Jitted, count: int) -> list[int]:
@@ -281,12 +349,15 @@ def _number(tree: Any, numbers: Iterator[int]) -> Any:
     return jax.tree.map(lambda _: next(numbers), tree)
 
 
-def _reorder(closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...]) -> Any:
+def _reorder(
+    closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...], mesh: Mesh | None
+) -> Any:
     """Return the jaxpr with its inputs in the canonical order of the leaves."""
     if order == list(range(len(leaves))):
         return closed_jaxpr
     run = jaxpr_as_fun(closed_jaxpr)
-    return jax.make_jaxpr(lambda *flat: run(*(flat[i] for i in order)))(*leaves)
+    with in_mesh(mesh):
+        return jax.make_jaxpr(lambda *flat: run(*(flat[i] for i in order)))(*leaves)
 
 
 def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
@@ -295,7 +366,9 @@ def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
         return None
     names, sizes = tuple(job.function.mesh), tuple(job.function.mesh.values())
     chosen = (devices or jax.devices())[: int(np.prod(sizes))]
-    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=(AxisType.Auto,) * len(names))
+    explicit = job.function.explicit_axes
+    types = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in names)
+    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=types)
 
 
 def _hashable(function: Any, binding: Binding) -> Any:

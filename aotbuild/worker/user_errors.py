@@ -11,6 +11,38 @@ from aotbuild.build.sources import frame_text
 # How much of an exception's own text is shown, in characters.
 _LONGEST = 4000
 _FRAMES = 5
+# What jax says of meshes (0.10.2 and 0.12.0.1), and what to do.
+_MESH_REMEDIES = (
+    (
+        "`set_mesh` can only be used outside",
+        (
+            "jax.jit refuses that, too: take set_mesh out of the function, and name the mesh in "
+            "the manifest, as mesh: {axis: size}."
+        ),
+    ),
+    (
+        "should match the mesh passed to shard_map",
+        (
+            "The manifest's mesh surrounds the call, as jax.set_mesh does: write the axes of the "
+            "function's own mesh under mesh:, and those of type Explicit under explicit_axes: too."
+        ),
+    ),
+    (
+        "Received incompatible devices",
+        "Write a mesh: of as many devices as the function's own mesh has.",
+    ),
+    (
+        "is incompatible with mesh_shape",
+        "Write the axes of the function's own mesh under mesh:.",
+    ),
+    (
+        "Number of devices ",
+        (
+            "There are as many devices as in the function's mesh in the manifest, and 1 without: "
+            "write the function's own mesh there, as mesh: {axis: size}."
+        ),
+    ),
+)
 
 
 def user_traceback(error: BaseException) -> str:
@@ -20,6 +52,12 @@ def user_traceback(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         where += frame_text(error.filename, error.lineno, "")
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
+
+
+def mesh_remedy(error: BaseException) -> str | None:
+    """Return what to change where jax says that a mesh does not fit; None for other errors."""
+    text = _text(error)
+    return next((remedy for sign, remedy in _MESH_REMEDIES if sign in text), None)
 
 
 def shorten(text: str) -> str:

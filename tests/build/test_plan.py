@@ -126,7 +126,11 @@ class TestRefused:
 
     def test_no_target_for_a_function(self) -> None:
         assert refused("targets: [cpu: {devices: 2}]\n") == [
-            "functions.f: no target has its number of devices"
+            (
+                "functions.f: no target has its number of devices, which is 1 without a mesh; add "
+                "mesh: {axis: size}, with the axes of the mesh that the function uses, or a target "
+                "with devices: 1"
+            )
         ]
 
     def test_versions_are_compared_as_pip_does(self) -> None:

@@ -166,7 +166,6 @@ CASES: dict[str, tuple[str, ...]] = {
         "params['b'], params['w'], x",
     ),
     "nowhere_out": ("functions.nowhere_out.out_shardings: z leads to no array", "result['y']"),
-    "other_mesh": ("other",),
     # --- options that only jax can judge
     "config_name": ("has no option 'jax_enable_x46' (did you mean 'jax_enable_x64'?)",),
     "config_value": ("config: jax_default_matmul_precision: jax refuses 'hihgest'", "'highest'"),

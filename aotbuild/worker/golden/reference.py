@@ -16,7 +16,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.function import call_arguments
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.trace import Jitted, Traced, in_mesh, jit_job
+from aotbuild.worker.trace import Jitted, Traced, in_mesh, jit_like
 from aotbuild.worker.user_errors import shorten
 
 _STATIC = object()
@@ -59,7 +59,7 @@ class Reference:
 
     def compile(self) -> Any:
         """Return the `jax.stages.Compiled`."""
-        with in_mesh(self.jitted.mesh):
+        with in_mesh(self.jitted.context):
             return self.lowered.compile()
 
     def run(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
@@ -69,7 +69,7 @@ class Reference:
     def outputs(self, compiled: Any, leaves: Sequence[Any]) -> list[Any]:
         """Call what `compile` returned; return each output, whole, as a numpy array."""
         args, kwargs = self._call(leaves)
-        with in_mesh(self.jitted.mesh):
+        with in_mesh(self.jitted.context):
             outputs = jax.tree.leaves(compiled(*args, **kwargs))
             return [as_numpy(output) for output in outputs]
 
@@ -87,9 +87,9 @@ class Reference:
 
 def lower_job(traced: Traced, job: Job) -> Reference:
     """Lower a job's function, such as the traced one at other sizes; it may raise anything."""
-    jitted = jit_job(job)
+    jitted = jit_like(traced, job)
     stage = jitted.trace()
-    with in_mesh(jitted.mesh):
+    with in_mesh(jitted.context):
         return Reference(traced, jitted, stage, stage.lower())
 
 
@@ -98,7 +98,7 @@ def lower_reference(traced: Traced) -> Reference:
 
     If the job was traced with these sizes, jax has the trace already. NotForHost if it cannot be.
     """
-    jit_job(traced.job)
+    jit_like(traced, traced.job)
     try:
         return lower_job(traced, traced.job)
     except Exception as err:  # lowering rules raise many types

@@ -13,7 +13,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.manifest.signatures import value_problem
 from aotbuild.spec.padding import Axes, PaddedDim, Padding
 from aotbuild.worker.avals import is_key_dtype, named_path
-from aotbuild.worker.trace import Jitted, Traced, jit_job
+from aotbuild.worker.trace import Jitted, Traced, jit_like
 from aotbuild.worker.user_errors import user_traceback
 
 Shapes = list[tuple[int, ...]]
@@ -50,7 +50,7 @@ def granularity(traced: Traced) -> int:
 
 def _find(traced: Traced) -> Padding:
     job = traced.job
-    here = jit_job(job.at())
+    here = jit_like(traced, job.at())
     names = [str(name) for name in here.names]
     flat = jax.tree_util.tree_flatten_with_path(here.canonical)[0]
     leaf_paths = [_path(named_path(path, tuple(names))) for path, _ in flat]
@@ -91,7 +91,7 @@ def _at_another_size(traced: Traced, dim: PaddedDim, index: int) -> tuple[int, J
     error: Exception | None = None
     for other in others:
         try:
-            jitted = jit_job(job.at(**{dim.name: other}))
+            jitted = jit_like(traced, job.at(**{dim.name: other}))
             jitted.trace()
         except (Exception, SystemExit) as err:  # noqa: BLE001 (user code may raise anything)
             error = error or (err if isinstance(err, Exception) else TraceRefused(str(err)))

@@ -253,5 +253,7 @@ def _shardings(
         return [SingleDeviceSharding(devices[0])] * len(specs)
     grid = np.array(list(devices), dtype=object).reshape([size for _, size in calling.mesh])
     names = tuple(axis for axis, _ in calling.mesh)
-    mesh = Mesh(grid, names, axis_types=(AxisType.Auto,) * len(names))
+    explicit = calling.explicit_axes
+    types = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in names)
+    mesh = Mesh(grid, names, axis_types=types)
     return [NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)) for spec in specs]

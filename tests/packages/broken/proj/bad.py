@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 
 def identity(x):
@@ -268,11 +266,6 @@ def use(params, x):
 
 def out_tree(x):
     return {"y": x, "n": x.sum()}
-
-
-def other_mesh(x):
-    mesh = Mesh(np.array(jax.devices()).reshape(2), ("other",))
-    return jax.lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("other")))
 
 
 def loop(x):
