@@ -34,3 +34,7 @@ def logits(model, tokens):
 
 def example_tokens(batch: int):
     return pz.nx.wrap(jnp.zeros((batch, 8), jnp.int32)).tag("batch", "seq")
+
+
+def example_logits():
+    return pz.nx.wrap(jnp.zeros((1, 8, 64))).tag("batch", "seq", "vocabulary")
