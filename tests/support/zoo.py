@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -126,52 +126,66 @@ def build_and_install(program: Program, python: Path, work: Path) -> Built:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a function of a wheel compares with jit; times are seconds of the first call."""
+    """How a function of a wheel compares with jit.
+
+    `seconds` are those of the first call: under jit, of the wheel with jax's arrays, and with
+    numpy's (None where arguments or results are trees that only jax knows).
+    """
 
     function: str
     differences: list[str]
-    cold: float
-    jit: float
     calls: int
     is_same_bits: bool
-    numpy: str = field(default="-")
+    seconds: dict[str, float | None]
 
 
-def compare(built: Built, name: str) -> Outcome:
-    """Call a function from fresh processes, of the wheel and under jit, and compare."""
-    out = built.work / name
-    out.mkdir()
-    jit, aot = _call(built, "jit", name, out), _call(built, "aot", name, out)
+def compare(built: Built) -> list[Outcome]:
+    """Call all functions from fresh processes, of the wheel and under jit, and compare."""
+    jit, aot = _call(built, "jit"), _call(built, "aot")
+    numpy = _call(built, "numpy") if list(built.work.glob("calls/*/calls.json")) else {}
+    return [
+        _outcome(built, name, jit[name], aot[name], numpy.get(name))
+        for name in built.program.functions
+    ]
+
+
+def _outcome(built: Built, name: str, jit: Any, aot: Any, numpy: Any) -> Outcome:
+    out = built.work / "calls" / name
     found, expected = _leaves(out / "aot.npz"), _leaves(out / "jit.npz")
     differences = _differences(built.program, name, found, expected)
     if ADDRESS.sub("", aot["tree"]) != ADDRESS.sub("", jit["tree"]):
         differences.append(f"tree: {aot['tree']} instead of {jit['tree']}")
     if aot["events"]:
         differences.append(f"it compiled: {aot['events']}")
-    numpy = "-"
-    if jit["plain"]:
-        _call(built, "numpy", name, out)
+    if numpy:
         again = _leaves(out / "numpy.npz"), _leaves(out / "expected.npz")
         differences += [f"numpy: {text}" for text in _differences(built.program, name, *again)]
-        numpy = "yes"
-    same = all(map(_is_same, found, expected))
-    return Outcome(name, differences, aot["first"], jit["first"], aot["calls"], same, numpy)
+    return Outcome(
+        function=name,
+        differences=differences,
+        calls=aot["calls"],
+        is_same_bits=all(map(_is_same, found, expected)),
+        seconds={"jit": jit["first"], "jax": aot["first"], "numpy": numpy and numpy["first"]},
+    )
 
 
-def _call(built: Built, mode: str, name: str, out: Path) -> dict[str, Any]:
+def _call(built: Built, mode: str) -> dict[str, Any]:
+    """Run all functions in a fresh process; return what it says of each."""
+    out = built.work / "calls"
+    out.mkdir(exist_ok=True)
     flags = f"--xla_force_host_platform_device_count={built.program.devices}"
-    command = [built.python, ZOO / "call.py", mode, built.program.folder, name, out]
+    command = [built.python, ZOO / "call.py", mode, built.program.folder, out]
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         env=clean_environment(PYTHONPATH=str(built.site), XLA_FLAGS=flags),
         cwd=out,
-        timeout=600,
+        timeout=1800,
     )
     assert done.returncode == 0, f"{mode}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    report: dict[str, Any] = json.loads((out / f"{mode}.json").read_text())
-    return report
+    reports: dict[str, Any] = json.loads((out / f"{mode}.json").read_text())
+    return reports
 
 
 def _leaves(path: Path) -> list[Any]:

@@ -62,7 +62,7 @@ def test_program_equals_jit_and_compiles_nothing(
     if reason := program.reason("fails", version):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     built = build_and_install(program, zoo_python, tmp_path)
-    outcomes = [compare(built, name) for name in program.functions]
+    outcomes = compare(built)
     assert {
         outcome.function: outcome.differences for outcome in outcomes if outcome.differences
     } == {}

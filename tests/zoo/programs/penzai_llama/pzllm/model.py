@@ -36,5 +36,5 @@ def example_tokens(batch: int):
     return pz.nx.wrap(jnp.zeros((batch, 8), jnp.int32)).tag("batch", "seq")
 
 
-def example_logits():
-    return pz.nx.wrap(jnp.zeros((1, 8, 64))).tag("batch", "seq", "vocabulary")
+def example_logits(batch: int):
+    return pz.nx.wrap(jnp.zeros((batch, 8, 64))).tag("batch", "seq", "vocabulary")
