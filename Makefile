@@ -49,6 +49,7 @@ $(VENV)-zoo-%/.installed: tests/zoo/requirements-%.txt | $(VENV)/.installed
 
 zoo: $(VENV)/.installed $(ZOO:%=$(VENV)-zoo-%/.installed)
 	$(BIN)/python -m pytest tests/zoo $(ZOO:%=--zoo %) $(ARGS)
+	$(BIN)/python tests/zoo/table.py
 
 check: lint
 	$(BIN)/python -m pytest --check -n $(JOBS) --dist loadfile --quiet $(ARGS)

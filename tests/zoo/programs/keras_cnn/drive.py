@@ -1,3 +1,5 @@
+import jax
+import jax.numpy as jnp
 import numpy as np
 from digits_cnn import model as m
 
@@ -9,7 +11,8 @@ def batch(size, seed=0):
 
 
 def train_step(step):
-    state, losses = m.initial_state(), []
+    # The step takes the buffers of its state, and the model keeps its own.
+    state, losses = jax.tree.map(jnp.copy, m.initial_state()), []
     for seed in range(3):
         loss, state = step(state, *batch(8, seed))
         losses.append(loss)

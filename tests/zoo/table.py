@@ -1,0 +1,99 @@
+"""Write what the last `make zoo` saw into docs/gallery: one table of all, and one on each page.
+
+python tests/zoo/table.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.processes import ROOT
+from support.zoo import VERSIONS, Program, find_programs, results_folder
+
+GALLERY = ROOT / "docs" / "gallery"
+# Where a page has a table of a program's functions, or of all.
+PLACE = re.compile(r"<!-- zoo: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+ABSENT = "–"
+
+
+def main() -> None:
+    results = {version: read_results(version) for version in VERSIONS}
+    versions = {version: pinned_jax(version) for version in VERSIONS}
+    programs = find_programs()
+    for page in sorted(GALLERY.glob("*.md")):
+        text = page.read_text()
+        page.write_text(PLACE.sub(lambda m: table(m[1], programs, results, versions), text))
+
+
+def read_results(version: str) -> dict[str, Any]:
+    paths = (results_folder() / version).glob("*.json")
+    return {path.stem: json.loads(path.read_text()) for path in paths}
+
+
+def pinned_jax(version: str) -> str:
+    text = (ROOT / "tests" / "zoo" / f"requirements-{version}.txt").read_text()
+    found = re.search(r"^jax==(.*)$", text, re.MULTILINE)
+    assert found
+    return found[1]
+
+
+def table(name: str, programs: list[Program], results: Any, versions: dict[str, str]) -> str:
+    """Return the table of a program, or of `all`, between its marks."""
+    shown = [program for program in programs if name in ("all", program.name)]
+    jaxes = [f"jax {versions[version]}" for version in VERSIONS]
+    head = ["function", *jaxes, "numpy backend", "first call, jit", "first call, wheel", "wheel"]
+    rows = [row for program in shown for row in program_rows(program, results, name == "all")]
+    head = ["library", *head] if name == "all" else head
+    lines = [head, ["---"] * len(head), *rows]
+    body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"<!-- zoo: {name} -->\n{body}\n<!-- end -->"
+
+
+def program_rows(program: Program, results: Any, is_all: bool) -> list[list[str]]:
+    found = {version: results[version].get(program.name) for version in VERSIONS}
+    size = next((result["size"] for result in found.values() if result), None)
+    wheel = f"{size / 1024:,.0f} KiB" if size else ABSENT
+    rows = []
+    for name in program.functions:
+        outcomes = {version: _outcome(found[version], name) for version in VERSIONS}
+        verdicts = [verdict(program, version, outcomes[version]) for version in VERSIONS]
+        best = next((outcome for outcome in outcomes.values() if outcome), None)
+        seconds = best["seconds"] if best else {}
+        times = [milliseconds(seconds.get(mode)) for mode in ("jit", "jax")]
+        numpy = milliseconds(seconds.get("numpy"))
+        rows.append([f"`{program.name}.{name}`", *verdicts, numpy, *times, wheel])
+    if is_all:
+        libraries = ", ".join(re.split("[<>=]", library)[0] for library in program.libraries)
+        rows = [[libraries, *row] for row in rows]
+    return rows
+
+
+def _outcome(result: Any, name: str) -> Any:
+    functions = result["functions"] if result else []
+    return next((function for function in functions if function["function"] == name), None)
+
+
+def verdict(program: Program, version: str, outcome: Any) -> str:
+    if outcome:
+        return "same bits" if outcome["is_same_bits"] else f"within {tolerance(program, outcome)}"
+    if program.reason("missing", version):
+        return "no such library"
+    return "fails" if program.reason("fails", version) else "not run"
+
+
+def tolerance(program: Program, outcome: Any) -> str:
+    return f"{program.known['tolerance'][outcome['function']]:g}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    return ABSENT if seconds is None else f"{seconds * 1e3:,.0f} ms"
+
+
+if __name__ == "__main__":
+    main()
