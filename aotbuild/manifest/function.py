@@ -229,8 +229,10 @@ class Options(Model):
     verify: Verify = Field(
         default_factory=Verify, description="Golden outputs, which aotbuild verify compares with"
     )
-    purity: Literal["check", "skip"] = Field(
-        default="check", description="Trace twice and compare, or trust that it is the same"
+    purity: Literal["check", "strict", "skip"] = Field(
+        default="check",
+        description="Trace twice and compare; refuse kept traced values, too; or trust that it is "
+        "the same",
     )
     startup: Literal["steady", "fast", "tuned"] = Field(
         default="steady",

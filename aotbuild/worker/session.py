@@ -112,7 +112,9 @@ class Session:
             )
             data = there.searchable(self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)
-            self._check_paths("the index", canonical_json(message.model_dump(mode="json")))
+            # Notes are for the user of this machine, and name its files.
+            packed = message.model_dump(mode="json", exclude={"notes"})
+            self._check_paths("the index", canonical_json(packed))
             for name, blob in record.stages:
                 self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)

@@ -300,10 +300,14 @@ def _is_reordered(own: Mesh, mesh: Mesh) -> bool:
 def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
     """Return the trace, and notes about side effects, which a second trace finds."""
     job = jitted.job
-    purity = Purity(job, jitted.function) if job.function.purity == "check" else None
-    traced = _trace(jitted)
+    purity = None if job.function.purity == "skip" else Purity(job, jitted.function)
+
+    def trace() -> Any:
+        return _trace(jitted)
+
+    traced = purity.trace(trace) if purity else trace()
     check_jaxpr(job, traced.jaxpr)
-    return traced, purity.check(traced, lambda: _trace(jitted)) if purity else ()
+    return traced, purity.check(traced, trace) if purity else ()
 
 
 def _result(traced: Any) -> Any:

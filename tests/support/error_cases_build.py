@@ -184,7 +184,7 @@ BROKEN = {
     "build_branch": ("proj.model:branch", ""),
     "build_host_callback": ("proj.model:prints", ""),
     "build_impure": ("proj.model:counts", ""),
-    "build_keeps_a_tracer": ("proj.model:keeps", ""),
+    "build_keeps_a_tracer": ("proj.model:keeps", "args: [{x: 'f32[4]'}], purity: strict"),
     "build_raised": ("proj.model:raises", ""),
     "build_opaque_result": ("proj.model:returns_state", ""),
     # Of executables for one CPU, names go with the program; of those for several they stay.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.projects import MANIFEST, copy_project, write_project
 
@@ -81,6 +82,19 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "cached_property": (f"{KEPT}attribute `proj.impure.model.table`, made", "@cached_property"),
     "cached": (f"{KEPT}cache around `proj.impure._table`, made", "@cached", "functools.cache"),
+    "coarse_clock": (TWO, "@coarse_clock", "the clock `time.time` was read while tracing, at "),
+    "imported_clock": (TWO, "@imported_clock", "the clock `time.time` was read", "imported_clock"),
+    "date": (TWO, "@date", "the clock `datetime.datetime.now` was read while tracing, at "),
+    "local_time": (TWO, "@local_time", "the clock `time.strftime` was read while tracing, at "),
+    "tokens": (TWO, "@tokens", "random bytes were drawn from `os.urandom` while tracing, at "),
+    "drawn_once": (
+        "proj.impure:drawn_once may keep what only its first trace read",
+        f"  {DRAWN} while tracing, at ",
+        "@drawn_once",
+        "in _drawn",
+        ADVICE,
+    ),
+    "argument_kept": (f"{KEPT}global `proj.impure.FIRST[0]`, which is an argument",),
     "cached_call": (f"{KEPT}cache around `proj.impure._scales", "@cached_call"),
 }
 # What is compiled, with its notes.
@@ -100,6 +114,62 @@ NOTES: dict[str, list[str]] = {
         ),
     ],
     "lazy": ["the attribute `proj.pure.model.table` changed while tracing: nothing -> float32[4]"],
+    "keeps_global": [
+        (
+            "the global `proj.impure.LAST['value']` keeps a traced value, made at "
+            "@keeps_global in keeps_global; tracing again, nothing read it"
+        ),
+    ],
+    "keeps_argument": [
+        (
+            "the global `proj.impure.ARGUMENT` keeps a traced value, an argument; tracing "
+            "again, nothing read it"
+        ),
+    ],
+    "keeps_closure": [
+        (
+            "the closure variable `proj.impure.keeps_closure.last` keeps a traced value, made "
+            "at @keeps_closure in _make_keeper.<locals>.keeper; tracing again, nothing read it"
+        ),
+    ],
+    "keeps_many": [
+        (
+            "the attribute `proj.pure.cache.values` keeps 15 traced values, made at "
+            "@keeps_many in keeps_many; tracing again, nothing read it"
+        ),
+    ],
+    "times": [
+        (
+            f"the clock `time.perf_counter` was read while tracing, at {line} in times: with "
+            "another value, the program is the same"
+        )
+        for line in ("@times", "@uuid")
+    ]
+    + [
+        (
+            "random bytes were drawn from `os.urandom` while tracing, at @uuid in times: with "
+            "another value, the program is the same"
+        ),
+    ],
+    "draws": [
+        (
+            "random numbers were drawn from `numpy.random` while tracing, at @draws in draws: with "
+            "another value, the program is the same"
+        ),
+    ],
+    "drawn_once": [
+        (
+            "random numbers were drawn from `random` while tracing, at @drawn_once in _drawn, the "
+            "first time only: a value that is kept is in the executable"
+        ),
+    ],
+    "from_file": [
+        (
+            "the file `table.npy` was read while tracing, at @from_file in from_file: the "
+            "executable contains what was in it"
+        ),
+    ],
+    "logs": [],
     "seeded": [],
     "nested": [],
     "random_bits": [],
@@ -142,41 +212,50 @@ def test_every_case_is_in_the_manifest(impure: tuple[Path, dict[str, UnitDone]])
 
 
 @pytest.fixture(scope="module")
-def pure(tmp_path_factory: pytest.TempPathFactory) -> dict[str, UnitDone]:
+def pure(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, UnitDone]]:
     folder = tmp_path_factory.mktemp("pure")
     root = copy_project("impure", folder)
     shutil.copy(root / "pure.yaml", root / MANIFEST)
-    return run(root, folder / "blobs")
+    np.save(root / "proj" / "table.npy", np.arange(4, dtype=np.float32))
+    return root, run(root, folder / "blobs")
 
 
 @pytest.mark.parametrize("name", NOTES)
 def test_side_effects_that_change_no_program_are_notes(
-    pure: dict[str, UnitDone], name: str
+    pure: tuple[Path, dict[str, UnitDone]], name: str
 ) -> None:
-    assert pure[name].failure is None, pure[name].failure
-    tracing = [note for note in pure[name].notes if "while tracing" in note]
-    assert tracing == NOTES[name]
+    root, results = pure
+    assert results[name].failure is None, results[name].failure
+    tracing = [note for note in results[name].notes if "tracing" in note]
+    assert tracing == [" ".join(_place(root, w) for w in note.split(" ")) for note in NOTES[name]]
 
 
 def test_a_kept_value_is_not_the_next_functions_fault(tmp_path: Path) -> None:
     code = (
         "KEPT = []\ndef keeps(x):\n    KEPT.append(x)\n    return x\ndef same(x):\n    return x\n"
+        "def reads(x):\n    return x + KEPT[0]\n"
     )
     manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
         f'  {name}: {{call: "proj.code:{name}", args: [{{x: "f32[2]"}}]}}\n'
-        for name in ("keeps", "same")
+        for name in ("keeps", "same", "reads")
     )
     results = run(write_project(tmp_path / "here", manifest, code=code), tmp_path / "blobs")
-    assert results["keeps"].failure is not None
-    assert results["same"].failure is None
+    assert [name for name, done in results.items() if done.failure] == ["reads"]
+    assert [note for note in results["same"].notes if "tracing" in note] == []
+    failure = results["reads"].failure
+    assert failure is not None
+    assert failure.message.startswith(
+        "proj.code:reads reads a traced value that another trace left\n"
+        "  the global `proj.code.KEPT` keeps 2 traced values\n"
+    )
 
 
 def _place(root: Path, part: str) -> str:
     """Return the `file:line` that `@name` stands for, or the part itself."""
     if not part.startswith("@"):
         return part
-    path = root / "proj" / "impure.py"
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line.split("  # noqa")[0].endswith(f"# {part}"):
-            return f"{path}:{number}"
+    for path in sorted((root / "proj").glob("*pure.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.split("  # noqa")[0].endswith(f"# {part}"):
+                return f"{path}:{number}"
     pytest.fail(f"no line is marked {part}")

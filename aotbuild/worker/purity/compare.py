@@ -98,8 +98,10 @@ class _Pair:
 
 
 def _inputs(closed: Any, numbers: Numbers) -> list[int]:
+    # Counted from the last: values of another trace come first.
     variables = body_of(closed).invars
-    return [numbers.of("input", i, str(variable.aval)) for i, variable in enumerate(variables)]
+    places = range(-len(variables), 0)
+    return [numbers.of("input", i, str(v.aval)) for i, v in zip(places, variables, strict=True)]
 
 
 def _first_without(body: Body, other: Body) -> Line | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -12,12 +12,15 @@ import jax
 from aotbuild.build.jobs import Job
 from aotbuild.build.sources import place_text
 from aotbuild.errors import TraceRefused
+from aotbuild.worker.jaxprs import body_of
 from aotbuild.worker.purity.compare import Difference, first_difference
 from aotbuild.worker.purity.normalize import without_addresses
+from aotbuild.worker.purity.reads import Read, watched
 from aotbuild.worker.purity.snapshot import (
+    Leak,
+    Snapshot,
     describe_changes,
     kept_tracers,
-    random_states,
     take_snapshot,
 )
 
@@ -33,48 +36,105 @@ _KEPT_ADVICE = (
 
 
 class Purity:
-    """The state around a function before its first trace, to compare with later."""
+    """The state around a function before, between and after its traces."""
 
     def __init__(self, job: Job, function: Any) -> None:
         # Before the first trace: making a context makes all of jax's caches miss once.
         _second_context()
         self._job, self._function = job, function
-        self._states = random_states()
         self._moments = [take_snapshot(job.call, function)]
+        self._reads: list[dict[Read, None]] = []
+
+    def trace(self, trace: Callable[[], Any]) -> Any:
+        """Trace for the first time; return what `trace` does.
+
+        TraceRefused if it reads what the trace of another function left.
+        """
+        traced = self._watched(trace, shifted=False)
+        if _reads_kept_tracers(traced):
+            left = kept_tracers(Snapshot(), self._moments[-1])
+            lines = "".join(f"  {leak}\n" for leak in left)
+            call = self._job.call
+            msg = f"{call} reads a traced value that another trace left\n{lines}{_KEPT_ADVICE}"
+            raise TraceRefused(msg)
+        return traced
 
     def check(self, first: Any, trace_again: Callable[[], Any]) -> tuple[str, ...]:
         """Compare a trace with another one of the same function; return notes about side effects.
 
-        Both are `jax.stages.Traced`. TraceRefused names the first equation that differs, or the
-        place where a traced value was left.
+        Both are `jax.stages.Traced`. The second one sees another time and other random numbers.
+        TraceRefused names the first equation that differs, or the place where a traced value was
+        left that the second trace reads.
         """
-        self._check_tracers()
         try:
             # Another value of a context makes jax trace again, also functions under jit inside.
             with _second_context()(True):
-                second = trace_again()
+                second = self._watched(trace_again, shifted=True)
         except TraceRefused as err:
-            self._moments.append(take_snapshot(self._job.call, self._function))
-            msg = (
-                f"{self._job.call} is not pure: traced once, it raises when traced again\n"
-                f"{err}\n{self._causes()}{_ADVICE}"
-            )
-            raise TraceRefused(msg) from err
-        self._check_tracers()
+            raise TraceRefused(self._raised(err)) from err
         difference = first_difference(first.jaxpr, second.jaxpr) or _trees_differ(first, second)
+        if difference is not None and _reads_kept_tracers(second):
+            raise TraceRefused(self._leaks_text(self._leaks()))
         if difference is not None:
             raise TraceRefused(self._refusal(difference))
-        return describe_changes(*self._moments)
+        if self._job.function.purity == "strict":
+            self._check_strictly()
+        return (*self._notes(), *describe_changes(*self._moments))
 
-    def _check_tracers(self) -> None:
-        """Take a snapshot after a trace; TraceRefused names each traced value in it."""
-        self._moments.append(take_snapshot(self._job.call, self._function))
+    def _watched(self, trace: Callable[[], Any], *, shifted: bool) -> Any:
+        try:
+            with watched(shifted=shifted) as watch:
+                self._reads.append(watch.reads)
+                return trace()
+        finally:
+            self._moments.append(take_snapshot(self._job.call, self._function))
+
+    def _leaks(self) -> list[Leak]:
+        """Return what keeps values of the first trace, or else of the second."""
+        before, *later = self._moments
+        return next(filter(None, (kept_tracers(before, moment) for moment in later)), [])
+
+    def _raised(self, error: TraceRefused) -> str:
+        """Return the text of an error that only the second trace raises."""
+        leaks = self._leaks()
+        if leaks and isinstance(error.__cause__, jax.errors.UnexpectedTracerError):
+            return self._leaks_text(leaks)
+        return (
+            f"{self._job.call} is not pure: traced once, it raises when traced again\n"
+            f"{error}\n{self._causes()}{_ADVICE}"
+        )
+
+    def _leaks_text(self, leaks: list[Leak]) -> str:
         lines = []
-        for place, line in kept_tracers(self._moments[0], self._moments[-1]):
-            made = f", made\n{place_text(line)}" if line else ", which is an argument\n"
-            lines.append(f"{self._job.call} keeps a traced value in {place}{made}")
-        if lines:
-            raise TraceRefused("".join(lines) + _KEPT_ADVICE)
+        for leak in leaks:
+            made = f" made\n{place_text(leak.line)}" if leak.line else " which is an argument\n"
+            lines.append(f"{self._job.call} keeps {leak.values} in {leak.place},{made}")
+        return f"{''.join(lines)}{_KEPT_ADVICE}"
+
+    def _check_strictly(self) -> None:
+        """Refuse traced values that are kept, and what only the first trace read."""
+        leaks = self._leaks()
+        if leaks:
+            raise TraceRefused(self._leaks_text(leaks))
+        once = [read for read in self._reads[0] if not read.is_file and read not in self._reads[1]]
+        if once:
+            lines = "".join(f"  {read}\n" for read in once)
+            msg = f"{self._job.call} may keep what only its first trace read\n{lines}{_ADVICE}"
+            raise TraceRefused(msg)
+
+    def _notes(self) -> Iterator[str]:
+        for leak in self._leaks():
+            made = f"made at {leak.line}" if leak.line else "an argument"
+            yield f"{leak}, {made}; tracing again, nothing read it"
+        for read in dict.fromkeys((*self._reads[0], *self._reads[1])):
+            if read.is_file:
+                yield f"{read}: the executable contains what was in it"
+            elif read in self._reads[1]:
+                # Libraries time and name things for themselves.
+                if "-packages" not in read.line:
+                    yield f"{read}: with another value, the program is the same"
+            else:
+                yield f"{read}, the first time only: a value that is kept is in the executable"
 
     def _refusal(self, difference: Difference) -> str:
         rows = (
@@ -90,19 +150,20 @@ class Purity:
         )
 
     def _causes(self) -> str:
-        """Return lines that name what changed: one of them is probably the cause."""
-        states = random_states()
-        drawn = [
-            f"random numbers were drawn from `{name}`"
-            for name, state in states.items()
-            if state != self._states[name]
-        ]
-        return "".join(f"  {line}\n" for line in (*drawn, *describe_changes(*self._moments)))
+        """Return lines that name what was read or changed: one of them is probably the cause."""
+        reads = dict.fromkeys(read for reads in self._reads for read in reads)
+        lines = (*reads, *self._leaks(), *describe_changes(*self._moments))
+        return "".join(f"  {line}\n" for line in lines)
 
 
 @functools.cache
 def _second_context() -> Any:
     return jax.make_user_context(False)
+
+
+def _reads_kept_tracers(traced: Any) -> bool:
+    """Return whether a `jax.stages.Traced` has values of another trace: they are inputs, then."""
+    return len(body_of(traced.jaxpr).invars) > len(jax.tree.leaves(traced.args_info))
 
 
 def _trees_differ(first: Any, second: Any) -> Difference | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import re
 import sys
 import types
@@ -13,9 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import numpy as np
 
-from aotbuild.spec.canonical import sha256_hex
 from aotbuild.worker.purity.values import (
     CACHE_AROUND,
     PLAIN,
@@ -35,10 +32,14 @@ _DEEPEST = 8
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value is kept: a kind of place, such as `global`, and an expression."""
+    """Where a value is kept: a kind of place, such as `global`, and an expression.
+
+    `root` is the variable that leads there, if it is another place.
+    """
 
     kind: str
     expression: str
+    root: Place | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"the {self.kind} `{self.expression}`"
@@ -127,7 +128,8 @@ def _globals(module: str) -> Iterator[tuple[Place, Any]]:
 
 
 def _below(place: Place, child: Child) -> Place:
-    return Place(child.kind or place.kind, f"{place.expression}{child.suffix}")
+    kind, root = child.kind or place.kind, place.root or place
+    return Place(kind, f"{place.expression}{child.suffix}", root)
 
 
 def _file(module: types.ModuleType) -> str:
@@ -152,25 +154,53 @@ def describe_changes(*moments: Snapshot) -> tuple[str, ...]:
     return (*found[:_MOST_SHOWN], *more)
 
 
-def kept_tracers(before: Snapshot, after: Snapshot) -> Iterator[tuple[Place, str]]:
-    """Yield each place that keeps a traced value, and the `file:line in function` that made it.
+@dataclass(frozen=True)
+class Leak:
+    """An object that keeps values of a trace, how many, and the `file:line in function` of one.
 
-    Tracers that were there before are another function's fault. An argument has no line.
+    An argument has no line.
+    """
+
+    place: Place
+    count: int
+    line: str
+
+    @property
+    def values(self) -> str:
+        """How many, in words."""
+        return "a traced value" if self.count == 1 else f"{self.count} traced values"
+
+    def __str__(self) -> str:
+        return f"{self.place} keeps {self.values}"
+
+
+def kept_tracers(before: Snapshot, after: Snapshot) -> list[Leak]:
+    """Return each object that keeps traced values since the earlier snapshot.
+
+    Tracers that were there before are another function's fault.
     """
     old = set(map(id, before.tracers.values()))
+    found: dict[Place, dict[Place, Any]] = {}
     for place, tracer in after.tracers.items():
         if id(tracer) not in old:
-            yield place, _origin(tracer)
+            found.setdefault(place.root or place, {})[place] = tracer
+    return [_leak(root, tracers) for root, tracers in found.items()]
 
 
-def random_states() -> dict[str, str]:
-    """Return digests of the states of the modules `random` and `numpy.random`."""
-    kind, words, *rest = np.random.get_state()
-    states = {
-        "random": random.getstate(),
-        "numpy.random": (kind, np.asarray(words).tobytes(), rest),
-    }
-    return {name: sha256_hex(repr(state).encode()) for name, state in states.items()}
+def _leak(root: Place, tracers: dict[Place, Any]) -> Leak:
+    places = list(tracers)
+    place = places[0] if len(places) == 1 else _common(root, places)
+    return Leak(place, len(places), next(filter(None, map(_origin, tracers.values())), ""))
+
+
+def _common(root: Place, places: list[Place]) -> Place:
+    """Return the innermost place that all of several are below."""
+    texts = [place.expression for place in places]
+    ends = range(len(root.expression), min(map(len, texts)) + 1)
+    cuts = [n for n in ends if all(text[n:][:1] in ("", ".", "[") for text in texts)]
+    same = [n for n in cuts if len({text[:n] for text in texts}) == 1]
+    expression = texts[0][: max(same, default=len(root.expression))]
+    return root if expression == root.expression else Place(places[0].kind, expression)
 
 
 def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
@@ -178,7 +208,7 @@ def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
     tracers = {place for moment in moments for place in moment.tracers}
     for place in dict.fromkeys(place for moment in moments for place in moment.values):
         # Caches are there to be filled.
-        if place in tracers or place.kind == CACHE_AROUND:
+        if place.kind == CACHE_AROUND or _is_above(place, tracers):
             continue
         if place.expression.startswith(tuple(inside_changed)):
             continue
@@ -186,6 +216,12 @@ def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
         if words:
             inside_changed += [f"{place.expression}.", f"{place.expression}["]
             yield f"{place} {words}"
+
+
+def _is_above(place: Place, tracers: set[Place]) -> bool:
+    """Return whether a place is one of a traced value, or leads to one."""
+    inside = place.expression, f"{place.expression}.", f"{place.expression}["
+    return any(t.expression == inside[0] or t.expression.startswith(inside[1:]) for t in tracers)
 
 
 def _change(moments: tuple[Snapshot, ...], place: Place) -> str:

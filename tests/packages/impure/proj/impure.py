@@ -1,9 +1,12 @@
 """Functions whose program hangs on more than their arguments. Tests name lines by `# @name`."""
 
+import datetime as dt
 import functools
 import itertools
 import random
+import secrets
 import time
+from time import time as now
 
 import jax
 import jax.numpy as jnp
@@ -238,3 +241,43 @@ def once(x):
 
 
 ONCE = []
+
+
+# --- other times and random numbers, which two traces in a row would not show
+
+
+def coarse_clock(x):
+    return x + jnp.float32(time.time())  # @coarse_clock
+
+
+def imported_clock(x):
+    return x * (now() // 3600)  # @imported_clock
+
+
+def date(x):
+    return x + dt.datetime.now().year  # @date
+
+
+def local_time(x):
+    return x + int(time.strftime("%d"))  # @local_time
+
+
+def tokens(x):
+    return x + secrets.token_bytes(8)[0] % 2 + secrets.randbelow(2**20)  # @tokens
+
+
+@functools.cache
+def _drawn():
+    return random.random()  # @drawn_once
+
+
+def drawn_once(x):
+    return x * _drawn()
+
+
+def argument_kept(x):
+    FIRST.append(x)
+    return FIRST[0] * 2
+
+
+FIRST = []

@@ -4,6 +4,9 @@ import functools
 import itertools
 import logging
 import random
+import time
+import uuid
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -132,3 +135,41 @@ RING.append(RING)
 
 def beside(x):
     return x + 1
+
+
+class Cache:
+    """Keeps what it made, and never reads it."""
+
+    def __init__(self):
+        self.values = {}
+
+
+cache = Cache()
+
+
+def keeps_many(x):
+    for i in range(15):
+        cache.values[i] = {"value": x * i}  # @keeps_many
+    return x
+
+
+def logs(x):
+    log.warning("tracing at %s", x)
+    with jax.named_scope("scope"):
+        return x + jax.random.normal(jax.random.key(0))
+
+
+def times(x):
+    start = time.perf_counter()  # @times
+    y = jnp.sin(x)
+    print(time.perf_counter() - start, uuid.uuid4())  # @uuid
+    return y
+
+
+def draws(x):
+    np.random.rand(3)  # @draws
+    return x
+
+
+def from_file(x):
+    return x + np.load(Path(__file__).with_name("table.npy"))  # @from_file
