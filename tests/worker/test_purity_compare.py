@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.experimental import pallas as pl
+from jax.extend.core import Primitive
 
 from aotbuild.worker.purity.compare import Difference, first_difference
 
@@ -108,6 +109,19 @@ SAME: dict[str, Make] = {
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_program(name: str) -> None:
     assert compare(SAME[name]) is None
+
+
+def test_a_primitive_may_have_an_open_jaxpr() -> None:
+    """Lineax has the constants of such a jaxpr among the inputs of its own equation."""
+    primitive = Primitive("solve")
+    primitive.def_abstract_eval(lambda x, *_, jaxpr: x)
+
+    def solve(again: bool, x: Any) -> Any:
+        closed = jax.make_jaxpr(lambda y: y * flip(again, A, B)[0] + A)(X)
+        return primitive.bind(x, *closed.consts, jaxpr=getattr(closed, "jaxpr", closed))
+
+    assert compare(lambda _: functools.partial(solve, False)) is None
+    assert compare(lambda again: functools.partial(solve, again)) is not None
 
 
 def flip(again: bool, a: Any, b: Any) -> tuple[Any, Any]:

@@ -95,8 +95,11 @@ class Body:
         jaxpr = body_of(closed)
         self._numbers = numbers
         self._of: dict[Any, int] = dict(zip(jaxpr.invars, inputs, strict=True))
-        constants = zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False)
-        self._of.update((v, numbers.constant(value, v.aval)) for v, value in constants)
+        values = getattr(closed, "consts", ())
+        for i, variable in enumerate(jaxpr.constvars):
+            # A jaxpr of a library's own primitive may have its constants elsewhere.
+            known = numbers.constant(values[i], variable.aval) if i < len(values) else None
+            self._of[variable] = numbers.of("unknown", i) if known is None else known
         self._effects = numbers.of("effects")
         self.lines = [self._line(equation) for equation in jaxpr.eqns]
         self.outvars = jaxpr.outvars
