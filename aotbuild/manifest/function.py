@@ -189,6 +189,9 @@ class Options(Model):
     static: StaticMap = Field(
         default={}, description="Static arguments by name or position, with their values"
     )
+    wrap: Literal["nnx.jit", "eqx.filter_jit"] | None = Field(
+        default=None, description="What calls mean, other than jax.jit; decorators are recognized"
+    )
     donate: Many[Name] = Field(default=(), description="Arguments whose buffers the call may reuse")
     feedback: Annotated[
         Many[Name], BeforeValidator(listed, json_schema_input_type=Name | Many[Name])

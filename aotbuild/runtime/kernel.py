@@ -13,7 +13,13 @@ from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Package, left_out
 from aotbuild.runtime.select import Verdict, refusal_trace, select
-from aotbuild.runtime.trees import flatten, leaf_paths, restore, restore_outputs
+from aotbuild.runtime.trees import (
+    flatten,
+    leaf_paths,
+    restore,
+    restore_outputs,
+    with_static_values,
+)
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
@@ -78,7 +84,12 @@ class Kernel:
 
         It loads and runs nothing. Raises SignatureMismatch or InvalidArgument like the call itself.
         """
-        call = flatten(bind(self.function, args, kwargs), self._dispatch.backend)
+        bound = bind(self.function, args, kwargs)
+        if self.function.wrap:
+            from aotbuild.runtime.wrapped import with_markers
+
+            bound, _ = with_markers(bound, self._dispatch.backend)
+        call = flatten(bound, self._dispatch.backend)
         return call, self._dispatch.judge(call, self._dispatch.pad_plan(call))
 
     def padding(self, call: Call) -> str:
@@ -126,12 +137,22 @@ class Dispatch:
         self._chosen = devices
         self._primed: dict[int, Executable] = {}
         self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
+        self._padded = None
+        if function.wrap:
+            from aotbuild.runtime.wrapped import wrapped_call
+
+            self.plain = wrapped_call(
+                *(function, backend, package.stats),
+                run=self._run,
+                call_source=self._call_source,
+                fall_back=self._fall_back,
+            )
+            return
         statics = [static.name for static in function.statics]
         positions = [i for i, name in enumerate(function.positional) if name in statics]
         name, call_source = function.name, self._call_source
         self.plain = backend.dispatch(name, call_source, self._miss, positions, statics)
         self._canonical = backend.dispatch(name, call_source, self._canonical_miss, [0], [])
-        self._padded = None
         if function.pad:
             from aotbuild.runtime.padding import PaddedCalls
 
@@ -153,10 +174,14 @@ class Dispatch:
             outputs = self._canonical(bound.statics_key, *bound.args, **bound.kwargs)
             return outputs, None, False
         except NoExecutable as error:
-            policy = self.package.fallback_policy
-            if policy == "none":
-                raise
-            return self._fallback.run(policy, error, args, kwargs), None, False
+            return self._fall_back(error, args, kwargs), None, False
+
+    def _fall_back(self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the fallback policy gives for a call that no executable serves."""
+        policy = self.package.fallback_policy
+        if policy == "none":
+            raise error
+        return self._fallback.run(policy, error, args, kwargs)
 
     @cached_property
     def _fallback(self) -> Fallback:
@@ -177,11 +202,16 @@ class Dispatch:
         out_tree = restore_outputs(executable.record, call.treedef, self.backend.trees)
         outputs = warm_up.outputs(executable) if warm_up else executable.run(call.leaves)
         data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
+        # The C++ cache keeps a treedef that it makes of this one.
+        out_tree = with_static_values(out_tree, self.backend.trees.make_treedef)
         return out_tree.unflatten(outputs), data, False
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
-        """Make the usual calls of a record, once for each executable."""
-        if id(executable) in self._primed:
+        """Make the usual calls of a record, once for each executable.
+
+        None for a wrapped function: only its callers have the objects that it takes.
+        """
+        if id(executable) in self._primed or self.function.wrap:
             return
         self._primed[id(executable)] = executable
         from aotbuild.runtime.warmup import example_calls

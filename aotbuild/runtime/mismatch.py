@@ -15,7 +15,7 @@ from aotbuild.runtime.select import Verdict, select
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
 from aotbuild.spec.signature import Function, Outline, Signature
-from aotbuild.spec.tree import LEAF, Tree, children_of
+from aotbuild.spec.tree import LEAF, MARKERS, Tree, children_of
 from aotbuild.spec.values import shown
 
 # (in how many ways it differs, sum of the differences between sizes, key of the signature)
@@ -165,6 +165,8 @@ def _node(tree: Tree) -> str:
     kind, count = tree[0], len(children_of(tree))
     if kind == "none":
         return "None"
+    if kind in MARKERS:
+        return f"static {shown(tree[1])}" if kind == "static" else "a Variable once more"
     if kind == "dict":
         return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
     if kind in ("tuple", "list"):

@@ -7,6 +7,7 @@ backend unwraps (`physical_shape` in `runtime.backends.jax.private`).
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
@@ -17,7 +18,10 @@ from aotbuild.spec.record import Record, Returned
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import (
     LEAF,
+    MARKERS,
     REFERENCES,
+    Marker,
+    StaticValue,
     Tree,
     TreeRefused,
     children_of,
@@ -29,6 +33,8 @@ from aotbuild.spec.values import cut, decode
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Trees
+
+MakeTreedef = Callable[[tuple[type, Any] | None, Sequence[Any]], Any]
 
 # Namedtuples of jax itself, most of them results of jax.numpy.linalg.
 _OF_JAX = ("jax:", "jax.")
@@ -94,6 +100,16 @@ def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
     return treedef
 
 
+def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
+    """Return the treedef of outputs so that unflattening it gives static leaves their values."""
+    data = treedef.node_data() if Marker.registered else None
+    if data is None:
+        return treedef
+    children = [with_static_values(child, make_treedef) for child in treedef.children()]
+    is_static = data[0] is Marker and data[1].form == "static"
+    return make_treedef((StaticValue, data[1]) if is_static else data, children)
+
+
 def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
@@ -121,6 +137,8 @@ def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
         return _STANDARD[kind], None
     if kind == "dict":
         return dict, [decode(key) for key in tree[1]]
+    if kind in MARKERS:
+        return Marker, Marker(kind, _static_data(tree[1], trees))
     name = tree[1]
     if trees.nodes is not None:
         if kind == "node" and name not in trees.nodes:

@@ -16,6 +16,9 @@ from aotbuild.spec.tree import HEADS, LEAF, Tree, TreeDef, TreeRefused, children
 
 # A reference without children stands for a whole subtree.
 _Places = dict[bytes, list[Any]]
+# Nodes that another tree may give, and which item is their static data.
+_WITH_DATA = ("namedtuple", "node", "static")
+_DATA = {"node": 2, "static": 1}
 
 
 def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = None) -> Tree:
@@ -39,17 +42,19 @@ def _refer(tree: Tree, trees: _Places, heads: _Places, path: tuple[int, ...]) ->
     if tree == LEAF:
         return tree
     children = children_of(tree)
-    is_plain = tree[0] != "node" or is_decodable(tree[2])
-    same = trees.get(canonical_json(tree)) if tree[0] in ("namedtuple", "node") else None
+    data = tree[_DATA[tree[0]]] if tree[0] in _DATA else None
+    is_plain = is_decodable(data)
+    same = trees.get(canonical_json(tree)) if tree[0] in _WITH_DATA else None
     if same and (children or not is_plain):
         return same
     head = tree[: HEADS[tree[0]]] if is_plain else heads.get(_head(tree))
     if head is None:
         reason = (
-            f"its static data holds {what_is_opaque(tree[2])}, and neither an argument nor "
+            f"its static data holds {what_is_opaque(data)}, and neither an argument nor "
             "returns: has the same"
         )
-        raise TreeRefused(path, tree[1].replace(":", "."), reason)
+        name = tree[1].replace(":", ".") if tree[0] == "node" else "static leaf"
+        raise TreeRefused(path, name, reason)
     below = enumerate(children)
     return [*head, *(_refer(child, trees, heads, (*path, index)) for index, child in below)]
 
@@ -61,7 +66,7 @@ def _head(tree: Tree) -> bytes:
 
 def _nodes(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[list[int], Tree]]:
     """Yield the places of nodes that are no standard containers."""
-    if tree[0] in ("namedtuple", "node"):
+    if tree[0] in _WITH_DATA:
         yield list(path), tree
     for index, child in enumerate(children_of(tree)):
         yield from _nodes(child, (*path, index))

@@ -11,6 +11,7 @@ from aotbuild.spec.tree import (
     DEEPEST,
     HEADS,
     LEAF,
+    MARKERS,
     REFERENCES,
     Tree,
     children_of,
@@ -146,8 +147,8 @@ def _reference_problems(tree: Tree) -> Iterator[str]:
 
 
 def _node_problems(tree: Tree) -> Iterator[str]:
-    if tree[0] == "none" and len(tree) != 1:
-        yield "None has children"
+    if tree[0] in ("none", *MARKERS) and len(tree) != HEADS[tree[0]]:
+        yield f"a {tree[0]} has children"
     if tree[0] in ("namedtuple", "node") and not isinstance(tree[1], str):
         yield f"{tree[1]!r} is no name of a type"
     if tree[0] == "dict":

@@ -110,7 +110,8 @@ class Function:
     `positional` names the positional parameters in the order of the user's function, static ones
     included; `dynamic` those of them that are arrays, in signature order; `keywords` the arrays
     that are passed by name. `call` is `module:qualname` of the source. `pad` describes padded
-    calls; None if there are none.
+    calls; None if there are none. `wrap` names the jit whose meaning a call has, if it is not
+    `jax.jit`; see `spec.wrap`.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Function:
     statics: tuple[Static, ...]
     donate: tuple[str, ...] = ()
     pad: Padding | None = None
+    wrap: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -133,6 +135,7 @@ class Function:
             "statics": [[s.name, s.default] if s.has_default else [s.name] for s in self.statics],
             "donate": list(self.donate),
             **({"pad": self.pad.to_json()} if self.pad else {}),
+            **({"wrap": self.wrap} if self.wrap else {}),
         }
 
     @classmethod
@@ -148,6 +151,7 @@ class Function:
                 statics=tuple(Static(text(name), *rest) for name, *rest in data["statics"]),
                 donate=_names(data["donate"]),
                 pad=optional(_padding, data.get("pad")),
+                wrap=text(data.get("wrap", "")),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"

@@ -10,6 +10,9 @@ A description is JSON:
 `["namedtuple", "module:name", …]`     a subclass of tuple with `_fields`
 `["node", "module:name", aux, …]`      any other registered type, and its auxiliary data as
                                        `spec.identity`
+`["static", value]`                    a `Marker`: a static leaf, as `spec.identity`
+`["shared", position]`                 a `Marker`: the same Variable as the one at that position
+`["argument", [index…]]`               a `Marker`, outputs only: that object of the caller
 =====================================  =========================================================
 
 In the description of an output (`spec.outputs`), a node may get what no data can hold:
@@ -24,6 +27,7 @@ In the description of an output (`spec.outputs`), a node may get what no data ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,11 +47,15 @@ HEADS = {
     "dict": 2,
     "namedtuple": 2,
     "node": 3,
+    "static": 2,
+    "shared": 2,
+    "argument": 2,
     "input": 2,
     "like_input": 2,
     "returns": 2,
 }
-# The kinds of output descriptions only.
+# The kinds that are a `Marker`, and those of output descriptions only.
+MARKERS = ("static", "shared", "argument")
 REFERENCES = ("input", "like_input", "returns")
 DEEPEST = 200
 
@@ -57,6 +65,46 @@ class TreeDef(Protocol):
 
     def node_data(self) -> tuple[type, Any] | None: ...
     def children(self) -> list[Any]: ...
+
+
+class Marker:
+    """What stands in a tree for something that is no array; `form` is one of `MARKERS`.
+
+    It is a node without children and its own auxiliary data; see `register_markers`.
+    """
+
+    __slots__ = ("form", "value")
+    registered = False
+
+    def __init__(self, form: str, value: Any) -> None:
+        self.form, self.value = form, value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Marker) or type(self.value) is not type(other.value):
+            return False
+        same = self.value is other.value or self.value == other.value
+        return self.form == other.form and bool(same)
+
+    def __hash__(self) -> int:
+        return hash(self.form)
+
+    def __repr__(self) -> str:
+        return f"{self.form}({self.value!r})"
+
+
+class StaticValue:
+    """The type of a node that unflattens to the value of a static leaf; results are made with it.
+
+    Its auxiliary data is the leaf's `Marker`.
+    """
+
+
+def register_markers(register: Callable[..., None]) -> None:
+    """Make both types nodes, by `jax.tree_util.register_pytree_node`."""
+    if not Marker.registered:
+        Marker.registered = True
+        register(Marker, lambda marker: ((), marker), lambda marker, _: marker)
+        register(StaticValue, lambda value: ((), value), lambda marker, _: marker.value)
 
 
 class TreeRefused(ValueError):
@@ -104,6 +152,8 @@ class Describer:
             return [kind.__name__]
         if kind is dict:
             return ["dict", [key if type(key) is str else self._identity(key) for key in aux]]
+        if kind is Marker:
+            return [aux.form, self._identity(aux.value)]
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             return ["namedtuple", qualified_name(kind)]
         return ["node", qualified_name(kind), self._identity(aux)]

@@ -14,28 +14,29 @@ from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, N
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe
+from aotbuild.spec.wrap import Wrap
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.like import Dims, IsStatic, like_tree
+from aotbuild.worker.like import Dims, like_tree
 from aotbuild.worker.returned import Reference, why_not
 
 
 def make_avals(
-    spec: ArgSpec, role: str, symbolic: Dims | None = None, is_static: IsStatic | None = None
+    spec: ArgSpec, role: str, symbolic: Dims | None = None, wrap: Wrap | None = None
 ) -> Any:
     """Return the pytree of `jax.ShapeDtypeStruct` that a spec describes.
 
-    `symbolic` makes a symbolic dim of an expression. Leaves of `like:` that `is_static` accepts
-    stay as they are. TraceRefused begins with `role`.
+    `symbolic` makes a symbolic dim of an expression. Leaves of `like:` that are static under
+    `wrap` stay as they are. TraceRefused begins with `role`.
     """
 
     def inner(item: ArgSpec, step: str) -> Any:
-        return make_avals(item, f"{role}{step}", symbolic, is_static)
+        return make_avals(item, f"{role}{step}", symbolic, wrap)
 
     match spec:
         case LeafSpec():
             return _leaf(spec, role, symbolic)
         case LikeSpec():
-            return like_tree(spec, role, symbolic, is_static)
+            return like_tree(spec, role, symbolic, wrap)
         case ListSpec(items):
             return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):

@@ -64,7 +64,7 @@ def resolve_function(reference: str, role: str) -> Any:
     return found
 
 
-def bind(job: Job, function: Any) -> Binding:
+def bind(job: Job, function: Any, wrap: str = "") -> Binding:
     """Match a job's arguments with a function's parameters; TraceRefused if they differ."""
     signature = _signature(job, function)
     parameters = list(signature.parameters.values())
@@ -91,6 +91,7 @@ def bind(job: Job, function: Any) -> Binding:
         keywords=keywords,
         statics=tuple(_static(name, signature) for name in sorted(static_names)),
         donate=job.function.donate,
+        wrap=wrap,
     )
     return Binding(described, tuple(statics), signature)
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import LikeSpec
+from aotbuild.spec.wrap import NnxJit, Wrap, mark
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.config import traced_with
 from aotbuild.worker.function import resolve
 from aotbuild.worker.user_errors import shorten, user_traceback
 
 Dims = Callable[[str], Any]
-IsStatic = Callable[[Any], bool]
 
 _EXPECTED = (
     "Expected arrays, jax.ShapeDtypeStructs, a tree of them, or a function of the dims and static "
@@ -48,24 +48,27 @@ _known: dict[tuple[str, ...], _Parts] = {}
 
 
 def like_tree(
-    spec: LikeSpec, role: str, symbolic: Dims | None = None, is_static: IsStatic | None = None
+    spec: LikeSpec, role: str, symbolic: Dims | None = None, wrap: Wrap | None = None
 ) -> Any:
     """Return the tree that `like:` names, with a `jax.ShapeDtypeStruct` for each array.
 
-    Leaves that `is_static` accepts stay as they are. TraceRefused begins with `role`.
+    Leaves that are static under `wrap` stay as they are, and its Variables are shared as they were.
+    TraceRefused begins with `role`.
     """
     where = f"{role}: like: {spec.ref}"
-    parts = _parts(spec, role, where, symbolic)
+    is_static = wrap.is_static if wrap else None
+    parts = _parts(spec, role, where, symbolic, wrap)
     tree = jax.tree.unflatten(parts.treedef, parts.leaves)
-    return jax.tree_util.tree_map_with_path(
+    tree = jax.tree_util.tree_map_with_path(
         lambda path, leaf: _leaf(leaf, f"{where}{jax.tree_util.keystr(path)}", is_static), tree
     )
+    return wrap.restore((tree,))[0] if wrap else tree
 
 
 def like_structure(spec: LikeSpec, role: str) -> Any:
     """Return the treedef of what `like:` names; a function is run, as a load will do."""
     spec = replace(spec, run=_is_function(_found(spec, role)))
-    return _parts(spec, role, f"{role}: like: {spec.ref}", None).treedef
+    return _parts(spec, role, f"{role}: like: {spec.ref}", None, None).treedef
 
 
 def _found(spec: LikeSpec, role: str) -> Any:
@@ -73,13 +76,16 @@ def _found(spec: LikeSpec, role: str) -> Any:
     return getattr(found, "__aotbuild_source__", found)
 
 
-def _parts(spec: LikeSpec, role: str, where: str, symbolic: Dims | None) -> _Parts:
+def _parts(
+    spec: LikeSpec, role: str, where: str, symbolic: Dims | None, wrap: Wrap | None
+) -> _Parts:
     found = _found(spec, role)
     if not _is_function(found):
         _check_object(found, spec, where)
-        leaves, treedef = jax.tree.flatten(found)
+        leaves, treedef = _flatten(found, wrap)
         return _abstract(treedef, leaves)
-    key = (spec.ref, repr(spec.run), repr(spec.values), repr(traced_with(())))
+    options = (spec.run, spec.values, traced_with(()), type(wrap).__name__)
+    key = (spec.ref, *map(repr, options))
     symbols = [item for item in spec.values if symbolic and _is_symbol(item, spec)]
     if not symbols and key in _known:
         return _known[key]
@@ -87,8 +93,8 @@ def _parts(spec: LikeSpec, role: str, where: str, symbolic: Dims | None) -> _Par
         if spec.run:
             _refuse_symbols(symbols, where)
         made = {name: symbolic(text) for name, text in symbols}
-        return _trace(found, {**dict(spec.values), **made}, where)
-    _known[key] = (_run if spec.run else _trace)(found, dict(spec.values), where)
+        return _trace(found, {**dict(spec.values), **made}, where, wrap)
+    _known[key] = (_run if spec.run else _trace)(found, dict(spec.values), where, wrap)
     return _known[key]
 
 
@@ -115,9 +121,9 @@ def _check_object(found: Any, spec: LikeSpec, where: str) -> None:
         raise TraceRefused(msg)
 
 
-def _run(function: Any, values: dict[str, Any], where: str) -> _Parts:
+def _run(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -> _Parts:
     try:
-        leaves, treedef = jax.tree.flatten(function(**values))
+        leaves, treedef = _flatten(function(**values), wrap)
         jax.block_until_ready(leaves)
     except (Exception, SystemExit) as err:  # user code may raise anything
         taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
@@ -126,12 +132,12 @@ def _run(function: Any, values: dict[str, Any], where: str) -> _Parts:
     return _abstract(treedef, leaves)
 
 
-def _trace(function: Any, values: dict[str, Any], where: str) -> _Parts:
+def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -> _Parts:
     """Call a function under `jax.eval_shape`, and carry past it what is no array."""
     aside: list[_Parts] = []
 
     def arrays() -> list[Any]:
-        leaves, treedef = jax.tree.flatten(function(**values))
+        leaves, treedef = _flatten(function(**values), wrap)
         aside.append(_Parts(treedef, tuple(_ARRAY if _is_array(leaf) else leaf for leaf in leaves)))
         return [leaf for leaf in leaves if _is_array(leaf)]
 
@@ -147,6 +153,12 @@ def _trace(function: Any, values: dict[str, Any], where: str) -> _Parts:
     return _Parts(parts.treedef, leaves)
 
 
+def _flatten(tree: Any, wrap: Wrap | None) -> tuple[list[Any], Any]:
+    """Flatten a tree; a Variable that is in it twice is a marker then."""
+    leaves, treedef = jax.tree.flatten(mark(wrap, (tree,))[0] if isinstance(wrap, NnxJit) else tree)
+    return leaves, treedef
+
+
 def _abstract(treedef: Any, leaves: Iterable[Any]) -> _Parts:
     """Return a tree's parts; its arrays are not kept."""
     leaves = tuple(leaves)
@@ -154,7 +166,7 @@ def _abstract(treedef: Any, leaves: Iterable[Any]) -> _Parts:
     return _Parts(treedef, tuple(next(avals) if _is_array(leaf) else leaf for leaf in leaves))
 
 
-def _leaf(leaf: Any, place: str, is_static: IsStatic | None) -> Any:
+def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
     if is_static is not None and is_static(leaf):

@@ -20,6 +20,7 @@ from aotbuild.platforms.building import compiler
 from aotbuild.spec.record import Returned
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree, needs_returned
+from aotbuild.spec.wrap import Wrap
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
     describe_arguments,
@@ -36,7 +37,7 @@ from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
 from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
-from aotbuild.worker.wrap import check_wrapper
+from aotbuild.worker.wrap import Wrapped, marked, traced_function, unwrap
 
 _REMEDIES: tuple[tuple[Any, str], ...] = (
     (
@@ -63,13 +64,14 @@ class Jitted:
     """A job's function and what it is traced with.
 
     `args` and `kwargs` are trees of `ShapeDtypeStruct` by the arguments' names, without the static
-    ones. `declared` are both as the manifest has them, before `feedback:` changes them. `mesh` is
-    the manifest's, `context` the one that jax has as its context: none, where the function makes
-    others itself.
+    ones. `declared` are both as the manifest has them, before `feedback:` changes them. Under a
+    wrap, what is no array in them is a marker. `mesh` is the manifest's, `context` the one that jax
+    has as its context: none, where the function makes others itself.
     """
 
     job: Job
     function: Any
+    wrapped: Wrapped
     binding: Binding
     args: dict[str, Any]
     kwargs: dict[str, Any]
@@ -92,13 +94,32 @@ class Jitted:
 
         jax has it cached if the function was traced like this before.
         """
-        args, kwargs = call_arguments(
-            self.binding, self.args, self.kwargs, dict(self.binding.statics)
-        )
-        statics = tuple(name for name, _ in self.binding.statics)
+        wrap, statics = self.wrapped.wrap, tuple(name for name, _ in self.binding.statics)
+        function = self._of_values(wrap) if wrap else _hashable(self.wrapped.function, self.binding)
+        args, kwargs = self.arguments(self.args, self.kwargs, dict(self.binding.statics))
         with in_mesh(self.context):
-            jitted = jax.jit(_hashable(self.function, self.binding), static_argnames=statics)
+            jitted = jax.jit(function, static_argnames=None if wrap else statics)
             return jitted.trace(*args, **kwargs)
+
+    def arguments(
+        self, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return (args, kwargs) of what is traced; under a wrap it has no static arguments."""
+        if self.wrapped.wrap:
+            return (*args.values(), *(kwargs[name] for name in sorted(kwargs))), {}
+        return call_arguments(self.binding, args, kwargs, statics)
+
+    def _of_values(self, wrap: Wrap) -> Any:
+        """Return the function as one of the values of a call; static arguments are inside."""
+
+        def call(values: tuple[Any, ...]) -> Any:
+            named = dict(zip(self.names, values, strict=True))
+            args = {name: named.pop(name) for name in self.args}
+            statics = dict(self.binding.statics)
+            given, keywords = call_arguments(self.binding, args, named, statics)
+            return self.wrapped.function(*given, **keywords)
+
+        return traced_function(self.job, wrap, self.names, call)
 
 
 @dataclass(frozen=True)
@@ -214,18 +235,21 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
     job's row. `devices` are those of the mesh, by default this process's.
     """
     function = resolve_function(job.call, f"functions.{job.name}.call")
-    check_wrapper(job.name, job.call, function)
-    binding = bind(job, function)
+    wrapped = unwrap(job, function)
+    binding = bind(job, wrapped.function, wrapped.name)
     sized = job if symbolic else job.at()
 
     def avals(kind: str, specs: Mapping[str, ArgSpec]) -> dict[str, Any]:
         role = f"functions.{job.name}.{kind}"
-        return {n: make_avals(spec, f"{role}.{n}", symbolic) for n, spec in specs.items()}
+        wrap = wrapped.wrap
+        return {n: make_avals(spec, f"{role}.{n}", symbolic, wrap) for n, spec in specs.items()}
 
     args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
-    given = with_feedback(job, args), with_feedback(job, kwargs)
+    named = marked(wrapped.wrap, {**args, **dict(sorted(kwargs.items()))})
+    args = {name: named.pop(name) for name in args}
+    given = with_feedback(job, args), with_feedback(job, named)
     mesh = _make_mesh(job, devices)
-    jitted = Jitted(job, function, binding, *given, {**args, **kwargs}, mesh, mesh)
+    jitted = Jitted(job, function, wrapped, binding, *given, {**args, **named}, mesh, mesh)
     return _sharded(jitted) if job.function.explicit_axes else jitted
 
 
@@ -322,6 +346,8 @@ def _result(traced: Any) -> Any:
 def _trace(jitted: Jitted) -> Any:
     try:
         return jitted.trace()
+    except TraceRefused:
+        raise
     except (Exception, SystemExit) as err:  # user code may raise anything
         call = jitted.job.call
         msg = f"{call} raised while it was traced\n{user_traceback(err)}\n{_remedy(err)}"
@@ -345,7 +371,7 @@ def _leaf_order(jitted: Jitted, count: int) -> list[int]:
     kwargs = {name: _number(jitted.kwargs[name], numbers) for name in sorted(jitted.kwargs)}
     # A static argument is None here: that has no leaves, so it is not counted.
     nothing = {name: None for name, _ in jitted.binding.statics}
-    call = call_arguments(jitted.binding, args, kwargs, nothing)
+    call = jitted.arguments(args, kwargs, nothing)
     return list(jax.tree.leaves(call))
 
 

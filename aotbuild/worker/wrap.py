@@ -1,50 +1,81 @@
-"""Functions under another library's jit, which means more than `jax.jit`.
+"""Functions under `nnx.jit` and `eqx.filter_jit`: recognized, and traced with what these mean.
 
-They are recognized by the name of their wrapper's type, so that neither library is imported here.
+A function's own jit is recognized by the name of its type, so that no library is imported for it.
+The function is traced without it; the wrap, `spec.wrap`, takes the arguments apart as calls do.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.errors import TraceRefused
+import jax
+import numpy as np
 
-# module:qualname of a wrapper's type, and what the wrapper does that `jax.jit` does not.
-# Tried with flax 0.12.8 and 0.12.12, and with equinox 0.13.8.
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+from aotbuild.spec.tree import register_markers
+from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, mark
+from aotbuild.worker.nnx_call import NnxCall
+
+# module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8.
 _NNX = "flax.nnx.transforms.compilation"
-_WRITES_BACK = "nnx.jit writes what it changes in a module back into the caller's object"
-_MEANINGS = {
-    f"{_NNX}:JitWrapped": _WRITES_BACK,
-    f"{_NNX}:SimpleJitWrapped": _WRITES_BACK,
-    f"{_NNX}:JitPartialWrapped": _WRITES_BACK,
-    f"{_NNX}:SimpleJitPartialWrapped": _WRITES_BACK,
-    "equinox._jit:_JitWrapper": "eqx.filter_jit takes every leaf that is no array as static",
+_WRAPPERS = {
+    f"{_NNX}:JitWrapped": NNX_JIT,
+    f"{_NNX}:SimpleJitWrapped": NNX_JIT,
+    f"{_NNX}:JitPartialWrapped": NNX_JIT,
+    f"{_NNX}:SimpleJitPartialWrapped": NNX_JIT,
+    "equinox._jit:_JitWrapper": FILTER_JIT,
 }
 
 
-def check_wrapper(name: str, call: str, function: Any) -> None:
-    """Refuse a function whose own jit means more than the `jax.jit` that it is compiled with."""
-    for part in _parts(function):
-        meaning = _MEANINGS.get(f"{type(part).__module__}:{type(part).__qualname__}")
-        if meaning:
-            msg = (
-                f"functions.{name}.call: {call} would not do what it does in Python: {meaning}\n"
-                "Name a function that takes and returns arrays and trees of them (flax: nnx.split "
-                "before it and nnx.merge inside; equinox: eqx.partition and eqx.combine), under "
-                "jax.jit or no decorator."
-            )
-            raise TraceRefused(msg)
+@dataclass(frozen=True)
+class Wrapped:
+    """A function without its own jit, and the wrap that a job traces it under; None without one."""
+
+    function: Any
+    name: str = ""
+    wrap: Wrap | None = None
+    is_recognized: bool = False
 
 
-def _parts(function: Any) -> Iterator[Any]:
-    """Yield a callable and the callables that it wraps, outermost first.
+def unwrap(job: Job, function: Any) -> Wrapped:
+    """Return a function and its wrap: the manifest's, or that of the function's own jit."""
+    found, inner = _own_jit(function)
+    wanted = job.function.wrap
+    if found and wanted and found != wanted:
+        msg = (
+            f"functions.{job.name}.wrap: the manifest says {wanted}, but {job.call} is decorated "
+            f"with {found}\nRemove wrap: from the manifest, or change the decorator."
+        )
+        raise TraceRefused(msg)
+    name = wanted or found
+    if not name:
+        return Wrapped(function)
+    if job.function.pad:
+        msg = f"functions.{job.name}.pad: arguments under {name} cannot be padded; remove pad:"
+        raise TraceRefused(msg)
+    return Wrapped(inner, name, _make_wrap(name), not wanted)
+
+
+def _own_jit(function: Any) -> tuple[str, Any]:
+    """Return the wrap of a function's own jit, empty without one, and the function without it.
 
     What `jax.jit` wraps is not looked at: there, the inner function has no more effects than jit's.
     """
+    found = _WRAPPERS.get(_type_name(function), "")
+    if found:
+        return found, function.__wrapped__
+    names = (_WRAPPERS.get(_type_name(part), "") for part in _inside(function))
+    return next(filter(None, names), ""), function
+
+
+def _inside(function: Any) -> Iterator[Any]:
+    """Yield the callables that a callable wraps, outermost first, itself included."""
     seen: set[int] = set()
-    while function is not None and id(function) not in seen and not _is_jit(function):
+    while function is not None and id(function) not in seen and not _is_jax_jit(function):
         seen.add(id(function))
         yield function
         if isinstance(function, functools.partial) or type(function).__name__ == "Partial":
@@ -53,5 +84,45 @@ def _parts(function: Any) -> Iterator[Any]:
             function = getattr(function, "__wrapped__", None)
 
 
-def _is_jit(function: Any) -> bool:
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}:{type(value).__qualname__}"
+
+
+def _is_jax_jit(function: Any) -> bool:
     return type(function).__module__.startswith("jaxlib")
+
+
+def _make_wrap(name: str) -> Wrap:
+    register_markers(jax.tree_util.register_pytree_node)
+    flatten = jax.tree_util.tree_flatten
+    if name == FILTER_JIT:
+        kinds = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
+        return FilterJit(flatten, lambda x: isinstance(x, kinds))
+    from flax import nnx
+
+    return NnxJit(flatten, lambda x: isinstance(x, nnx.Variable))
+
+
+# --- tracing ------------------------------------------------------------------------------------
+
+
+def marked(wrap: Wrap | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments in canonical order by name, with markers for what is no array."""
+    values = mark(wrap, tuple(named.values())) if wrap else named.values()
+    return dict(zip(named, values, strict=True))
+
+
+def traced_function(
+    job: Job, wrap: Wrap, names: Sequence[str], call: Callable[[tuple[Any, ...]], Any]
+) -> Callable[..., Any]:
+    """Return what `jax.jit` traces: a function of the values of a call, with markers in and out.
+
+    `call` calls the user's function with values without markers; `names` are those of the values.
+    """
+    if isinstance(wrap, NnxJit):
+        return NnxCall(job.call, wrap, call, names, job.function.donate)
+
+    def filtered(*values: Any) -> Any:
+        return mark(wrap, (call(wrap.restore(values)),))[0]
+
+    return filtered

@@ -55,12 +55,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "property_raises": ("OSError: no weights here",),
     "not_callable": ("proj.bad:number is not callable", "builtins.int"),
     "no_signature": ("has no readable signature", "wrap it in def"),
-    "nnx_jit": (
-        "functions.nnx_jit.call: proj.bad:nnx_step would not do what it does in Python",
-        "nnx.jit writes what it changes in a module back into the caller's object",
-    ),
-    "nnx_jit_inside": ("proj.bad:timed_nnx_step would not do what it does in Python",),
-    "filter_jit": ("eqx.filter_jit takes every leaf that is no array as static",),
     # --- arguments
     "too_many": (
         "functions.too_many.args: proj.bad:identity(x) takes 1 array arguments by position",

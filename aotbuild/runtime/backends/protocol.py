@@ -17,6 +17,7 @@ from aotbuild.runtime.package import Package
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
+from aotbuild.spec.wrap import Wrap
 
 
 class Placement(Protocol):
@@ -138,6 +139,14 @@ class Fallback(Protocol):
         ...
 
 
+class CallWrap(Wrap, Protocol):
+    """A wrap as calls use it."""
+
+    def finish(self, outputs: Any, units: Sequence[Any], values: Sequence[Any]) -> Any:
+        """Return the result of a call; write what it changed into the units, if the wrap does."""
+        ...
+
+
 class Backend(Protocol):
     """One way to call executables.
 
@@ -177,6 +186,10 @@ class Backend(Protocol):
         `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
         under `jax.disable_jit`.
         """
+        ...
+
+    def wrap(self, function: Function) -> CallWrap:
+        """Return the wrap of a function that has one; AotbuildError if this backend has none."""
         ...
 
     def settings(self) -> Callable[[], AbstractContextManager[None]]:

@@ -18,6 +18,7 @@ from aotbuild.worker.function import resolve_function
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.trace import Jitted
 from aotbuild.worker.user_errors import shorten, user_traceback
+from aotbuild.worker.wrap import marked
 
 # Bytes of the inputs given for one signature; they go into the wheel.
 GIVEN_LIMIT = 64 << 20
@@ -119,7 +120,7 @@ def _check_names(role: str, found: dict[str, Any], known: dict[str, Any]) -> Non
 
 def _leaves(role: str, found: dict[str, Any], jitted: Jitted) -> Iterator[tuple[int, Any]]:
     args, kwargs = jitted.canonical
-    index = 0
+    index, found = 0, _with_markers(found, jitted)
     for name, called in zip(jitted.names, [*args, *kwargs.values()], strict=True):
         avals, expected = map(to_aval, jax.tree.leaves(called)), jitted.declared[name]
         wanted = jax.tree_util.tree_flatten_with_path(expected)[0]
@@ -134,6 +135,17 @@ def _leaves(role: str, found: dict[str, Any], jitted: Jitted) -> Iterator[tuple[
                     dtype = seeded(0, Aval((0,), aval.dtype)).dtype
                     yield index + offset, array.astype(dtype, copy=False)
         index += len(wanted)
+
+
+def _with_markers(found: dict[str, Any], jitted: Jitted) -> dict[str, Any]:
+    """Return given arguments as the function is traced with them."""
+    wrap, named = jitted.wrapped.wrap, {**jitted.args, **jitted.kwargs}
+    if wrap is None:
+        return found
+    # The positions of Variables count all arguments.
+    values = wrap.restore(tuple(named[name] for name in jitted.names))
+    every = {**dict(zip(jitted.names, values, strict=True)), **found}
+    return {name: value for name, value in marked(wrap, every).items() if name in found}
 
 
 def _check_tree(place: str, expected: Any, found: Any) -> None:

@@ -14,7 +14,6 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import sample_indices
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
-from aotbuild.worker.function import call_arguments
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.trace import Jitted, Traced, in_mesh, jit_like
 from aotbuild.worker.user_errors import shorten
@@ -80,7 +79,7 @@ class Reference:
         binding = self.jitted.binding
         args = dict(zip(self.jitted.args, values, strict=True))
         statics = {name: _STATIC for name, _ in binding.statics}
-        given, keywords = call_arguments(binding, args, named, statics)
+        given, keywords = self.jitted.arguments(args, named, statics)
         left = {name: value for name, value in keywords.items() if value is not _STATIC}
         return tuple(value for value in given if value is not _STATIC), left
 

@@ -23,6 +23,7 @@ from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.jax.fallback import JaxFallback, Portable
+    from aotbuild.runtime.backends.protocol import CallWrap
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -38,6 +39,7 @@ class JaxBackend:
         self._source = source
         self._stats = stats
         self._portable: SingleFlight[Portable] = SingleFlight()
+        self._wraps: SingleFlight[CallWrap] = SingleFlight()
         self.trees = JaxTrees()
         self.executable_loader = JaxExecutableLoader()
         self.padding = JaxPaddedArrays()
@@ -55,6 +57,12 @@ class JaxBackend:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
         paths = lambda: leaf_paths(call.bound, self.trees)  # noqa: E731 - for errors only
         return placement.place(call, record, devices, paths)
+
+    def wrap(self, function: Function) -> CallWrap:
+        """Return the wrap of a function. Imported late: few functions have one."""
+        from aotbuild.runtime.backends.jax.wraps import make_wrap
+
+        return self._wraps.get(function.wrap, lambda: make_wrap(function))
 
     def fallback(
         self,

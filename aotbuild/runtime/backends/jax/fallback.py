@@ -20,7 +20,8 @@ from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.select import portable_reasons
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trees import flatten, leaf_paths, restore_outputs
+from aotbuild.runtime.trees import flatten, leaf_paths, restore_outputs, with_static_values
+from aotbuild.runtime.wrapped import with_markers
 from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
@@ -85,13 +86,20 @@ class JaxFallback:
     def _run_portable(
         self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        call = flatten(bind(self._function, args, kwargs), self._backend)
+        given = bind(self._function, args, kwargs)
+        bound, units = with_markers(given, self._backend) if self._function.wrap else (given, [])
+        call = flatten(bound, self._backend)
         devices = self._chosen or self._backend.devices_of_call(call)
         host = self._package.probe(devices)
         record, outputs = self._portable.run(call, self._portable_records, devices, host, error)
         self._package.stats.count("fallback.portable")
         out_tree = restore_outputs(record, call.treedef, self._backend.trees)
-        return out_tree.unflatten(outputs)
+        make_treedef = self._backend.trees.make_treedef
+        result = with_static_values(out_tree, make_treedef).unflatten(outputs)
+        if self._function.wrap:
+            values = (*given.args, *given.kwargs.values())
+            return self._backend.wrap(self._function).finish(result, units, values)
+        return result
 
     @cached_property
     def _portable_records(self) -> list[Record]:

@@ -28,6 +28,7 @@ from jax._src.random import prng
 
 from aotbuild.platforms.base import xla_platform
 from aotbuild.runtime import fork
+from aotbuild.runtime.trees import with_static_values
 from aotbuild.spec.aval import Aval, NotAnArray
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
@@ -76,7 +77,7 @@ def fastpath_data(
         return None
     return pxla.MeshExecutableFastpathData(
         executable.xla_executable,
-        tree,
+        with_static_values(tree, _dispatch_treedef),
         _physical(executable._in_shardings, executable.in_avals),
         _physical(executable._out_shardings, executable.out_avals),
         [array.aval for array in flat],
@@ -383,6 +384,12 @@ def _prng_impl(dtype: str) -> Any:
 
 
 # --- trees --------------------------------------------------------------------------------------
+
+
+def _dispatch_treedef(node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
+    """Return a treedef as `make_treedef` does, of the registry in which PRNG keys are nodes."""
+    registry = tree_util.dispatch_registry
+    return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
 
 
 def make_treedef(node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:

@@ -36,6 +36,10 @@ class PythonSource:
         if hasattr(source, "lower"):
             return cast("Callable[..., Any]", source)
         names = tuple(static.name for static in self._function.statics)
+        if self._function.wrap:
+            from aotbuild.runtime.backends.jax.wraps import jit_of
+
+            return jit_of(self._function.wrap, source, names)
         return cast("Callable[..., Any]", jax.jit(source, static_argnames=names or None))
 
     def _import(self) -> Any:

@@ -80,6 +80,14 @@ class NumpyBackend:
             name, source, miss, static_argnums, static_argnames, self.trees.registry
         )
 
+    def wrap(self, function: Function) -> NoReturn:
+        """Refuse a wrapped function: the objects that its callers pass hold jax's arrays."""
+        msg = (
+            f"{function.name}: it takes the objects that {function.wrap} takes, which hold jax's "
+            'arrays\nLoad the package with arrays="jax".'
+        )
+        raise AotbuildError(msg)
+
     def devices_of_call(self, _: Call) -> DeviceSet:
         """Return the default devices: numpy arrays are on no device."""
         return self.default_devices()

@@ -1,6 +1,5 @@
 """Functions that a build must refuse. The tests name lines by the comments `# @name`."""
 
-import functools
 import threading
 
 import equinox as eqx
@@ -32,27 +31,6 @@ def scaled(x, scale: float = 1.0):
 
 number = 7
 
-
-class JitWrapped:
-    """What `flax.nnx.jit` returns, as far as it is recognized: by the name of its type."""
-
-    def __init__(self, function):
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args):
-        return self.__wrapped__(*args)
-
-
-JitWrapped.__module__ = "flax.nnx.transforms.compilation"
-nnx_step = JitWrapped(lambda x: 2 * x)
-
-
-@functools.wraps(nnx_step)
-def timed_nnx_step(x):
-    return nnx_step(x)
-
-
-filtered = eqx.filter_jit(lambda x: 2 * x)
 largest = max
 
 

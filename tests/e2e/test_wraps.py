@@ -1,0 +1,290 @@
+"""Functions under nnx.jit and eqx.filter_jit: objects in and out, as these do it themselves.
+
+The project is tests/packages/wrapped, built once. What it gives is called in forks of a process
+that has imported jax only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.forks import forked
+from support.processes import fresh
+from support.projects import build, copy_project
+from support.shared import made_once
+
+from aotbuild.errors import BuildError
+
+pytestmark = pytest.mark.process
+
+# `compiled` counts what jax traces, lowers and compiles. Objects are made before it begins.
+PRELUDE = """
+import jax, numpy as np
+events = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, seconds, **_: events.append(name) if "/compile/" in name else None)
+import aotbuild
+lib = aotbuild.load("proj")
+def quietly(function, *args, **kwargs):
+    events.clear()
+    result = function(*args, **kwargs)
+    jax.block_until_ready([x for x in jax.tree.leaves(result) if isinstance(x, jax.Array)])
+    assert events == [], events
+    return result
+def plain(tree):
+    leaves, structure = jax.tree.flatten(tree)
+    is_key = lambda x: isinstance(x, jax.Array) and jax.dtypes.issubdtype(
+        x.dtype, jax.dtypes.prng_key)
+    return structure, [jax.random.key_data(x) if is_key(x) else x for x in leaves]
+def same(found, expected):
+    (structure, found), (wanted, expected) = plain(found), plain(expected)
+    assert structure == wanted, f"{structure}\\n{wanted}"
+    for a, b in zip(found, expected):
+        if isinstance(b, jax.Array):
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+        else:
+            assert a is b or a == b, (a, b)
+x = np.linspace(0, 1, 12, dtype="float32").reshape(3, 4)
+y = np.ones((3, 2), "float32")
+tokens = np.array([0, 1, 2], "int32")
+"""
+FLAX = "from flax import nnx\nimport proj.flax_models as m\n"
+EQUINOX = "import equinox as eqx\nimport proj.equinox_models as m\n"
+
+
+@pytest.fixture(scope="module")
+def root(run: Path) -> Path:
+    return made_once(run / "wrapped", lambda f: build(copy_project("wrapped", f))) / "wrapped"
+
+
+def call(root: Path, code: str, **variables: str) -> Any:
+    return forked(f"{PRELUDE}{code}\nprint('null')", path=root, **variables)
+
+
+# --- nnx.jit ------------------------------------------------------------------------------------
+
+
+def test_training_writes_into_the_callers_objects(root: Path) -> None:
+    code = """
+model, optimizer, twin, other = m.make_net(), m.make_optimizer(), m.make_net(), m.make_optimizer()
+kernel = model.first.kernel
+for _ in range(3):
+    loss = quietly(lib.train, model, optimizer, x, y)
+    same(loss, m.train(twin, other, x, y))
+same(nnx.state(model), nnx.state(twin))
+same(nnx.state(optimizer), nnx.state(other))
+assert int(optimizer.step[...]) == 3
+assert model.first.kernel is kernel
+"""
+    call(root, FLAX + code)
+
+
+def test_the_mode_is_part_of_the_signature(root: Path) -> None:
+    code = """
+from aotbuild.errors import SignatureMismatch
+model, twin = m.make_net(), m.make_net()
+for _ in range(2):
+    same(quietly(lib.forward, model, x), m.forward(twin, x))
+same(nnx.state(model), nnx.state(twin))
+model.eval()
+twin.eval()
+same(quietly(lib.evaluate, model, x), twin(x))
+same(nnx.state(model), nnx.state(twin))
+try:
+    lib.forward(model, x)
+except SignatureMismatch as err:
+    assert "flax.nnx.nn.normalization.BatchNorm" in str(err), err
+else:
+    raise AssertionError
+"""
+    call(root, FLAX + code)
+
+
+def test_a_shared_variable_is_one_and_results_are_the_callers_own(root: Path) -> None:
+    code = """
+from aotbuild.errors import SignatureMismatch
+model, twin = m.make_tied(), m.make_tied()
+for _ in range(3):
+    found, expected = quietly(lib.tied, model, tokens), m.tied(twin, tokens)
+    same(found["scores"], expected["scores"])
+    assert found["model"] is model and found["count"] is model.count
+assert int(model.count[...]) == 3
+assert model.output is model.embed.embedding
+same(nnx.state(model), nnx.state(twin))
+model.output = nnx.Param(model.output[...])
+try:
+    lib.tied(model, tokens)
+except SignatureMismatch as err:
+    assert "expected a Variable once more, found a flax.nnx.variablelib.Param" in str(err), err
+else:
+    raise AssertionError
+"""
+    call(root, FLAX + code)
+
+
+def test_decoding_with_a_donated_cache_and_static_arguments(root: Path) -> None:
+    code = """
+model, twin = m.make_decoder(), m.make_decoder()
+for step in range(4):
+    token = np.full((3, 1, 4), step, "float32")
+    twice = step == 3
+    same(quietly(lib.decode, model, x=token, twice=twice), m.decode(twin, token, twice=twice))
+same(nnx.state(model), nnx.state(twin))
+assert int(model.attend.cache_index[...]) == 5
+"""
+    call(root, FLAX + code)
+
+
+def test_in_a_transformation_the_source_is_called(root: Path) -> None:
+    code = """
+model, twin = m.make_net(), m.make_net()
+found = nnx.grad(lambda model: lib.forward(model, x).sum())(model)
+same(found, nnx.grad(lambda model: m.forward(model, x).sum())(twin))
+same(nnx.state(model), nnx.state(twin))
+assert lib.stats()["transformed"] == 1
+with jax.disable_jit():
+    lib.forward(model, x)
+"""
+    call(root, FLAX + code)
+
+
+def test_explain_and_preload(root: Path) -> None:
+    code = """
+lib.preload(prime=True)
+model = m.make_net()
+assert "runs forward()" in str(lib.explain("forward", model, x)), lib.explain("forward", model, x)
+before = nnx.state(nnx.clone(model))
+assert "no signature of 1 fits" in str(lib.explain("forward", model, x[:2]))
+same(nnx.state(model), before)
+"""
+    call(root, FLAX + code)
+
+
+@pytest.mark.parametrize("policy", ["portable", "jit"])
+def test_fallbacks_write_back_too(root: Path, policy: str) -> None:
+    code = """
+import dataclasses, os
+from aotbuild.runtime.backends.jax.backend import probe
+from aotbuild.runtime.library import Library
+from aotbuild.runtime.locate import locate
+def old_cpu(devices):
+    return dataclasses.replace(probe(devices), features=frozenset())
+lib = Library(locate("proj"), host=old_cpu)
+model, twin = m.make_tied(), m.make_tied()
+for _ in range(2):
+    found, expected = lib.tied(model, tokens), m.tied(twin, tokens)
+    same(found["scores"], expected["scores"])
+    assert found["model"] is model
+same(nnx.state(model), nnx.state(twin))
+assert lib.stats()["fallbacks"][os.environ["AOTBUILD_FALLBACK"]] == 2, lib.stats()
+"""
+    call(root, FLAX + code, AOTBUILD_FALLBACK=policy)
+
+
+def test_precompiled_is_a_drop_in(root: Path) -> None:
+    code = """
+train = aotbuild.precompiled("proj:train")(m.train)
+model, optimizer, twin, other = m.make_net(), m.make_optimizer(), m.make_net(), m.make_optimizer()
+same(quietly(train, model, optimizer, x, y), m.train(twin, other, x, y))
+same(nnx.state(model), nnx.state(twin))
+"""
+    call(root, FLAX + code)
+
+
+# --- eqx.filter_jit -----------------------------------------------------------------------------
+
+
+def test_static_leaves_come_back(root: Path) -> None:
+    code = """
+net = m.make_net()
+for _ in range(2):
+    found = quietly(lib.filtered, net, x)
+    same(found, m.forward(net, x))
+    assert found["activation"] is net.activation and found["rows"] == 3
+    scaled, y = quietly(lib.scaled, net, np.float32(2), x)
+    same((scaled, y), m.scaled(net, np.float32(2), x))
+    assert type(scaled) is m.Net and scaled.scale == 0.5
+"""
+    call(root, EQUINOX + code)
+
+
+def test_another_static_leaf_is_another_signature(root: Path) -> None:
+    code = """
+from aotbuild.errors import SignatureMismatch
+def refused(net, *parts):
+    try:
+        lib.filtered(net, x)
+    except SignatureMismatch as err:
+        assert all(part in str(err) for part in parts), err
+    else:
+        raise AssertionError(net)
+net = m.make_net()
+lib.filtered(net, x)
+refused(m.Net(net.weight, 0.25, net.activation), "expected static 0.5, found static 0.25")
+refused(m.Net(net.weight, 0.5, jax.numpy.tanh), "jax.numpy:tanh")
+refused(m.Net(net.weight, np.float32(0.5), net.activation), "expected static 0.5, found an array")
+refused(m.Net(net.weight, [], net.activation), "expected static 0.5, found a list of 0")
+"""
+    call(root, EQUINOX + code)
+
+
+def test_a_training_step_with_optax(root: Path) -> None:
+    code = """
+found = expected = m.make_mlp(), m.make_state()
+for _ in range(3):
+    *found, loss = quietly(lib.step, *found, x, y)
+    *expected, value = m.step(*expected, x, y)
+    same((found, loss), (expected, value))
+assert jax.vmap(lambda x: lib.filtered(m.make_net(), x)["y"])(x[None]).shape == (1, 3, 2)
+"""
+    call(root, EQUINOX + code)
+
+
+def test_numpys_backend_refuses_them(root: Path) -> None:
+    code = """
+import json, sys, aotbuild
+lib = aotbuild.load("proj", arrays="numpy")
+try:
+    lib.forward
+except aotbuild.errors.AotbuildError as err:
+    print(json.dumps(str(err)))
+assert "jax" not in sys.modules
+"""
+    message = fresh(code, path=root)
+    assert message == (
+        "forward: it takes the objects that nnx.jit takes, which hold jax's arrays\n"
+        'Load the package with arrays="jax".'
+    )
+
+
+# --- refused ------------------------------------------------------------------------------------
+
+REFUSED = {
+    "new_variable": ("proj.flax_models:new_variable changes an argument: it makes model.seen",),
+    "other_variable": ("it puts another Variable at model.first.kernel", "v[...] = x"),
+    "other_mode": ("it changes static data of a flax.nnx.nn.stochastic.Dropout (deterministic)",),
+    "same_twice": ("returns a new Variable at two places",),
+    "other_wrap": ("the manifest says nnx.jit", "is decorated with eqx.filter_jit"),
+    "padded": ("functions.padded.pad: arguments under nnx.jit cannot be padded",),
+}
+
+
+@pytest.fixture(scope="module")
+def error(tmp_path_factory: pytest.TempPathFactory) -> BuildError:
+    copied = copy_project("wrapped", tmp_path_factory.mktemp("refused"))
+    (copied / "refused.yaml").replace(copied / "aot.yaml")
+    with pytest.raises(BuildError) as caught:
+        build(copied)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(error: BuildError, name: str) -> None:
+    message = next(f.message for f in error.failures if f.unit.startswith(f"{name}("))
+    assert all(part in message for part in REFUSED[name]), message
+
+
+def test_nothing_else_is_refused(error: BuildError) -> None:
+    assert {failure.unit.partition("(")[0] for failure in error.failures} == REFUSED.keys()

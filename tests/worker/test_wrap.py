@@ -1,0 +1,90 @@
+"""How a function's own jit is recognized: by the name of its type, through what is around it."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import pytest
+
+from aotbuild.errors import TraceRefused
+from aotbuild.worker.wrap import Wrapped, unwrap
+
+
+def function(x: Any) -> Any:
+    return x
+
+
+class JitWrapped:
+    """What `flax.nnx.jit` returns, as far as it is looked at."""
+
+    def __init__(self, inner: Any) -> None:
+        functools.update_wrapper(self, inner)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.__wrapped__(*args)  # type: ignore[attr-defined]
+
+
+class _JitWrapper(JitWrapped):
+    """The same for `equinox.filter_jit`."""
+
+
+JitWrapped.__module__ = "flax.nnx.transforms.compilation"
+_JitWrapper.__module__ = "equinox._jit"
+_JitWrapper.__qualname__ = "_JitWrapper"
+
+
+def timed(inner: Any) -> Any:
+    @functools.wraps(inner)
+    def call(*args: Any) -> Any:
+        return inner(*args)
+
+    return call
+
+
+def wrapped(found: Any, wrap: str | None = None, **options: Any) -> Wrapped:
+    described = SimpleNamespace(wrap=wrap, pad=options.get("pad", {}))
+    return unwrap(SimpleNamespace(name="f", call="m:f", function=described), found)  # type: ignore[arg-type]
+
+
+def test_a_plain_function_has_no_wrap() -> None:
+    assert wrapped(function) == Wrapped(function)
+    assert wrapped(jax.jit(function)).name == ""
+
+
+def test_a_functions_own_jit_is_taken_off() -> None:
+    for made, name in ((JitWrapped, "nnx.jit"), (_JitWrapper, "eqx.filter_jit")):
+        found = wrapped(made(function))
+        assert (found.function, found.name, found.is_recognized) == (function, name, True)
+
+
+@pytest.mark.parametrize("around", [timed, functools.partial, lambda f: timed(timed(f))])
+def test_it_is_seen_inside_of_others_and_stays_there(around: Any) -> None:
+    outer = around(JitWrapped(function))
+    found = wrapped(outer)
+    assert (found.function, found.name) == (outer, "nnx.jit")
+
+
+def test_under_jax_jit_it_means_no_more_than_that() -> None:
+    assert wrapped(jax.jit(JitWrapped(function))).name == ""
+
+
+def test_the_manifest_says_it_for_others() -> None:
+    found = wrapped(function, "eqx.filter_jit")
+    assert (found.function, found.name, found.is_recognized) == (
+        *(function, "eqx.filter_jit"),
+        False,
+    )
+    assert not wrapped(JitWrapped(function), "nnx.jit").is_recognized
+
+
+def test_the_manifest_cannot_say_another() -> None:
+    with pytest.raises(TraceRefused, match=r"functions\.f\.wrap: the manifest says eqx.filter_jit"):
+        wrapped(JitWrapped(function), "eqx.filter_jit")
+
+
+def test_nothing_under_a_wrap_is_padded() -> None:
+    with pytest.raises(TraceRefused, match=r"functions\.f\.pad: arguments under nnx.jit cannot"):
+        wrapped(JitWrapped(function), pad={"n": 0})
