@@ -180,6 +180,7 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
         "name": facts.name,
         "call": facts.function.call,
         "parameters": parameters(facts.function),
+        "wrap": facts.function.wrap or None,
         "pad": _pad(facts.function.pad),
         "signatures": [_signature(signature) for signature in facts.signatures],
     }

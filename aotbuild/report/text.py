@@ -91,7 +91,8 @@ def stages_text(facts: PackageFacts) -> str:
 def function_line(facts: FunctionFacts) -> str:
     """Return the name of a function and its call."""
     donate, pad = facts.function.donate, pad_text(facts.function)
-    tail = f"  donates {', '.join(donate)}" if donate else ""
+    tail = f"  wrap {facts.function.wrap}" if facts.function.wrap else ""
+    tail += f"  donates {', '.join(donate)}" if donate else ""
     tail += f"  pads {pad}" if pad else ""
     returned = returned_names(facts.signatures)
     tail += f"  returns nodes like {', '.join(returned)}" if returned else ""

@@ -37,7 +37,7 @@ from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
 from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
-from aotbuild.worker.wrap import Wrapped, marked, traced_function, unwrap
+from aotbuild.worker.wrap import Wrapped, marked, result_of, traced_function, unwrap, wrap_notes
 
 _REMEDIES: tuple[tuple[Any, str], ...] = (
     (
@@ -188,10 +188,12 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
     result, reference = _result(traced), find_reference(job)
+    # First the arguments: their static data may also be the result's.
+    in_tree = describe_arguments(job, jitted.canonical, jitted.names)
     out_tree = describe_result(job, traced.out_info, jitted.canonical, reference)
     arguments = {**jitted.args, **jitted.kwargs}
+    after = result_of(jitted.wrapped.wrap, arguments, result)
     leaves = tuple(leaf for _, leaf in flat)
-    in_tree = describe_arguments(job, jitted.canonical, jitted.names)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
     return Traced(
         job=job,
@@ -208,8 +210,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         returned=reference.returned if reference and needs_returned(out_tree) else None,
         mesh=jitted.mesh,
         context=jitted.context,
-        notes=(*notes, *feedback_notes(job, arguments, result)),
-        fed=passed_back(job, jitted.declared, result),
+        notes=(*wrap_notes(job, jitted.wrapped), *notes, *feedback_notes(job, arguments, after)),
+        fed=passed_back(job, jitted.declared, after),
     )
 
 

@@ -126,3 +126,33 @@ def traced_function(
         return mark(wrap, (call(wrap.restore(values)),))[0]
 
     return filtered
+
+
+def result_of(wrap: Wrap | None, arguments: Mapping[str, Any], result: Any) -> Any:
+    """Return what `feedback:` may take from a result: under `nnx.jit`, arguments as they are then.
+
+    `arguments` are trees with markers, in canonical order; `result` is what was traced returns.
+    """
+    if not isinstance(wrap, NnxJit):
+        return result
+    found, updates, _ = result
+    values = wrap.restore(tuple(arguments.values()))
+    units, outer = wrap.flatten(values, wrap.is_variable)
+    for position, new in updates.items():
+        units[position] = jax.tree.unflatten(
+            jax.tree.structure(units[position]), jax.tree.leaves(new)
+        )
+    after = zip(arguments, mark(wrap, outer.unflatten(units)), strict=True)
+    owners = [
+        n
+        for n, v in zip(arguments, values, strict=True)
+        for _ in wrap.flatten(v, wrap.is_variable)[0]
+    ]
+    changed = {owners[position] for position in updates}
+    return {"result": found, **{name: value for name, value in after if name in changed}}
+
+
+def wrap_notes(job: Job, wrapped: Wrapped) -> Iterator[str]:
+    """Yield a note if a wrap was recognized, not written in the manifest."""
+    if wrapped.is_recognized:
+        yield f"{job.call} is decorated with {wrapped.name}, so that is what its calls mean"
