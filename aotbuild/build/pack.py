@@ -23,6 +23,7 @@ from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path, write_whole
 from aotbuild.spec.left_out import AllLeftOut, left_out_header
 from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
 
 # PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
 # counts in powers of two, the note comes a little early.
@@ -95,13 +96,13 @@ def build_package(
         plan = _reduced(plan, done, failed)
         records = tuple(d.record for d in done if d.record)
         # Those of units that succeeded come last: they alone know how calls are padded.
-        functions = {d.function.name: d.function for d in (*failed, *done) if d.function}
+        functions = join_functions(d.function for d in (*failed, *done) if d.function)
         header = {**_header(plan, records), **_left_out(plan, sources, failed)}
         stages = temporary / "stages"
         if header.get(HEADER_KEY) == BESIDE:
             write_stages(stages, staging, records)
         _drop_unused_blobs(staging, records, header)
-        (staging / INDEX_NAME).write_bytes(write_index(header, functions.values(), records))
+        (staging / INDEX_NAME).write_bytes(write_index(header, functions, records))
         stages_path(folder).unlink(missing_ok=True)
         _replace(staging, folder)
         if stages.exists():
@@ -155,6 +156,25 @@ def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
     prefixes = [str(interpreter.parent.parent) for interpreter in environments if interpreter]
     here = [sys.prefix, sys.base_prefix, str(Path("~").expanduser()), tempfile.gettempdir()]
     return [str(sources.root), *here, *prefixes]
+
+
+def join_functions(functions: Iterable[Function]) -> list[Function]:
+    """Return the last function of each name, with what all know of its fingerprints."""
+    same: dict[str, list[Function]] = {}
+    for function in functions:
+        same.setdefault(function.name, []).append(function)
+    # A process that traces several functions meets what the first of them changed.
+    aliases = {pair for group in same.values() for each in group for pair in each.aliases}
+    return [_join(group, sorted(aliases)) for group in same.values()]
+
+
+def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function:
+    facts = {fact.digest: fact for function in functions for fact in function.facts}
+    return replace(
+        functions[-1],
+        facts=tuple(facts[digest] for digest in sorted(facts)),
+        aliases=tuple(pair for pair in aliases if pair[1] in facts),
+    )
 
 
 def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, Any]:

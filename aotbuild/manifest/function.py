@@ -192,6 +192,10 @@ class Options(Model):
     wrap: Literal["nnx.jit", "eqx.filter_jit"] | None = Field(
         default=None, description="What calls mean, other than jax.jit; decorators are recognized"
     )
+    static_data: dict[str, Literal["ignore"]] = Field(
+        default={},
+        description="Static data inside arguments that calls need not have in common, by its place",
+    )
     donate: Many[Name] = Field(default=(), description="Arguments whose buffers the call may reuse")
     feedback: Annotated[
         Many[Name], BeforeValidator(listed, json_schema_input_type=Name | Many[Name])

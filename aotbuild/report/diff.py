@@ -147,6 +147,7 @@ def _function(facts: FunctionFacts) -> _Described:
         "call": function.call,
         "parameters": parameters(function),
         "pad": pad_text(function),
+        "ignored": [place for place, *_ in function.ignored],
     }
     return Unit(facts.name, "", ""), described
 

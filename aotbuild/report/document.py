@@ -182,6 +182,7 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
         "parameters": parameters(facts.function),
         "wrap": facts.function.wrap or None,
         "pad": _pad(facts.function.pad),
+        "ignored": [place for place, *_ in facts.function.ignored],
         "signatures": [_signature(signature) for signature in facts.signatures],
     }
 

@@ -94,6 +94,8 @@ def function_line(facts: FunctionFacts) -> str:
     tail = f"  wrap {facts.function.wrap}" if facts.function.wrap else ""
     tail += f"  donates {', '.join(donate)}" if donate else ""
     tail += f"  pads {pad}" if pad else ""
+    ignored = [place for place, *_ in facts.function.ignored]
+    tail += f"  does not compare {', '.join(ignored)}" if ignored else ""
     returned = returned_names(facts.signatures)
     tail += f"  returns nodes like {', '.join(returned)}" if returned else ""
     return shown(f"{facts.name} = {call_text(facts.function)}{tail}")

@@ -15,7 +15,7 @@ from aotbuild.runtime.package import Package, left_out
 from aotbuild.runtime.select import Verdict, refusal_trace, select
 from aotbuild.runtime.trees import (
     flatten,
-    leaf_paths,
+    leaf_steps,
     restore,
     restore_outputs,
     with_static_values,
@@ -255,8 +255,8 @@ class Dispatch:
         if key not in self._mismatches:
             if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
-            paths = leaf_paths(call.bound, self.backend.trees)
-            self._mismatches[key] = signature_mismatch(call, paths, self.package.index, host)
+            steps = leaf_steps(call.bound, self.backend.trees)
+            self._mismatches[key] = signature_mismatch(call, steps, self.package.index, host)
         known = self._mismatches[key]
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)

@@ -12,10 +12,10 @@ from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import REMEDY, Call
 from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.tree_words import TreeWords
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
-from aotbuild.spec.signature import Function, Outline, Signature
-from aotbuild.spec.tree import LEAF, MARKERS, Tree, children_of
+from aotbuild.spec.signature import Outline, Signature
 from aotbuild.spec.values import shown
 
 # (in how many ways it differs, sum of the differences between sizes, key of the signature)
@@ -30,21 +30,22 @@ _READ = 16
 
 
 def signature_mismatch(
-    call: Call, paths: Sequence[str], index: Index, host: Host
+    call: Call, steps: Sequence[tuple[str, ...]], index: Index, host: Host
 ) -> SignatureMismatch:
     """Return the error for a call that fits no signature of its function.
 
-    `paths` are those of the call's leaves. All signatures are compared by their outlines; only
-    records of the nearest are read.
+    `steps` are the paths of the call's leaves, in steps. All signatures are compared by their
+    outlines; only records of the nearest are read.
     """
     name = call.bound.function.name
-    found = find_nearest(call, index.outlines(name), _READ)
+    comparison = Comparison(call, steps)
+    found = find_nearest(comparison, index.outlines(name), _READ)
     keys = [key for *_, key in found.distances]
     # For each signature, the record that fits best here.
     best = {key: select(index.records(name, key), host)[0] for key in (*keys, found.room) if key}
     order = sorted(found.distances, key=lambda item: (*item[:2], str(best[item[2]].record)))
     nearest = [best[key] for *_, key in order]
-    lines = list(_describe(call, paths, nearest[:_SHOWN_SIGNATURES]))
+    lines = list(_describe(comparison, nearest[:_SHOWN_SIGNATURES]))
     if found.count > _SHOWN_SIGNATURES:
         more = found.count - _SHOWN_SIGNATURES
         lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
@@ -56,10 +57,10 @@ def signature_mismatch(
     return SignatureMismatch(name, summary, lines, REMEDY)
 
 
-def _describe(call: Call, paths: Sequence[str], nearest: Sequence[Verdict]) -> Iterator[str]:
+def _describe(comparison: Comparison, nearest: Sequence[Verdict]) -> Iterator[str]:
     for number, verdict in enumerate(nearest, 1):
         yield f"{number}. {verdict.record}"
-        lines = differences(call, paths, verdict.record.signature)
+        lines = comparison.differences(verdict.record.signature)
         if len(lines) > _SHOWN_DIFFERENCES:
             more = len(lines) - _SHOWN_DIFFERENCES
             lines = [*lines[:_SHOWN_DIFFERENCES], f"and {more} more differences"]
@@ -83,23 +84,30 @@ def _pad_hint(call: Call, nearest: Sequence[Verdict], room: Verdict) -> Iterator
 # --- differences --------------------------------------------------------------------------------
 
 
-def differences(call: Call, paths: Sequence[str], expected: Signature) -> list[str]:
-    """Return every way in which a call differs from a signature, one line each."""
-    found = call.signature
-    lines = differences_around(call, expected)
-    if found.tree == expected.tree:
-        pairs = zip(paths, found.leaves, expected.leaves, strict=True)
-        lines += [_leaf_difference(path, *pair) for path, *pair in pairs if pair[0] != pair[1]]
-    return lines
+class Comparison:
+    """Compares one call with several signatures; `steps` are the paths of its leaves, in steps."""
 
+    def __init__(self, call: Call, steps: Sequence[tuple[str, ...]]) -> None:
+        self.call = call
+        self._paths = ["".join(path) for path in steps]
+        self._trees = TreeWords(call, steps)
 
-def differences_around(call: Call, expected: Signature) -> list[str]:
-    """Return how static values and trees differ; leaves are not compared."""
-    found = call.signature
-    lines = list(_static_differences(found.statics, expected.statics))
-    if found.tree != expected.tree:
-        lines += _tree_differences(call.bound.function, found.tree, expected.tree)
-    return lines
+    def differences(self, expected: Signature) -> list[str]:
+        """Return every way in which the call differs from a signature, one line each."""
+        found = self.call.signature
+        lines = self.around(expected)
+        if found.tree == expected.tree:
+            pairs = zip(self._paths, found.leaves, expected.leaves, strict=True)
+            lines += [_leaf_difference(path, *pair) for path, *pair in pairs if pair[0] != pair[1]]
+        return lines
+
+    def around(self, expected: Signature) -> list[str]:
+        """Return how static values and trees differ; leaves are not compared."""
+        found = self.call.signature
+        lines = list(_static_differences(found.statics, expected.statics))
+        if found.tree != expected.tree:
+            lines += self._trees.differences(expected.tree)
+        return lines
 
 
 def _leaf_difference(path: str, have: Aval, want: Aval) -> str:
@@ -127,54 +135,6 @@ def _static_differences(
             yield f"static {name}: expected {shown(want)}, found {shown(values.get(name))}"
 
 
-def _tree_differences(function: Function, found: Tree, expected: Tree) -> list[str]:
-    lines: list[str] = []
-    for group in (1, 2):
-        have, want = found[group], expected[group]
-        names = list(function.dynamic) if group == 1 else sorted(function.keywords)
-        pairs = zip(names, children_of(have), children_of(want), strict=False)
-        for name, child, wanted in pairs:
-            lines += _walk(name, child, wanted)
-    return lines or ["the trees of the arguments differ"]
-
-
-def _walk(path: str, found: Tree, expected: Tree) -> Iterator[str]:
-    if found == expected:
-        return
-    have, want = children_of(found), children_of(expected)
-    if _head(found) != _head(expected) or len(have) != len(want):
-        yield f"{path}: expected {_node(expected)}, found {_node(found)}"
-        return
-    for step, child, wanted in zip(_steps(found), have, want, strict=True):
-        yield from _walk(path + step, child, wanted)
-
-
-def _head(tree: Tree) -> Any:
-    return tree if tree == LEAF else tree[: len(tree) - len(children_of(tree))]
-
-
-def _steps(tree: Tree) -> list[str]:
-    if tree[0] == "dict":
-        return [f"[{shown(key)}]" for key in tree[1]]
-    return [f"[{index}]" for index in range(len(children_of(tree)))]
-
-
-def _node(tree: Tree) -> str:
-    if tree == LEAF:
-        return "an array"
-    kind, count = tree[0], len(children_of(tree))
-    if kind == "none":
-        return "None"
-    if kind in MARKERS:
-        return f"static {shown(tree[1])}" if kind == "static" else "a Variable once more"
-    if kind == "dict":
-        return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
-    if kind in ("tuple", "list"):
-        return f"a {kind} of {count}"
-    name = f"a {tree[1].replace(':', '.')}"
-    return f"{name} with {count} children" + (f", data {tree[2]}" if kind == "node" else "")
-
-
 # --- the nearest signatures ---------------------------------------------------------------------
 
 
@@ -190,9 +150,9 @@ class Nearest:
     room: str | None
 
 
-def find_nearest(call: Call, outlines: Iterable[Outline], keep: int) -> Nearest:
+def find_nearest(comparison: Comparison, outlines: Iterable[Outline], keep: int) -> Nearest:
     """Return the nearest signatures, at most `keep`; the key decides between equally near ones."""
-    ruler = _Ruler(call)
+    ruler = _Ruler(comparison)
     measured = [ruler.measure(outline) for outline in outlines]
     nearest = tuple(nsmallest(keep, (distance for distance, _ in measured)))
     room = min((distance for distance, has_room in measured if has_room), default=None)
@@ -202,8 +162,9 @@ def find_nearest(call: Call, outlines: Iterable[Outline], keep: int) -> Nearest:
 class _Ruler:
     """Measures distances from one call; what several signatures share is compared once."""
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+        call = comparison.call
         self._leaves = [str(aval) for aval in call.signature.leaves]
         self._split = {text: _split(text) for text in self._leaves}
         self._around: dict[bytes, tuple[int, bool]] = {}
@@ -226,8 +187,8 @@ class _Ruler:
         try:
             data = json.loads(b'{"leaves":[],"statics":' + rest + b"}")
             expected = Signature.from_json(data)
-            same_tree = expected.tree == self._call.signature.tree
-            lines = len(differences_around(self._call, expected))
+            same_tree = expected.tree == self._comparison.call.signature.tree
+            lines = len(self._comparison.around(expected))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             same_tree, lines = False, _TREE_WEIGHT  # reading the record will say what is wrong
         found = lines + (0 if same_tree else _TREE_WEIGHT), same_tree

@@ -20,6 +20,7 @@ from aotbuild.spec.tree import (
     LEAF,
     MARKERS,
     REFERENCES,
+    Describer,
     Marker,
     StaticValue,
     Tree,
@@ -69,7 +70,7 @@ def flatten(bound: Bound, backend: Backend) -> Call:
                 "or declare the parameter static in the manifest.",
             ) from err
     try:
-        tree = describe(treedef)
+        tree = Describer(function.ignored, function.aliases).describe(treedef)
     except TreeRefused as err:
         summary = "an argument's tree cannot be compared with the compiled ones"
         raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
@@ -78,9 +79,14 @@ def flatten(bound: Bound, backend: Backend) -> Call:
 
 def leaf_paths(bound: Bound, trees: Trees) -> list[str]:
     """Return the path of each leaf of a bound call, as `params['w'][0]`."""
+    return ["".join(steps) for steps in leaf_steps(bound, trees)]
+
+
+def leaf_steps(bound: Bound, trees: Trees) -> list[tuple[str, ...]]:
+    """Return the path of each leaf of a bound call in steps, as `("params", "['w']", "[0]")`."""
     paths, dynamic = trees.paths((bound.args, bound.kwargs)), bound.function.dynamic
     return [
-        f"{dynamic[entry.idx] if group.idx == 0 else entry.key}{''.join(map(str, rest))}"
+        (str(dynamic[entry.idx] if group.idx == 0 else entry.key), *map(str, rest))
         for group, entry, *rest in paths
     ]
 

@@ -11,13 +11,12 @@ from collections import Counter
 from typing import Any, TypeAlias
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.facts import Facts, Form, make_facts
 from aotbuild.spec.parts import SET, parts_of
 from aotbuild.spec.values import NotEncodable, encode, type_name
 
 # A part in its whole: `["=", plain value]`, `["#", digest]`, or `["^", distance]` to an outer one.
 _Link: TypeAlias = list[Any]
-# (kind, name, (label, link) of each part)
-_Form: TypeAlias = tuple[str, Any, list[tuple[str, _Link]]]
 
 _DIGITS = 32
 _DEEPEST = 150
@@ -36,7 +35,7 @@ class Fingerprinter:
         self._cycles: dict[int, int] = {}
         # Values are kept alive, so that no other gets the same id.
         self._kept: list[Any] = []
-        self._forms: dict[str, _Form] = {}
+        self._forms: dict[str, Form] = {}
         self._count = 0
         self._begin()
 
@@ -61,6 +60,10 @@ class Fingerprinter:
         finally:
             self._begin()
         return str(link[1]) if link[0] == "#" else _digest(("plain", link[1], []))
+
+    def facts(self, name: str, digest: str) -> Facts:
+        """Return the facts about a digest that was made here; `name` is what it stands for."""
+        return make_facts(name, digest, self._forms)
 
     def _visit(self, value: Any) -> tuple[_Link, int]:
         """Return the link to a value, and the lowest place in the stack that it leads back to.
@@ -106,7 +109,7 @@ class Fingerprinter:
         self._kept += self._stack[place:]
         del self._stack[place:]
 
-    def _read(self, value: Any) -> tuple[_Form, int]:
+    def _read(self, value: Any) -> tuple[Form, int]:
         self._count += 1
         self._depth += 1
         if self._depth > _DEEPEST or self._count > _MOST_VALUES:
@@ -128,5 +131,5 @@ class Fingerprinter:
         return [("", link) for link in sorted((link for _, link in links), key=repr)]
 
 
-def _digest(form: _Form) -> str:
+def _digest(form: Form) -> str:
     return sha256_hex(canonical_json(form))[:_DIGITS]

@@ -1,6 +1,6 @@
 """The identity of static data in trees, as JSON: two processes compare it.
 
-It is what `values.encode` gives, and three forms more:
+It is what `values.encode` gives, and four forms more:
 
 ======================================  ==========================================================
 `{"numpy": [dtype, shape, bytes]}`      an array of numpy, at most 256 bytes; the bytes in hex
@@ -8,6 +8,7 @@ It is what `values.encode` gives, and three forms more:
 `{"treedef": tree}`                     a `PyTreeDef`, as `spec.tree` describes it
 `{"fingerprint": [name, digest]}`       anything else: the name of its type or function, for people,
                                         and its digest (`spec.fingerprint`)
+`{"ignored": true}`                     what the manifest says not to compare (`static_data:`)
 ======================================  ==========================================================
 
 A list, tuple or dict is taken item by item. The first two forms can be decoded.
@@ -15,12 +16,13 @@ A list, tuple or dict is taken item by item. The first two forms can be decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.spec.values import decode, encode, type_name
+from aotbuild.spec.values import NotEncodable, decode, encode, type_name
 
 if TYPE_CHECKING:
+    from aotbuild.spec.facts import Facts
     from aotbuild.spec.fingerprint import Fingerprinter
 
 _PLAIN = (type(None), bool, int, str, float)
@@ -33,10 +35,25 @@ _DEEPEST = 32
 class Identities:
     """Makes the identities of static data; what several of them share is read once."""
 
-    def __init__(self, describe: Callable[[Any], Any]) -> None:
-        """Make identities; `describe` describes a treedef."""
+    def __init__(
+        self, describe: Callable[[Any], Any], aliases: Mapping[str, str], *, local: bool
+    ) -> None:
+        """Make identities; `describe` describes a treedef.
+
+        `aliases` are digests and those that they stand for. `local` identifies what cannot be read,
+        too, while it is alive in this process.
+        """
         self._describe = describe
+        self._aliases = aliases
+        self._local = local
         self._fingerprinter: Fingerprinter | None = None
+        # By the digest in the identity, the one that was made.
+        self._digests: dict[str, str] = {}
+
+    def facts(self) -> tuple[Facts, ...]:
+        """Return the facts about all fingerprints that were made."""
+        maker = self._fingerprinter
+        return tuple(maker.facts(*pair) for pair in self._digests.items()) if maker else ()
 
     def identity(self, value: Any, depth: int = 0) -> Any:
         """Return the identity of a value; NotEncodable if it has none."""
@@ -72,7 +89,15 @@ class Identities:
         from aotbuild.spec.parts import title
 
         self._fingerprinter = self._fingerprinter or Fingerprinter()
-        return {"fingerprint": [title(value), self._fingerprinter.digest(value)]}
+        try:
+            digest = self._fingerprinter.digest(value)
+        except NotEncodable:
+            if not self._local:
+                raise
+            return {"local": [title(value), id(value)]}
+        name = self._aliases.get(digest, digest)
+        self._digests[name] = digest
+        return {"fingerprint": [title(value), name]}
 
 
 def is_decodable(data: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.identity import is_decodable, what_is_opaque
-from aotbuild.spec.tree import HEADS, LEAF, Tree, TreeDef, TreeRefused, children_of, describe
+from aotbuild.spec.tree import HEADS, LEAF, Describer, Tree, TreeDef, TreeRefused, children_of
 
 # A reference without children stands for a whole subtree.
 _Places = dict[bytes, list[Any]]
@@ -27,6 +27,8 @@ def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = N
     `returned` describes the tree that the manifest names under `returns:`. TreeRefused has the type
     and path of a node that has data from nowhere.
     """
+    # Compared in this process only, so that data that is ignored can be passed on, too.
+    describe = Describer(local=True).describe
     given = list(_nodes(describe(inputs)))
     trees: _Places = {}
     heads: _Places = {}

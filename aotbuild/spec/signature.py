@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json, optional, sha256_hex, text
-from aotbuild.spec.tree import Tree
+from aotbuild.spec.canonical import canonical_json, optional, sha256_hex, text, whole
+from aotbuild.spec.tree import Ignored, Tree
 from aotbuild.spec.values import shown
 
 if TYPE_CHECKING:
+    from aotbuild.spec.facts import Facts
     from aotbuild.spec.padding import Padding
 
 KEY_DIGITS = 32
@@ -111,7 +112,9 @@ class Function:
     included; `dynamic` those of them that are arrays, in signature order; `keywords` the arrays
     that are passed by name. `call` is `module:qualname` of the source. `pad` describes padded
     calls; None if there are none. `wrap` names the jit whose meaning a call has, if it is not
-    `jax.jit`; see `spec.wrap`.
+    `jax.jit`; see `spec.wrap`. `ignored` is static data of arguments that is not compared, `facts`
+    tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one that it
+    stands for) of values that calling the function changes without effect on the result.
     """
 
     name: str
@@ -123,6 +126,9 @@ class Function:
     donate: tuple[str, ...] = ()
     pad: Padding | None = None
     wrap: str = ""
+    ignored: tuple[Ignored, ...] = ()
+    facts: tuple[Facts, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -136,6 +142,9 @@ class Function:
             "donate": list(self.donate),
             **({"pad": self.pad.to_json()} if self.pad else {}),
             **({"wrap": self.wrap} if self.wrap else {}),
+            **({"ignored": [[t, list(p), i] for t, p, i in self.ignored]} if self.ignored else {}),
+            **({"facts": [facts.to_json() for facts in self.facts]} if self.facts else {}),
+            **({"aliases": [list(pair) for pair in self.aliases]} if self.aliases else {}),
         }
 
     @classmethod
@@ -152,6 +161,9 @@ class Function:
                 donate=_names(data["donate"]),
                 pad=optional(_padding, data.get("pad")),
                 wrap=text(data.get("wrap", "")),
+                ignored=tuple(map(_ignored, data.get("ignored", ()))),
+                facts=tuple(map(_facts, data.get("facts", ()))),
+                aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"
@@ -163,6 +175,18 @@ def _padding(data: Any) -> Padding:
     from aotbuild.spec.padding import Padding
 
     return Padding.from_json(data)
+
+
+def _ignored(data: Any) -> Ignored:
+    place, path, index = data
+    return text(place), tuple(map(whole, path)), optional(whole, index)
+
+
+def _facts(data: Any) -> Facts:
+    # A late import, as for padding.
+    from aotbuild.spec.facts import Facts
+
+    return Facts.from_json(data)
 
 
 def _names(data: Any) -> tuple[str, ...]:

@@ -27,17 +27,21 @@ In the description of an output (`spec.outputs`), a node may get what no data ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.values import NotEncodable, qualified_name, type_name
 
 if TYPE_CHECKING:
+    from aotbuild.spec.facts import Facts
     from aotbuild.spec.identity import Identities
 
 Tree = Any
+# Static data that the manifest says not to compare: its place as text, the indices that lead to the
+# node, and the index in the node's static data, None for all of it.
+Ignored: TypeAlias = tuple[str, tuple[int, ...], int | None]
 LEAF = "*"
 # The number of items before the children, by the kind of a node.
 HEADS = {
@@ -123,12 +127,32 @@ def describe(treedef: TreeDef) -> Tree:
 class Describer:
     """Describes treedefs; static data that several nodes share is read once."""
 
+    def __init__(
+        self,
+        ignored: Iterable[Ignored] = (),
+        aliases: Iterable[tuple[str, str]] = (),
+        *,
+        local: bool = False,
+    ) -> None:
+        """Make a describer; `ignored` and `aliases` are those of a function.
+
+        `local` gives data without an identity one that holds in this process.
+        """
+        self._ignored = {(path, index) for _, path, index in ignored}
+        self._aliases = dict(aliases)
+        self._local = local
+
     @cached_property
     def _identities(self) -> Identities:
         # A late import: most calls have containers only, and a cold start pays for each import.
         from aotbuild.spec.identity import Identities
 
-        return Identities(describe)
+        inner = Describer((), self._aliases.items(), local=self._local)
+        return Identities(inner.describe, self._aliases, local=self._local)
+
+    def facts(self) -> tuple[Facts, ...]:
+        """Return the facts about all fingerprints of the trees that were described."""
+        return self._identities.facts()
 
     def describe(self, treedef: TreeDef, path: tuple[int, ...] = ()) -> Tree:
         """Return the description of a treedef; TreeRefused has the path of the node."""
@@ -139,13 +163,13 @@ class Describer:
         if len(path) > DEEPEST:  # the reader of an index refuses deeper ones
             raise TreeRefused(path, type_name(kind), f"it is nested deeper than {DEEPEST} levels")
         try:
-            head = self._head(kind, aux)
+            head = self._head(kind, aux, path)
         except (NotEncodable, TreeRefused, RecursionError) as err:
             raise TreeRefused(path, type_name(kind), str(err)) from err
         children = enumerate(treedef.children())
         return head + [self.describe(child, (*path, index)) for index, child in children]
 
-    def _head(self, kind: type, aux: Any) -> list[Any]:
+    def _head(self, kind: type, aux: Any, path: tuple[int, ...]) -> list[Any]:
         if kind is type(None):
             return ["none"]
         if kind in (tuple, list):
@@ -156,10 +180,41 @@ class Describer:
             return [aux.form, self._identity(aux.value)]
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             return ["namedtuple", qualified_name(kind)]
-        return ["node", qualified_name(kind), self._identity(aux)]
+        return ["node", qualified_name(kind), self._static_data(kind, aux, path)]
+
+    def _static_data(self, kind: type, aux: Any, path: tuple[int, ...]) -> Any:
+        if (path, None) in self._ignored:
+            return {"ignored": True}
+        if type(aux) is not tuple:
+            return self._identity(aux)
+        return {"tuple": [self._field(kind, aux, path, index) for index in range(len(aux))]}
+
+    def _field(self, kind: type, aux: Any, path: tuple[int, ...], index: int) -> Any:
+        if (path, index) in self._ignored:
+            return {"ignored": True}
+        try:
+            return self._identity(aux[index])
+        except NotEncodable as err:
+            msg = f"{field_labels(kind, len(aux))[index]}: {err}"
+            raise NotEncodable(msg) from err
 
     def _identity(self, value: Any) -> Any:
         return self._identities.identity(value)
+
+
+def field_labels(kind: type, count: int) -> list[str]:
+    """Return what each item of a node's static data is called: `.name` if its type tells.
+
+    flax.struct and equinox mark the fields of their dataclasses; equinox puts others before them.
+    """
+    fields = getattr(kind, "__dataclass_fields__", {}).values()
+    names = [f".{field.name}" for field in fields if _is_static(field)]
+    names = names if len(names) <= count else []
+    return [*(f"<static>[{index}]" for index in range(count - len(names))), *names]
+
+
+def _is_static(field: Any) -> bool:
+    return field.metadata.get("static") is True or field.metadata.get("pytree_node") is False
 
 
 def subtree(treedef: TreeDef, path: list[int]) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from aotbuild.build.pack import join_functions
 from aotbuild.errors import WheelRefused
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.index import write_index
@@ -188,7 +189,7 @@ def joined_functions(wholes: Sequence[Whole]) -> list[Function]:
     failed = {id(whole): failed_functions(whole) for whole in wholes}
     every = [(whole, function) for whole in wholes for function in whole.wheel.functions]
     every.sort(key=lambda pair: pair[1].name not in failed[id(pair[0])])
-    return list({function.name: function for _, function in every}.values())
+    return join_functions(function for _, function in every)
 
 
 def _identity(wheel: OpenedWheel) -> str:
@@ -210,7 +211,8 @@ def function_problems(
     Those in `failed` may be missing: a build left all their units out.
     """
     expected, found = (
-        {f.name: f for f in some if f.name not in failed} for some in (first, functions)
+        {f.name: replace(f, facts=(), aliases=()) for f in some if f.name not in failed}
+        for some in (first, functions)
     )
     lines = [f"{path}: function {name} is missing" for name in sorted(set(expected) - set(found))]
     lines += [

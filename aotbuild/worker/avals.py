@@ -13,7 +13,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.outputs import describe_output
-from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe
+from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
 from aotbuild.spec.wrap import Wrap
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.like import Dims, like_tree
@@ -64,21 +64,6 @@ def as_numpy(array: Any) -> Any:
     return np.asarray(array)
 
 
-def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Tree:
-    """Return the description of `(args, kwargs)`; `names` are the arguments' names, in order."""
-    try:
-        return describe(jax.tree.structure(tree))
-    except TreeRefused as err:
-        name, *below = named_path(key_path(tree, err.path), names)
-        msg = (
-            f"{job.call}: argument {name}{_shown(below)} is a {err.node}, whose static data means "
-            f"nothing in another process: {err.reason}\n"
-            "Pass the arrays only (equinox: eqx.filter or partition; flax: the state), and close "
-            "over the rest."
-        )
-        raise TraceRefused(msg) from err
-
-
 def describe_result(job: Job, out_info: Any, inputs: Any, reference: Reference | None) -> Tree:
     """Return the description of a result.
 
@@ -101,7 +86,7 @@ def describe_result(job: Job, out_info: Any, inputs: Any, reference: Reference |
 
 def _node(structure: Any, path: tuple[int, ...]) -> Tree:
     """Return the description of the node at these child indices."""
-    tree = describe(structure)
+    tree = Describer(local=True).describe(structure)
     for index in path:
         tree = children_of(tree)[index]
     return tree

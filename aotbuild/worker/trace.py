@@ -23,7 +23,6 @@ from aotbuild.spec.tree import Tree, needs_returned
 from aotbuild.spec.wrap import Wrap
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
-    describe_arguments,
     describe_result,
     make_avals,
     named_path,
@@ -36,6 +35,7 @@ from aotbuild.worker.like import Dims
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
 from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs
+from aotbuild.worker.static_data import describe_arguments, with_aliases
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 from aotbuild.worker.wrap import Wrapped, marked, result_of, traced_function, unwrap, wrap_notes
 
@@ -181,15 +181,18 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
 
     `devices` are those of the mesh, by default this process's.
     """
-    jitted, traced, notes = _trace_over_mesh(jit_job(job, symbolic, devices))
+    jitted = jit_job(job, symbolic, devices)
+    # Before the trace: it may change what the arguments' functions close over.
+    described = describe_arguments(job, jitted.canonical, jitted.names)
+    reference = find_reference(job)
+    jitted, traced, notes = _trace_over_mesh(jitted)
+    described = with_aliases(described, jitted.canonical)
     own = next(meshes(traced.jaxpr), None)
     if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
         return trace(job, symbolic, list(own.devices.flat))
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
-    result, reference = _result(traced), find_reference(job)
-    # First the arguments: their static data may also be the result's.
-    in_tree = describe_arguments(job, jitted.canonical, jitted.names)
+    result = _result(traced)
     out_tree = describe_result(job, traced.out_info, jitted.canonical, reference)
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)
@@ -197,8 +200,15 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
     return Traced(
         job=job,
-        function=jitted.binding.function,
-        signature=Signature(in_tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()),
+        function=replace(
+            jitted.binding.function,
+            ignored=described.ignored,
+            facts=described.facts,
+            aliases=described.aliases,
+        ),
+        signature=Signature(
+            described.tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()
+        ),
         closed_jaxpr=_reorder(
             traced.jaxpr, _leaf_order(jitted, len(leaves)), leaves, jitted.context
         ),

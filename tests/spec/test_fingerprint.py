@@ -191,7 +191,7 @@ def test_a_tracer_is_refused() -> None:
 
 
 def identity(value: object) -> Any:
-    return Identities(describe).identity(value)
+    return Identities(describe, {}, local=False).identity(value)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
 from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
-from aotbuild.spec.tree import describe
+from aotbuild.spec.tree import Describer
 from aotbuild.spec.values import encode
 from aotbuild.worker.blobs import TENSOR_NAME, serialize
 from aotbuild.worker.private import serialize_executable
@@ -130,6 +130,8 @@ def build(
     blob = Blob("pjrt", sha256_hex(data), len(data))
     blobs[blob.path] = data
     in_tree = jax.tree_util.tree_structure((tuple(args.values()), kwargs))
+    describer = Describer()
+    described = describer.describe(in_tree)
     encoded = tuple(sorted((n, encode(v)) for n, v in statics.items()))
     devices = int(np.prod(list(mesh.values()))) if mesh else 1
     function = Function(
@@ -143,10 +145,11 @@ def build(
             for n in sorted(statics)
         ),
         donate=tuple(donate),
+        facts=describer.facts(),
     )
     record = Record(
         function=name,
-        signature=Signature(describe(in_tree), tuple(avals), encoded),
+        signature=Signature(described, tuple(avals), encoded),
         target=Target("cpu", ISA, devices),
         blob=blob,
         requires=Requirements(

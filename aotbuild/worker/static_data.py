@@ -1,0 +1,138 @@
+"""Static data in argument trees: what identifies it, and what the manifest says not to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from aotbuild.build.jobs import Job
+from aotbuild.errors import TraceRefused
+from aotbuild.spec.facts import Facts
+from aotbuild.spec.tree import Describer, Ignored, Tree, TreeRefused, field_labels
+from aotbuild.spec.words import did_you_mean
+from aotbuild.worker.avals import key_path, named_path
+
+_SHOWN = 12
+# Digests of values that a trace of this process changed, and the digests that they had before.
+_changed: dict[str, str] = {}
+# What was in fingerprints before anything changed.
+_facts: dict[str, Facts] = {}
+
+
+@dataclass(frozen=True)
+class Described:
+    """The description of `(args, kwargs)`, and what the function keeps about it."""
+
+    tree: Tree
+    ignored: tuple[Ignored, ...]
+    facts: tuple[Facts, ...]
+    aliases: tuple[tuple[str, str], ...] = ()
+
+
+def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described:
+    """Return the description of `(args, kwargs)`, before the function is traced.
+
+    `names` are the arguments' names, in order.
+    """
+    ignored = ignored_fields(job, tree, names)
+    describer = Describer(ignored, _changed.items())
+    try:
+        described = describer.describe(jax.tree.structure(tree))
+    except TreeRefused as err:
+        raise TraceRefused(_cannot_compare(job, tree, names, err)) from err
+    facts = tuple(_facts.setdefault(found.digest, found) for found in describer.facts())
+    return Described(described, ignored, facts)
+
+
+def with_aliases(described: Described, tree: Any) -> Described:
+    """Add the digests of what tracing changed, as a closure that rebinds its own variables.
+
+    A caller may have called it, too. Both are accepted: the trace of the build began with one, and
+    purity's second trace, which began with the other, gave the same program.
+    """
+    after = Describer(described.ignored).describe(jax.tree.structure(tree))
+    _changed.update(pair for pair in _pairs(described.tree, after) if pair[0] != pair[1])
+    known = set(_all_digests(described.tree))
+    aliases = tuple(sorted(pair for pair in _changed.items() if pair[1] in known))
+    return replace(described, aliases=aliases)
+
+
+def _pairs(before: Any, after: Any) -> Iterator[tuple[str, str]]:
+    """Yield the digests in the same places of two descriptions, that of `after` first."""
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for pair in zip(before, after, strict=True):
+            yield from _pairs(*pair)
+    elif isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        if "fingerprint" in before:
+            yield after["fingerprint"][1], before["fingerprint"][1]
+        else:
+            for key in before:
+                yield from _pairs(before[key], after[key])
+
+
+def _all_digests(described: Any) -> Iterator[str]:
+    return (digest for digest, _ in _pairs(described, described))
+
+
+def _cannot_compare(job: Job, tree: Any, names: tuple[str, ...], error: TreeRefused) -> str:
+    name, *below = named_path(key_path(tree, error.path), names)
+    return (
+        f"{job.call}: argument {name}{jax.tree_util.keystr(tuple(below))} is a {error.node}, whose "
+        f"static data cannot be compared in another process: {error.reason}\n"
+        "Pass the arrays only (equinox: eqx.filter or partition; flax: the state) and close over "
+        "the rest, or leave a field that changes no result out of the comparison: "
+        "static_data: {place: ignore}."
+    )
+
+
+def ignored_fields(job: Job, tree: Any, names: tuple[str, ...]) -> tuple[Ignored, ...]:
+    """Return the places that `static_data:` names; TraceRefused if one leads nowhere.
+
+    `tree` is `(args, kwargs)`, and `names` are the arguments' names, in order.
+    """
+    if not job.function.static_data:
+        return ()
+    found = {place: (path, index) for place, path, index in _fields(tree, names)}
+    for place in job.function.static_data:
+        if place.replace('"', "'") not in found:
+            raise TraceRefused(_unknown(job, place, list(found)))
+    places = sorted(place.replace('"', "'") for place in job.function.static_data)
+    return tuple((place, *found[place]) for place in places)
+
+
+def _fields(tree: Any, names: tuple[str, ...]) -> Iterator[Ignored]:
+    args, kwargs = tree
+    arguments = (*enumerate(args), *enumerate(kwargs.values()))
+    for number, (name, (index, value)) in enumerate(zip(names, arguments, strict=True)):
+        group = 0 if number < len(args) else 1
+        yield from _below(value, name, (group, index))
+
+
+def _below(tree: Any, place: str, path: tuple[int, ...]) -> Iterator[Ignored]:
+    """Yield the static data of a tree's nodes: their fields, and all of it where there are none."""
+    treedef = jax.tree.structure(tree)
+    data = treedef.node_data()
+    if data is None:
+        return
+    kind, aux = data
+    if kind not in (tuple, list, dict, type(None)) and not hasattr(kind, "_fields"):
+        labels = field_labels(kind, len(aux)) if type(aux) is tuple else []
+        yield from ((f"{place}{label}", path, index) for index, label in enumerate(labels))
+        if type(aux) is not tuple:
+            yield f"{place}<static>", path, None
+    children = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]
+    for index, (entries, child) in enumerate(children):
+        yield from _below(child, f"{place}{jax.tree_util.keystr(entries)}", (*path, index))
+
+
+def _unknown(job: Job, place: str, known: list[str]) -> str:
+    where = f"functions.{job.name}.static_data: {place}"
+    if not known:
+        return f"{where}: no argument of {job.call} has static data in its tree; leave it out"
+    more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    hint = did_you_mean(place, known)
+    listed = f"{', '.join(known[:_SHOWN])}{more}"
+    return f"{where}: no such static data{hint}\nThe arguments of {job.call} have: {listed}"

@@ -1,0 +1,285 @@
+"""Static data in arguments, from the manifest to a call in another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes import fresh
+from support.projects import build, write_project
+
+from aotbuild.errors import BuildError
+from aotbuild.runtime.source import DirectorySource, open_index
+
+pytestmark = pytest.mark.process
+
+# As flax, optax and mjx have them.
+STATE = """
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Transform(NamedTuple):
+    init: Any
+    update: Any
+
+
+def schedule(start, steps):
+    def at(count):
+        nonlocal steps
+        steps = float(steps)
+        return start * (1 - count / steps)
+
+    return at
+
+
+def sgd(learning_rate):
+    rate = schedule(learning_rate, 100)
+
+    def update(gradients):
+        return jax.tree.map(lambda g: -rate(1) * g, gradients)
+
+    return Transform(lambda params: (), update)
+
+
+@jax.tree_util.register_pytree_with_keys_class
+@dataclasses.dataclass
+class TrainState:
+    params: Any
+    apply_fn: Any = dataclasses.field(metadata={"pytree_node": False})
+    tx: Any = dataclasses.field(metadata={"pytree_node": False})
+
+    def tree_flatten_with_keys(self):
+        return (((jax.tree_util.GetAttrKey("params"), self.params),), (self.apply_fn, self.tx))
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children, *aux)
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=["sizes"])
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    sizes: Any
+
+
+class Opaque:
+    def __reduce__(self):
+        raise TypeError("not this one")
+
+
+def make(apply, learning_rate=0.001):
+    return TrainState({"w": jnp.ones(3)}, apply, sgd(learning_rate))
+"""
+MODEL = """
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from proj import state
+
+
+@dataclasses.dataclass
+class Net:
+    width: int
+    activation: Any = jnp.tanh
+
+    def apply(self, params, x):
+        return self.activation(params["w"] * x) * self.width
+
+
+def init(learning_rate=0.001, **fields):
+    return state.make(Net(3, **fields).apply, learning_rate)
+
+
+def step(state, x):
+    gradients = {"w": state.apply_fn(state.params, x)}
+    params = state.tx.update(gradients)
+    return type(state)(params, state.apply_fn, state.tx), params["w"].sum()
+
+
+def smaller(state):
+    return type(state)(state.params["w"][:2], state.apply_fn, state.tx)
+
+
+def graph(x):
+    return state.Graph((np.int64(2), np.float32(0.5))), x
+
+
+def opaque():
+    return state.TrainState({"w": jnp.ones(3)}, state.Opaque(), state.sgd(0.001))
+
+
+def opaque_step(state):
+    return type(state)({"w": state.params["w"] * 2}, state.apply_fn, state.tx)
+"""
+MANIFEST = """
+version: 1
+package: proj
+targets: [{cpu: {isa: x86-64-v3}}]
+functions:
+  step:
+    call: proj.model:step
+    args: [{state: {like: "proj.model:init"}}, {x: "f32[3]"}]
+  smaller:
+    call: proj.model:smaller
+    args: [{state: {like: "proj.model:init"}}]
+    static_data: {state.tx: ignore}
+  graph:
+    call: proj.model:graph
+    args: [{x: "f32[3]"}]
+  opaque_step:
+    call: proj.model:opaque_step
+    args: [{state: {like: "proj.model:opaque"}}]
+    static_data: {state.apply_fn: ignore, state.tx: ignore}
+"""
+
+CALL = """
+import json, sys
+import jax, jax.monitoring, numpy as np
+import aotbuild
+from aotbuild.errors import SignatureMismatch
+from proj import model, state
+
+lib = aotbuild.load(sys.argv[1])
+x = np.ones(3, "float32")
+one, two, third = model.init(), model.init(0.002), model.init(activation=np.sin)
+events = []
+jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
+again, loss = lib.step(one, x)
+used = model.init()
+used.tx.update({"w": x})
+lib.step(used, x)
+again, loss = lib.step(again, x)
+cut = lib.smaller(two)
+made, _ = lib.graph(x)
+doubled = lib.opaque_step(model.opaque())
+compiled = [event for event in events if "compile" in event]
+
+def complaint(state):
+    try:
+        lib.step(state, x)
+    except SignatureMismatch as error:
+        return [line.strip() for line in str(error).splitlines()]
+
+class Other(model.Net):
+    pass
+
+expected = model.step(model.step(one, x)[0], x)[1]
+print(json.dumps({
+    "loss": [float(loss), float(expected)],
+    "same": [again.apply_fn == one.apply_fn, again.tx is one.tx, cut.tx is two.tx],
+    "cut": cut.params.tolist(),
+    "sizes": [repr(size) for size in made.sizes],
+    "doubled": [doubled.params["w"].tolist(), type(doubled.apply_fn).__name__],
+    "compiled": compiled,
+    "rate": complaint(two),
+    "field": complaint(third),
+    "module": complaint(state.make(Other(3).apply)),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("static") / "project"
+    write_project(root, MANIFEST, state=STATE, model=MODEL)
+    build(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def called(root: Path) -> Any:
+    return fresh(CALL, str(root / "proj" / "_aot"), path=root, PYTHONHASHSEED="7")
+
+
+def test_results_are_those_of_the_function(called: Any) -> None:
+    loss, expected = called["loss"]
+    assert loss == pytest.approx(expected, rel=1e-6)
+    assert called["compiled"] == []
+
+
+def test_results_get_the_static_data_of_arguments(called: Any) -> None:
+    assert called["same"] == [True, True, True]
+    assert called["cut"] == [1, 1]
+    assert called["doubled"] == [[2, 2, 2], "Opaque"]
+
+
+def test_static_data_is_decoded(called: Any) -> None:
+    assert called["sizes"] == ["np.int64(2)", "np.float32(0.5)"]
+
+
+def test_a_learning_rate_is_named(called: Any) -> None:
+    line = "state.tx.update.rate.start: compiled with 0.001, called with 0.002"
+    assert line in called["rate"]
+
+
+def test_a_field_of_a_module_is_named(called: Any) -> None:
+    line = "state.apply_fn.activation: compiled with jax.numpy.tanh, called with numpy.sin"
+    assert line in called["field"]
+
+
+def test_another_module_is_named(called: Any) -> None:
+    line = "state.apply_fn(type): compiled with proj.model.Net, called with __main__.Other"
+    assert line in called["module"]
+
+
+def test_what_tracing_rebinds_is_accepted_both_ways(root: Path) -> None:
+    """The first call has a fresh closure, a later one has what its function rebound: see `used`."""
+    index = open_index(DirectorySource(root / "proj" / "_aot"))
+    step, smaller = index.function("step"), index.function("smaller")
+    assert step is not None
+    assert smaller is not None
+    assert len(step.aliases) == 1
+    assert smaller.aliases == ()
+
+
+def test_facts_are_kept_once_for_each_function(root: Path) -> None:
+    function = open_index(DirectorySource(root / "proj" / "_aot")).function("step")
+    assert function is not None
+    rates = [facts for facts in function.facts if (".update.rate.start", "0.001") in facts.parts]
+    assert len(function.facts) == 2
+    assert len(rates) == 1
+    assert rates[0].python == ".".join(__import__("platform").python_version_tuple()[:2])
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (
+            "{state.txx: ignore}",
+            "static_data: state.txx: no such static data (did you mean 'state.tx'?)",
+        ),
+        ("{state.txx: ignore}", "proj.model:step have: state.apply_fn, state.tx"),
+        ("{x: ignore}", "static_data: x: no such static data"),
+    ],
+)
+def test_a_place_that_leads_nowhere(option: str, words: str, tmp_path: Path) -> None:
+    manifest = MANIFEST.replace("{state.tx: ignore}", "{}").replace(
+        "  smaller:", f"    static_data: {option}\n  smaller:"
+    )
+    root = write_project(tmp_path / "project", manifest, state=STATE, model=MODEL)
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    assert words in str(caught.value)
+
+
+def test_what_cannot_be_compared_is_named(tmp_path: Path) -> None:
+    manifest = MANIFEST.replace("{state.apply_fn: ignore, state.tx: ignore}", "{state.tx: ignore}")
+    root = write_project(tmp_path / "project", manifest, state=STATE, model=MODEL)
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    expected = (
+        "argument state is a proj.state.TrainState, whose static data cannot be compared in "
+        "another process: .apply_fn: a proj.state.Opaque keeps its state where it cannot be read"
+    )
+    assert expected in str(caught.value)
+    assert "static_data: {place: ignore}" in str(caught.value)
