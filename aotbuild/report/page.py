@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from aotbuild.report.charts import color, cost_charts, coverage_chart
-from aotbuild.report.document import call_text, pad_text, requirement_words
+from aotbuild.report.document import call_text, needs, pad_text
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -60,7 +60,7 @@ _MOST_OWNERS = 4
 _MOST_TEXT = 20_000
 
 _HELPERS = (
-    *(color, column_of, short_label, call_text, pad_text, requirement_words, avals_text, plural),
+    *(color, column_of, short_label, call_text, pad_text, needs, avals_text, plural),
     *(bytes_text, count_text, flops, bytes_accessed, peak_memory, peak_text),
 )
 

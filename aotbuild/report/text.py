@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aotbuild.report.document import Checked, call_text, damages, pad_text, requirement_words
+from aotbuild.report.document import Checked, call_text, damages, needs, pad_text
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -204,7 +204,7 @@ def _cells(record: Record) -> tuple[str, ...]:
         count_text(flops(record)),
         bytes_text(bytes_accessed(record)),
         peak_text(record),
-        shown(", ".join(requirement_words(record.requires))) or "-",
+        shown(", ".join(needs(record))) or "-",
     )
 
 

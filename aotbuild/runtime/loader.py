@@ -60,7 +60,7 @@ class Loader:
     def load_bytes(self, record: Record, devices: tuple[Any, ...]) -> bool:
         """Load the bytes and constants of a record onto devices; return whether that was new."""
         refuse_if_forked(record)
-        is_new = (record.blob.sha256, devices) not in self._loaded
+        is_new = _key(record, devices) not in self._loaded
         self._load(record, devices)
         return is_new
 
@@ -77,7 +77,7 @@ class Loader:
         """Return the XLA executable of a record and its constants, which are read meanwhile."""
         needed = record.calling.constants
         load = lambda: self._deserialize(record, devices)  # noqa: E731
-        key = (record.blob.sha256, devices)
+        key = _key(record, devices)
         if not needed:
             return self._loaded.get(key, load), ()
         constants = self._constants.get("constants", self._make_constants)
@@ -103,10 +103,17 @@ class Loader:
                 from aotbuild.runtime import custom_calls
 
                 custom_calls.initialize(record, self._backend)
+            callbacks = self._backend.bind(record) if record.calling.callbacks else ()
             try:
-                return self._backend.deserialize(data, devices)
+                return self._backend.deserialize(data, devices, callbacks)
             except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
                 found = f"{type(err).__name__}: {err}"
                 what = "jaxlib could not load the executable"
                 msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
                 raise AotbuildError(msg) from err
+
+
+def _key(record: Record, devices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what decides what is loaded: equal bytes may call back other functions."""
+    own = (record.function, record.signature.key()) if record.calling.callbacks else ()
+    return (record.blob.sha256, devices, own)

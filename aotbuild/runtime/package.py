@@ -68,6 +68,7 @@ class Stats:
             "portable_compiled": counts["portable_compiled"],
             "transformed": counts["transformed"],
             "padded": counts["padded"],
+            "host_callbacks": counts["host_callbacks"],
         }
 
 

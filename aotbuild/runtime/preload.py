@@ -57,8 +57,8 @@ class Selected:
 
     @property
     def runs(self) -> bool:
-        """Whether one process can run it alone; several would have to run it together."""
-        return self.record.requires.processes == 1
+        """Whether one process can run it alone, and nobody is called back with zeros."""
+        return self.record.requires.processes == 1 and not self.record.calling.callbacks
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,10 @@ class AllLeftOut:
         return len(self.units) + self.more
 
     def of_call(self, function: str, key: str) -> AllLeftOut:
-        """Return the units of a call's own signature, by its key."""
-        mine = (unit for unit in self.units if unit.function == function)
-        return AllLeftOut(tuple(unit for unit in mine if unit.key == key))
+        """Return the units of a call's own signature: those of its key, or with their labels."""
+        mine = [unit for unit in self.units if unit.function == function]
+        labels = {unit.signature for unit in mine if unit.key == key}
+        return AllLeftOut(tuple(unit for unit in mine if unit.signature in labels))
 
     def lines(self, function: str, labels: Collection[Any] | None = None) -> list[str]:
         """Return lines for an error of a call to a function; empty if nothing of it is missing.

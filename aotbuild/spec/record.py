@@ -34,11 +34,17 @@ class CustomCall:
     """A native function that the executable calls by name, and who registers it.
 
     `provider` is `xla` (compiled into jaxlib), `lapack` (jaxlib, once initialized), `jax` (its own
-    FFI library) or `user` (registered by the user's package when it is imported).
+    FFI library), `user` (registered by the user's package when it is imported) or `python` (the
+    host callbacks of `Calling`).
     """
 
     target: str
     provider: str
+
+
+# One for all host callbacks. An executable that calls back without being given what it calls ends
+# the process, so a reader that does not know them has to find a custom call that it lacks.
+PYTHON_CALL = CustomCall("host callback", "python")
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,31 @@ class Returned:
 
 
 @dataclass(frozen=True)
+class HostCallback:
+    """A call from the executable back into Python.
+
+    Attributes:
+        kind: `pure` (jax.pure_callback), `io` (io_callback), `debug` (jax.debug.callback) or
+            `print` (jax.debug.print).
+        call: `module:qualname` of the function, which is imported when the executable is loaded;
+            empty for `print`.
+        tree: The tree `(args, kwargs)` of its arguments, of standard containers alone.
+        statics: Leaves of that tree that are not arrays, encoded, by index.
+        results: The avals of the flat results.
+        ordered: Whether it takes and returns a token, which orders the calls.
+        printing: The format and numpy's print options, for `print` alone.
+    """
+
+    kind: str
+    call: str
+    tree: Tree
+    statics: tuple[tuple[int, Any], ...] = ()
+    results: tuple[Aval, ...] = ()
+    ordered: bool = False
+    printing: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Calling:
     """How to call the executable, with flat inputs and outputs.
 
@@ -104,7 +135,9 @@ class Calling:
     `donated` indexes leaves. `mesh` is empty for one device; else the axes and their sizes, and
     every leaf and output has a PartitionSpec over it (`in_specs`, `out_specs`); constants are whole
     on every device. `returned` is there if `out_tree` has nodes of it. `explicit_axes` are those of
-    the mesh whose `AxisType` is Explicit, not Auto.
+    the mesh whose `AxisType` is Explicit, not Auto. `callbacks` are called by their index. `tokens`
+    are the effects that order them, `debug` or `io`; the executable takes and returns a token for
+    each, before all else.
     """
 
     name: str
@@ -118,6 +151,8 @@ class Calling:
     mesh: tuple[tuple[str, int], ...] = ()
     returned: Returned | None = None
     explicit_axes: tuple[str, ...] = ()
+    callbacks: tuple[HostCallback, ...] = ()
+    tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf, prod
 
-from aotbuild.spec.record import Calling, Record
+from aotbuild.spec.record import PYTHON_CALL, Calling, HostCallback, Record
 from aotbuild.spec.signature import Signature
+from aotbuild.spec.target import HOST
 from aotbuild.spec.tree import (
     DEEPEST,
     HEADS,
@@ -120,6 +121,38 @@ def _spec_problems(calling: Calling, signature: Signature) -> Iterator[str]:
                 yield f"{role}: {spec} is no PartitionSpec of {shape} over {sorted(names)}"
 
 
+_CALLBACK_KINDS = ("pure", "io", "debug", "print")
+_TOKENS = ("debug", "io")
+
+
+def _check_callbacks(record: Record) -> str | None:
+    calling = record.calling
+    if bool(calling.callbacks) != (PYTHON_CALL in record.requires.custom_calls):
+        return f"callbacks: {len(calling.callbacks)}, and custom calls that say otherwise"
+    if calling.callbacks and (record.requires.platforms, record.target.devices) != ((HOST,), 1):
+        return f"callbacks: {record.target} is not one {HOST} device"
+    if len(set(calling.tokens)) != len(calling.tokens) or set(calling.tokens) - {*_TOKENS}:
+        return f"tokens: {list(calling.tokens)} are not among {', '.join(_TOKENS)}"
+    return next(filter(None, map(_callback_problem, calling.callbacks)), None)
+
+
+def _callback_problem(callback: HostCallback) -> str | None:
+    module, colon, name = callback.call.partition(":")
+    parts = [*module.split("."), *name.split(".")] if colon else []
+    is_name = bool(parts) and all(part.isidentifier() for part in parts)
+    if callback.kind not in _CALLBACK_KINDS or is_name is (callback.kind == "print"):
+        return f"callbacks: a {callback.kind!r} of {callback.call!r} is none"
+    reason = next(_tree_problems(callback.tree, inputs=False), None)
+    if reason:
+        return f"callbacks: {callback.call}: {reason}"
+    leaves = [leaf for leaf, _ in callback.statics]
+    if leaves != sorted({*leaves} & {*range(leaf_count(callback.tree))}):
+        return f"callbacks: {callback.call}: {leaves} are not indices of its leaves"
+    if not all(is_plain(value) for _, value in callback.statics):
+        return f"callbacks: {callback.call}: an argument cannot be decoded"
+    return None
+
+
 def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]:
     """Yield why JSON is not a tree; `inputs` allows references to the inputs."""
     if tree == LEAF:
@@ -193,4 +226,5 @@ _CHECKS: tuple[Callable[[Record], str | None], ...] = (
     _check_inputs,
     _check_golden,
     _check_mesh,
+    _check_callbacks,
 )

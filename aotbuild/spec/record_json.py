@@ -22,6 +22,7 @@ from aotbuild.spec.record import (
     Constant,
     CustomCall,
     Golden,
+    HostCallback,
     PartitionSpec,
     Record,
     Requirements,
@@ -154,6 +155,12 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "mesh": [list(axis) for axis in calling.mesh],
         **({"returned": _returned_to_json(calling.returned)} if calling.returned else {}),
         **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
+        **(
+            {"callbacks": list(map(_callback_to_json, calling.callbacks))}
+            if calling.callbacks
+            else {}
+        ),
+        **({"tokens": list(calling.tokens)} if calling.tokens else {}),
     }
 
 
@@ -170,6 +177,32 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
         returned=optional(_returned_from_json, data.get("returned")),
         explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
+        callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
+        tokens=tuple(map(text, data.get("tokens", ()))),
+    )
+
+
+def _callback_to_json(callback: HostCallback) -> dict[str, Any]:
+    return {
+        "kind": callback.kind,
+        "call": callback.call,
+        "tree": callback.tree,
+        "statics": [list(pair) for pair in callback.statics],
+        "results": [str(aval) for aval in callback.results],
+        "ordered": callback.ordered,
+        "printing": callback.printing,
+    }
+
+
+def _callback_from_json(data: dict[str, Any]) -> HostCallback:
+    return HostCallback(
+        kind=text(data["kind"]),
+        call=text(data["call"]),
+        tree=data["tree"],
+        statics=tuple((whole(leaf), value) for leaf, value in data["statics"]),
+        results=tuple(map(Aval.parse, data["results"])),
+        ordered=flag(data["ordered"]),
+        printing=mapping(data["printing"]),
     )
 
 

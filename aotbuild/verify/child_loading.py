@@ -109,6 +109,7 @@ class Loaded:
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's checks, then compare its shapes with the record."""
+    from aotbuild.runtime.backends.jax.backend import JaxTrees
     from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
     from aotbuild.runtime.backends.jax.placement import Placement, default_devices
     from aotbuild.runtime.devices import devices_for
@@ -116,8 +117,16 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
     from aotbuild.runtime.package import Stats
 
     record = verdict.record
+    if record.calling.callbacks:
+        names = ", ".join(
+            sorted({each.call or "jax.debug.print" for each in record.calling.callbacks})
+        )
+        return Loaded(
+            Status.NOT_CHECKED, [f"it calls back into Python ({names}), which is not run"]
+        )
     devices = devices_for(record.requires, default_devices(record.target.platform))
-    loader = Loader(source, Stats(), JaxExecutableLoader())
+    stats = Stats()
+    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
     loaded: Any = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
     executable = loaded.mesh_executable.xla_executable
     stated = stated_shapes(executable.hlo_modules()[0].to_string())

@@ -12,7 +12,7 @@ from jaxlib.version import __version__ as jaxlib_version
 from aotbuild.platforms.base import host_part, names
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.platforms.startup import Choice, FlagSet
-from aotbuild.spec.record import Calling, CustomCall, Record, Requirements
+from aotbuild.spec.record import PYTHON_CALL, Calling, CustomCall, Record, Requirements
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
 from aotbuild.spec.target import Target
 from aotbuild.store.keys import ExecutableKeys, executable_keys
@@ -52,7 +52,9 @@ class CustomCalls:
     def of(self, hlo: str, platform: str) -> tuple[CustomCall, ...]:
         """Return the targets in the text of an optimized HLO module, sorted."""
         found = sorted(set(_TARGET.findall(hlo)))
-        return tuple(CustomCall(target, self._provider(target, platform)) for target in found)
+        native = [target for target in found if not jax_private.is_host_callback(target)]
+        calls = [CustomCall(target, self._provider(target, platform)) for target in native]
+        return (*calls, *([PYTHON_CALL] if native != found else []))
 
     def _provider(self, target: str, platform: str) -> str:
         if target.startswith("lapack_"):
@@ -149,7 +151,7 @@ class NativeCompiler:
             return made[0]
         note, figures = startup.note, None
         if len(startup.sets) > 1:
-            note = reason_not_to_measure(*made[0])
+            note = reason_not_to_measure(*made[0], calls_back=bool(lowered.callbacks))
             if note is None:
                 made += [self._compile_with(lowered, flags) for flags in startup.sets[1:]]
                 executables = [entry.data for entry, _ in made]
@@ -172,7 +174,9 @@ class NativeCompiler:
         hlo = compiled.as_text() or ""
         calls = self.calls.of(hlo, target.platform)
         data = jax_private.serialize_executable(compiled)
-        data, shrink = rewrite(data, target) if lowered.traced.job.function.shrink else (data, {})
+        # What a rewritten executable calls back was never compared.
+        shrinks = lowered.traced.job.function.shrink and not lowered.callbacks
+        data, shrink = rewrite(data, target) if shrinks else (data, {})
         facts = {
             "requires": there.requirements(target, hardware, data, hlo),
             "custom_calls": [[call.target, call.provider] for call in calls],
@@ -205,6 +209,8 @@ class NativeCompiler:
                 returned=traced.returned,
                 mesh=tuple(traced.job.function.mesh.items()),
                 explicit_axes=traced.job.function.explicit_axes,
+                callbacks=lowered.callbacks,
+                tokens=lowered.tokens,
             ),
             analysis=facts["analysis"],
             provenance={**provenance, **decisions},

@@ -11,6 +11,7 @@ from jax.sharding import Mesh, NamedSharding
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.callbacks import KINDS, PRINT, Unnamed, check_equation
 
 
 def is_jaxpr(value: Any) -> bool:
@@ -45,15 +46,10 @@ def meshes(closed: Any) -> Iterator[Mesh]:
             yield from meshes(inner)
 
 
-_CALLBACKS = {
-    "pure_callback": "calls back into Python",
-    "io_callback": "calls back into Python",
-    "debug_callback": "calls back into Python",
-    "debug_print": "prints from Python",
-}
 _CALLBACK_REMEDY = (
-    "A host callback is an address in the process that traced it. Remove it, or move it outside "
-    "the function (equinox and diffrax: set EQX_ON_ERROR to nan under env:)."
+    "A host callback is an address in the process that traced it, unless its name leads to it. "
+    "Call a function of a module, remove the callback, or move it outside the function (equinox "
+    "and diffrax: set EQX_ON_ERROR to nan under env:)."
 )
 _REF_REMEDY = "Pass the value in as an argument, and return the new one."
 _EFFECT_REMEDY = "Write it as a pure function: values in, values out."
@@ -62,7 +58,7 @@ _EFFECT_REMEDY = "Write it as a pure function: values in, values out."
 def check_jaxpr(job: Job, closed_jaxpr: Any) -> None:
     """Raise TraceRefused with every callback, mutable closure and effect in a jaxpr."""
     problems = [*_refs(closed_jaxpr), *_equations(closed_jaxpr)]
-    effects = [e for e in closed_jaxpr.effects if not jax_private.is_internal_effect(e)]
+    effects = [e for e in closed_jaxpr.effects if not _is_known(e)]
     if effects and not problems:
         names = ", ".join(sorted(type(effect).__name__ for effect in effects))
         problems.append(f"has side effects ({names})\n  {_EFFECT_REMEDY}")
@@ -86,12 +82,38 @@ def _refs(closed_jaxpr: Any) -> Iterator[str]:
 def _equations(closed: Any) -> Iterator[str]:
     for equation in body_of(closed).eqns:
         name = equation.primitive.name
-        if name in _CALLBACKS or "callback" in name:
-            what = _CALLBACKS.get(name, "calls back into Python")
-            yield f"{what} ({name}){_at(equation)}\n  {_CALLBACK_REMEDY}"
+        if name in KINDS or "callback" in name:
+            yield from _callback(equation)
         else:
             for inner in inner_jaxprs(equation):
                 yield from _equations(inner)
+
+
+def _callback(equation: Any) -> Iterator[str]:
+    name = equation.primitive.name
+    reason = "it is none of jax's own"
+    if name in KINDS:
+        try:
+            check_equation(equation)
+        except Unnamed as err:
+            reason = str(err)
+        else:
+            return
+    what = "prints from Python" if name == PRINT else "calls back into Python"
+    yield f"{what} ({name}){_at(equation)}: {reason}\n  {_CALLBACK_REMEDY}"
+
+
+def callbacks_in(closed: Any) -> Iterator[str]:
+    """Yield the name of the primitive of every callback, also of those inside an equation."""
+    for equation in body_of(closed).eqns:
+        if equation.primitive.name in KINDS:
+            yield equation.primitive.name
+        for inner in inner_jaxprs(equation):
+            yield from callbacks_in(inner)
+
+
+def _is_known(effect: Any) -> bool:
+    return jax_private.is_internal_effect(effect) or jax_private.is_callback_effect(effect)
 
 
 def _at(equation: Any) -> str:

@@ -13,8 +13,10 @@ from jax.sharding import SingleDeviceSharding
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.record import HostCallback
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.callbacks import take_callbacks
 from aotbuild.worker.shardings import named_sharding
 from aotbuild.worker.trace import Traced, asks_for_device, in_mesh, trace, trace_on
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
@@ -24,13 +26,15 @@ from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 class Lowered:
     """A trace and its module for a target. `stage` is the `jax.stages.Lowered`.
 
-    `traced` may be another trace than the job's first: over the target's devices.
+    `traced` may be another trace than the job's first: over the target's devices. `callbacks` are
+    called by their indices in the module.
     """
 
     traced: Traced
     target: Target
     hardware: Hardware
     stage: Any
+    callbacks: tuple[HostCallback, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -47,12 +51,17 @@ class Lowered:
         """The indices of inputs that the executable takes, constants counted first."""
         return jax_private.kept_inputs(self.stage)
 
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The effects whose tokens it takes."""
+        return tuple(jax_private.ordered_effects(self.stage))
+
     def compile(self, options: dict[str, Any]) -> Any:
         """Return the `jax.stages.Compiled`, made with these options of XLA; TraceRefused if not."""
         job = self.traced.job
         try:
             with in_mesh(self.traced.context):
-                compiled = self.stage.compile(compiler_options=options or None)
+                return self.stage.compile(compiler_options=options or None)
         except Exception as err:  # XLA and its options raise many types
             hint = ""
             if job.function.compiler_options:
@@ -65,10 +74,6 @@ class Lowered:
             hint += f"\n{remedy}" if remedy else ""
             msg = f"{where}\n{user_traceback(err)}{hint}"
             raise TraceRefused(msg) from err
-        if jax_private.has_host_callbacks(compiled):
-            msg = f"{job.call} calls back into Python; no executable on disk can carry that"
-            raise TraceRefused(msg)
-        return compiled
 
 
 def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
@@ -78,7 +83,7 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
     """
     devices = compiler(target.platform).devices(target, hardware, jax_private)
     if devices[0].platform == jax.devices()[0].platform:
-        return Lowered(traced, target, hardware, _lower_here(traced, target, devices))
+        return _lowered(traced, target, hardware, _lower_here(traced, target, devices))
     # The first trace has shown that the function has no side effects.
     job = traced.job.with_options(purity="skip")
     if traced.mesh is not None:
@@ -90,7 +95,11 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
             raise
         traced = trace_on(job, devices)
         stage = _lower(traced, target, devices[0])
-    return Lowered(traced, target, hardware, stage)
+    return _lowered(traced, target, hardware, stage)
+
+
+def _lowered(traced: Traced, target: Target, hardware: Hardware, stage: Any) -> Lowered:
+    return Lowered(traced, target, hardware, stage, take_callbacks(traced.job.call, stage))
 
 
 def _lower_here(traced: Traced, target: Target, devices: Sequence[Any]) -> Any:

@@ -30,9 +30,11 @@ from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
 from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
+from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import CustomCalls, NativeCompiler, decision_notes
 from aotbuild.worker.config import apply_config, traced_with, unchanged_config
 from aotbuild.worker.golden.make import GoldenMaker
+from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
@@ -142,6 +144,8 @@ class Session:
             "config": traced_with(traced.job.function.config.items()),
             "compiler_options": traced.job.function.compiler_options,
         }
+        if any(callbacks_in(traced.closed_jaxpr)):
+            check_target(traced.job.call, target, mesh=traced.mesh is not None)
         if target.is_portable:
             record = export_portable(traced, target, self._blobs, provenance, self._stages)
             return record, None

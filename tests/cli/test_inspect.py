@@ -97,7 +97,7 @@ def test_the_document(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "totals",
-        "stages", "coverage", "functions", "constants", "digests",
+        "stages", "left_out", "coverage", "functions", "constants", "digests",
     ]  # fmt: skip
     assert (document["version"], document["error"], document["digests"]) == (1, None, None)
     assert document["totals"]["blob_size"] == 2 * len(DATA) + len(WEIGHTS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from support.cli import run
-from support.projects import write_project
+from support.projects import make_importable, write_project
 
 import aotbuild
 from aotbuild.cli.app import app
@@ -184,7 +184,7 @@ def test_a_call_is_padded_to_the_sizes_that_are_there(folder: Path) -> None:
 def test_the_fallback_runs_what_is_not_there(
     folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(project))
+    make_importable(project, monkeypatch)
     monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
     x = np.ones(2, np.float32)
     np.testing.assert_array_equal(aotbuild.load(folder).prints(x), x)

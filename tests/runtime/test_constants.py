@@ -21,10 +21,12 @@ from support.packages import Built, build, write
 import aotbuild
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
+from aotbuild.runtime.backends.jax.backend import JaxTrees
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.buffers import Mapper
 from aotbuild.runtime.constants import Blobs, Constants, read_constant
 from aotbuild.runtime.library import Library
+from aotbuild.runtime.package import Stats
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.aval import Aval
@@ -200,7 +202,7 @@ class TestMapping:
 
 def put_by(source: Source, constants: list[Constant], **options: Any) -> tuple[Any, list[Any]]:
     """Return constants as jax arrays, and the numpy arrays that were given for them."""
-    loader, given = JaxExecutableLoader(), []
+    loader, given = JaxExecutableLoader(JaxTrees(), Stats().count), []
 
     def put(array: Any, aval: Aval, place: Any) -> Any:
         given.append(array)

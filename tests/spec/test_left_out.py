@@ -90,6 +90,7 @@ def test_lines_of_errors() -> None:
     ]
     assert found.lines("h") == found.lines("f", {"f(batch=2)"}) == []
     assert len(found.lines("f", {"f(batch=1)"})) == 2
-    assert found.of_call("f", "ab" * 16).units == (UNIT, cuda)
+    assert found.of_call("f", "ab" * 16).units == (UNIT, cuda, PORTABLE)
+    assert found.of_call("f", "cd" * 16).units == ()
     many = AllLeftOut(tuple(replace(UNIT, signature=f"f({n})") for n in range(5)))
     assert many.lines("f")[-1] == "and 2 more signatures"

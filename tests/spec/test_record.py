@@ -61,6 +61,47 @@ EDITS: dict[str, tuple[Edit, str]] = {
 }
 
 
+CALLBACK = {
+    "kind": "debug",
+    "call": "pack.host:log",
+    "tree": ["tuple", ["tuple", "*", "*"], ["dict", []]],
+    "statics": [[1, "name"]],
+    "results": [],
+    "ordered": False,
+    "printing": {},
+}
+CALLS_PYTHON = ["host callback", "python"]
+
+
+def called_back(*calls: list[str], devices: int = 1, **changes: Any) -> Edit:
+    def edit(data: dict[str, Any]) -> None:
+        data["requires"] |= {"custom_calls": list(calls), "devices": devices}
+        data["target"] = f"cpu:x86-64-v3:{devices}"
+        single = {"mesh": [], "in_specs": [], "out_specs": []} if devices == 1 else {}
+        data["calling"] |= {"callbacks": [{**CALLBACK, **changes}], **single}
+
+    return edit
+
+
+EDITS |= {
+    "callback without its call": (called_back(), "1, and custom calls that say otherwise"),
+    "callback devices": (called_back(CALLS_PYTHON, devices=2), "is not one cpu device"),
+    "callback kind": (called_back(CALLS_PYTHON, kind="zork"), "a 'zork' of 'pack.host:log'"),
+    "callback name": (called_back(CALLS_PYTHON, call="os; x:y"), "a 'debug' of 'os; x:y' is none"),
+    "print name": (called_back(CALLS_PYTHON, kind="print"), "a 'print' of 'pack.host:log'"),
+    "callback tree": (called_back(CALLS_PYTHON, tree=["zork"]), "'zork' is no kind of node"),
+    "callback leaf": (called_back(CALLS_PYTHON, statics=[[2, 1]]), r"\[2\] are not indices"),
+    "callback value": (called_back(CALLS_PYTHON, statics=[[1, {"fn": 1}]]), "cannot be decoded"),
+    "tokens": (calling(tokens=["io", "io"]), "are not among debug, io"),
+}
+
+
+def test_a_callback_is_read_back() -> None:
+    data = record_to_json(make_record())
+    called_back(CALLS_PYTHON)(data)
+    assert record_to_json(record_from_json(data)) == data
+
+
 def test_a_call_reads_its_executable_and_constants_alone() -> None:
     record = make_record()
     given, outputs = Blob("safetensors", "1" * 64, 1), Blob("safetensors", "2" * 64, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from attacks import wheels
 import aotbuild
 from aotbuild.spec.index import write_index
 from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
+from aotbuild.spec.record import PYTHON_CALL, HostCallback
 from aotbuild.wheels.split import split
 from support.error_cases import Place, X, collector, command, library, raised, scored
 from support.packages import build, write
@@ -158,6 +160,16 @@ def call_weak_type(place: Place) -> str:
 @case
 def call_other_static(place: Place) -> str:
     return raised(lambda: library(place, scored()).score(X, "tanh"))
+
+
+@case
+def call_no_callback(place: Place) -> str:
+    made = scored()
+    callback = HostCallback("pure", "proj.host:lookup", ["tuple", ["tuple", "*"], ["dict", []]])
+    requires = replace(made.record.requires, custom_calls=(PYTHON_CALL,))
+    calling = replace(made.record.calling, callbacks=(callback,))
+    record = replace(made.record, requires=requires, calling=calling)
+    return raised(lambda: library(place, replace(made, record=record)).score(X, "relu"))
 
 
 @case

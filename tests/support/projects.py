@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
+
+import pytest
 
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
@@ -25,6 +28,13 @@ def write_project(root: Path, manifest: str, **modules: str) -> Path:
         (package / f"{name}.py").write_text(source, encoding="utf-8")
     (root / MANIFEST).write_text(manifest, encoding="utf-8")
     return root
+
+
+def make_importable(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let this process import package `proj` below `root`, and none that another test imported."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "proj"]:
+        patch.delitem(sys.modules, name)
+    patch.syspath_prepend(str(root))
 
 
 def copy_project(name: str, to: Path) -> Path:

@@ -19,7 +19,12 @@ BROKEN = PACKAGES / "broken"
 # Written by the test, so that linters and editors can read the whole checkout.
 SYNTAX_ERROR = "def f(x):\n    return (x\n"
 UNTRACED = "Call it once with jax.eval_shape"
-CALLBACK = ("calls back into Python (pure_callback) at", "@pure", "in pure", "Remove it, or move")
+CALLBACK = (
+    "calls back into Python (pure_callback) at",
+    "@pure",
+    "in pure: proj.bad:pure.<locals>.<lambda> does not lead back to the object itself",
+    "Call a function of a module, remove the callback, or move it",
+)
 MUTABLE = "Pass the value in as an argument, and return the new one."
 
 # Name of the function in the manifest: parts of the message.

@@ -57,7 +57,13 @@ class ExecutableLoader(Protocol):
         """Initialize jaxlib's LAPACK kernels; an executable that calls one before segfaults."""
         ...
 
-    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
+    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
+        """Return what an executable calls back, by index; NoExecutable if it cannot be called."""
+        ...
+
+    def deserialize(
+        self, data: bytes, devices: tuple[Any, ...], callbacks: Sequence[Callable[..., Any]]
+    ) -> Any:
         """Return the XLA executable of PJRT bytes, loaded onto devices in that order."""
         ...
 

@@ -21,9 +21,11 @@ from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.keys import golden_key
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker.blobs import BlobFolder, serialize, store_array
+from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import NotForHost, Reference, float_dtypes, lower_reference
+from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
 from aotbuild.worker.trace import Traced
 from aotbuild.worker.user_errors import user_traceback
@@ -58,6 +60,10 @@ class GoldenMaker:
         mode = traced.job.golden
         if mode in _NONE:
             yield GoldenSkipped(reason=_NONE[mode])
+            return
+        impure = sorted({*callbacks_in(traced.closed_jaxpr)} & {*IMPURE})
+        if mode == "auto" and impure:
+            yield GoldenSkipped(reason=f"a call has effects elsewhere ({', '.join(impure)})")
             return
         yield GoldenStarted()
         given = None

@@ -41,8 +41,10 @@ def choose(
     return index or 0, facts
 
 
-def reason_not_to_measure(entry: Entry, compiled: Any) -> str | None:
+def reason_not_to_measure(entry: Entry, compiled: Any, *, calls_back: bool) -> str | None:
     """Return why an executable is not measured with other sets; None if it is."""
+    if calls_back:
+        return "startup: tuned: it calls back into Python"
     if _LIBRARY_FUSION not in (compiled.as_text() or ""):
         return "every set of options compiles the same: it has no matrix products for a library"
     others = [n for n, provider in entry.facts["custom_calls"] if provider not in _KNOWN_PROVIDERS]

@@ -41,7 +41,7 @@ class JaxBackend:
         self._portable: SingleFlight[Portable] = SingleFlight()
         self._wraps: SingleFlight[CallWrap] = SingleFlight()
         self.trees = JaxTrees()
-        self.executable_loader = JaxExecutableLoader()
+        self.executable_loader = JaxExecutableLoader(self.trees, stats.count)
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
         self.has_tracers = private.has_tracers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
@@ -16,15 +16,26 @@ from aotbuild.runtime.backends.jax.placement import (
 )
 from aotbuild.spec.record import Record
 
+if TYPE_CHECKING:
+    from aotbuild.runtime.backends.protocol import Trees
+
 
 class JaxExecutableLoader:
     """See `runtime.backends.protocol.ExecutableLoader`. Places are shardings here."""
 
-    def __init__(self) -> None:
+    def __init__(self, trees: Trees, count: Callable[[str], None]) -> None:
+        """Make a loader; `count` is called with the name of a counter."""
+        self._trees, self._count = trees, count
         self.initialize_lapack = private.initialize_lapack
         self.deserialize = private.deserialize
         self.physical = private.physical_shape
         self.put = private.put
+
+    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
+        """Return what an executable calls back; NoExecutable if something cannot be called."""
+        from aotbuild.runtime.backends.jax.callbacks import bind  # few records have any
+
+        return bind(record, self._trees, self._count)
 
     def constant_places(
         self, record: Record, loaded: Any, devices: tuple[Any, ...]
@@ -47,7 +58,8 @@ class JaxExecutableLoader:
             msg = f"{record}: the executable is not sharded as its record says; rebuild the wheel"
             raise AotbuildError(msg)
         mesh_executable = private.mesh_executable(
-            loaded, calling.name, devices, inputs, outputs, calling.kept, placement.committed
+            *(loaded, calling.name, devices, inputs, outputs, calling.kept, placement.committed),
+            private.effects_of(calling),
         )
         return JaxExecutable(record, mesh_executable, constants, tuple(leaves))
 
@@ -85,7 +97,12 @@ class JaxExecutable:
         }
 
     def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
-        """Return what the C++ dispatch needs to run it without Python, or None."""
+        """Return what the C++ dispatch needs to run it without Python, or None.
+
+        Python sees each call that has effects, as under jit: only it passes tokens on.
+        """
+        if any(callback.kind != "pure" for callback in self.record.calling.callbacks):
+            return None
         return private.fastpath_data(
             self.mesh_executable, outputs, out_tree, self.constants, leaves
         )

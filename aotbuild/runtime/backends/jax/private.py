@@ -7,7 +7,7 @@ longer than others: an upgrade of jax is checked here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,12 @@ from jax._src.lib import _jax
 from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
+from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import xla_platform
 from aotbuild.runtime import fork
 from aotbuild.runtime.trees import with_static_values
 from aotbuild.spec.aval import Aval, NotAnArray
+from aotbuild.spec.record import Calling
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
@@ -124,8 +126,12 @@ def _physical(shardings: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
 # --- executables --------------------------------------------------------------------------------
 
 
-def deserialize(data: bytes, devices: Sequence[Any]) -> Any:
+def deserialize(
+    data: bytes, devices: Sequence[Any], callbacks: Sequence[Callable[..., Any]] = ()
+) -> Any:
     """Return the XLA executable of PJRT bytes, loaded onto devices in that order.
+
+    `callbacks` are called with numpy arrays (None for a token), by their index in the executable.
 
     The devices may belong to several processes, each of which loads the same bytes (tried on CPUs).
     The bytes must be complete and fit: XLA aborts the process otherwise.
@@ -137,8 +143,9 @@ def deserialize(data: bytes, devices: Sequence[Any]) -> Any:
         device_assignment=np.array([list(devices)]),
         backend=client,
     )
+    host = {"host_callbacks": list(callbacks)} if callbacks else {}
     return client.deserialize_executable(
-        data, executable_devices=xc.DeviceList(tuple(devices)), compile_options=options
+        data, executable_devices=xc.DeviceList(tuple(devices)), compile_options=options, **host
     )
 
 
@@ -150,6 +157,7 @@ def mesh_executable(
     outputs: Sequence[tuple[Aval, Any]],
     kept: Sequence[int],
     committed: bool,
+    effects: Effects,
 ) -> Any:
     """Return jax's MeshExecutable; `inputs` are (aval, sharding) of the kept inputs only."""
     unloaded = pxla.UnloadedMeshExecutable(
@@ -162,10 +170,10 @@ def mesh_executable(
         output_shardings=[sharding for _, sharding in outputs],
         committed=committed,
         name=name,
-        unordered_effects=[],
-        ordered_effects=[],
+        unordered_effects=effects.unordered,
+        ordered_effects=effects.ordered,
         keepalive=(),
-        host_callbacks=(),
+        host_callbacks=(None,) * effects.callbacks,  # their number alone is looked at
         kept_var_idx=set(kept),
         mut=None,
         xla_in_layouts=[None] * len(inputs),
@@ -175,6 +183,42 @@ def mesh_executable(
         pgle_profiler=None,
     )
     return unloaded.load()
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The effects of an executable as jax knows them, and the number of its host callbacks."""
+
+    ordered: list[Any]
+    unordered: list[Any]
+    callbacks: int
+
+
+def effects_of(calling: Calling) -> Effects:
+    """Return the effects of a record's host callbacks; jax waits for them in effects_barrier."""
+    if not calling.callbacks:
+        return Effects([], [], 0)
+    from jax._src import callback, debugging
+
+    ordered = {"io": callback._OrderedIOEffect, "debug": debugging.ordered_debug_effect}
+    unordered = {"io": callback._IOEffect, "debug": debugging.debug_effect}
+    unordered["print"] = unordered["debug"]
+    kinds = {each.kind for each in calling.callbacks if not each.ordered} & {*unordered}
+    return Effects(
+        [ordered[name] for name in calling.tokens],
+        list({id(unordered[kind]): unordered[kind] for kind in sorted(kinds)}.values()),
+        len(calling.callbacks),
+    )
+
+
+def print_formatted(printing: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+    """Print what jax.debug.print does. Compare `debugging._format_print_callback`."""
+    from jax._src import debugging
+
+    options, has_placeholders = printing["options"], printing["placeholders"]
+    debugging._format_print_callback(
+        printing["format"], options, has_placeholders, None, *args, **kwargs
+    )
 
 
 def parameter_shardings(xla_executable: Any, mesh: Any) -> list[Any]:

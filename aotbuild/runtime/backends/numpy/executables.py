@@ -36,7 +36,14 @@ class NumpyExecutableLoader:
         self._trees = trees
         self.initialize_lapack = private.initialize_lapack
 
-    def deserialize(self, data: bytes, devices: tuple[Any, ...]) -> Any:
+    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
+        """Raise AotbuildError: what is called back takes jax arrays. `select` refuses it first."""
+        msg = f'{record}: it calls back into Python, which needs load(…, arrays="jax")'
+        raise AotbuildError(msg)
+
+    def deserialize(
+        self, data: bytes, devices: tuple[Any, ...], _: Sequence[Callable[..., Any]]
+    ) -> Any:
         """Return the XLA executable of PJRT bytes, loaded onto one device."""
         return private.deserialize(data, devices[0])
 

@@ -105,25 +105,25 @@ def count(x, n):
 
 
 def pure(x):
-    return jax.pure_callback(np.sin, x, x)  # @pure
+    return jax.pure_callback(lambda a: np.sin(a) + 1, x, x)  # @pure
 
 
 def io(x):
-    return io_callback(np.sin, x, x, ordered=True)  # @io
+    return io_callback(lambda a: np.sin(a) + 1, x, x, ordered=True)  # @io
 
 
 def printing(x):
-    jax.debug.print("x {}", x)  # @printing
+    jax.debug.print("x {} {}", x, object())  # @printing
     return x
 
 
 def ordered(x):
-    jax.debug.print("x {}", x, ordered=True)
+    jax.debug.print("x {} {}", x, object(), ordered=True)
     return x
 
 
 def debugging(x):
-    jax.debug.callback(print, x)  # @debugging
+    jax.debug.callback(lambda a: print(a, 1), x)  # @debugging
     return x
 
 
