@@ -30,7 +30,7 @@ from aotbuild.spec.tree import (
     digest,
     subtree,
 )
-from aotbuild.spec.values import cut, decode
+from aotbuild.spec.values import Decoders, cut, decode
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Trees
@@ -142,9 +142,10 @@ def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
     if kind in _STANDARD:
         return _STANDARD[kind], None
     if kind == "dict":
-        return dict, [decode(key) for key in tree[1]]
+        plain = all(type(key) is str for key in tree[1])
+        return dict, tree[1] if plain else _static_data(tree[1], trees, kind)
     if kind in MARKERS:
-        return Marker, Marker(kind, _static_data(tree[1], trees))
+        return Marker, Marker(kind, _static_data(tree[1], trees, kind))
     name = tree[1]
     if trees.nodes is not None:
         if kind == "node" and name not in trees.nodes:
@@ -156,18 +157,21 @@ def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise _unusable(name, f"{found!r}, which is not a namedtuple")
         return found, found
-    return found, _static_data(tree[2], trees)
+    return found, _static_data(tree[2], trees, name)
 
 
-def _static_data(data: Any, trees: Trees) -> Any:
-    """Return the static data of a node that has such an identity (`spec.identity`)."""
-    return decode(
-        data,
-        {
-            "numpy": lambda body, _: _numpy_value(*body),
-            "treedef": lambda body, _: restore(body, None, trees),
-        },
-    )
+def _static_data(data: Any, trees: Trees, node: str) -> Any:
+    """Return the static data of a node that has such an identity; nothing is imported for it."""
+    from aotbuild.spec.identity import NAMED
+
+    others: Decoders = {
+        "numpy": lambda body, _: _numpy_value(*body),
+        "treedef": lambda body, _: restore(body, None, trees),
+    }
+    try:
+        return decode(data, {**others, **NAMED})
+    except ValueError as err:
+        raise _unusable(node, str(err)) from err
 
 
 def _numpy_value(dtype: str, *rest: Any) -> Any:

@@ -11,15 +11,18 @@ It is what `values.encode` gives, and four forms more:
 `{"ignored": true}`                     what the manifest says not to compare (`static_data:`)
 ======================================  ==========================================================
 
-A list, tuple or dict is taken item by item. The first two forms can be decoded.
+A list, tuple or dict is taken item by item. The first two forms can be decoded; so can functions,
+types, enums and constants by name, where their module is imported.
 """
 
 from __future__ import annotations
 
+import enum
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.spec.values import NotEncodable, decode, encode, type_name
+from aotbuild.spec.values import Decoder, NotEncodable, decode, encode, type_name
 
 if TYPE_CHECKING:
     from aotbuild.spec.facts import Facts
@@ -100,26 +103,87 @@ class Identities:
         return {"fingerprint": [title(value), name]}
 
 
-def is_decodable(data: Any) -> bool:
-    """Return whether the value of an identity can be made from it."""
+def is_decodable(data: Any, node: str = "") -> bool:
+    """Return whether the value of an identity can be made from it, where a type is imported.
+
+    `node` is the type, as `module:name`. Importing it also imports what it needs of its package.
+    """
+    packages = {*_EVERYWHERE, node.partition(":")[0].partition(".")[0]}
+
+    def named(tag: str) -> Decoder:
+        def check(body: Any, _: Any) -> None:
+            name = body if tag == "name" else body[0]
+            if name.partition(":")[0].partition(".")[0] not in packages:
+                msg = f"{name} may not be imported there"
+                raise ValueError(msg)
+            NAMED[tag](body, _)
+
+        return check
+
+    others = {"numpy": lambda *_: None, "treedef": lambda *_: None}
     try:
-        decode(data, {"numpy": lambda *_: None, "treedef": lambda *_: None})
+        decode(data, {**others, **{tag: named(tag) for tag in NAMED}})
     except ValueError:
         return False
     return True
 
 
-def what_is_opaque(data: Any) -> str:
+def what_is_opaque(data: Any, node: str = "") -> str:
     """Return the name of the first thing in an identity that cannot be decoded."""
     if isinstance(data, list):
-        return next((what_is_opaque(item) for item in data if not is_decodable(item)), "")
+        return next((what_is_opaque(x, node) for x in data if not is_decodable(x, node)), "")
     if not isinstance(data, dict) or len(data) != 1:
         return ""
     (tag, body), *_ = data.items()
     if tag in ("tuple", "dict"):
-        return what_is_opaque(body)
+        return what_is_opaque(body, node)
     name = body[0] if isinstance(body, list) and body else body
     return str(name).replace(":", ".") if tag != "set" else "a set"
+
+
+# --- what modules that are imported already have ------------------------------------------------
+
+
+def _imported(name: str) -> Any:
+    """Return the object `module:qualname` of a module that is imported already; else ValueError."""
+    module, _, qualname = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        msg = f"{name} is not imported; import it before, or name a tree that has it under returns:"
+        raise ValueError(msg)
+    return found
+
+
+def _member(body: Any) -> Any:
+    kind = _imported(body[0])
+    if not isinstance(kind, enum.EnumMeta):
+        msg = f"{body[0]} is no enum"
+        raise ValueError(msg)
+    return kind[body[1]]
+
+
+def _constant(body: Any) -> Any:
+    """Return the only object of a type without state that its module has, such as a sentinel."""
+    name, state = body
+    kind = _imported(name)
+    values = vars(sys.modules[name.partition(":")[0]]).values()
+    found = {id(value): value for value in values if type(value) is kind}
+    if state or len(found) != 1:
+        msg = f"a {name} is no constant of its module"
+        raise ValueError(msg)
+    return next(iter(found.values()))
+
+
+# Importing is left to the types of nodes: these only look.
+NAMED: dict[str, Decoder] = {
+    "name": lambda body, _: _imported(body),
+    "enum": lambda body, _: _member(body),
+    "object": lambda body, _: _constant(body),
+}
+# Packages that are imported wherever an executable is called.
+_EVERYWHERE = ("builtins", "jax", "numpy")
 
 
 def _numpy(value: Any) -> Any:

@@ -18,7 +18,8 @@ from aotbuild.spec.tree import HEADS, LEAF, Describer, Tree, TreeDef, TreeRefuse
 _Places = dict[bytes, list[Any]]
 # Nodes that another tree may give, and which item is their static data.
 _WITH_DATA = ("namedtuple", "node", "static")
-_DATA = {"node": 2, "static": 1}
+_WORDS = {"static": "static leaf", "dict": "dict"}
+_DATA = {"node": 2, "static": 1, "dict": 1}
 
 
 def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = None) -> Tree:
@@ -45,18 +46,18 @@ def _refer(tree: Tree, trees: _Places, heads: _Places, path: tuple[int, ...]) ->
         return tree
     children = children_of(tree)
     data = tree[_DATA[tree[0]]] if tree[0] in _DATA else None
-    is_plain = is_decodable(data)
+    node = tree[1] if tree[0] == "node" else ""
+    is_plain = is_decodable(data, node)
     same = trees.get(canonical_json(tree)) if tree[0] in _WITH_DATA else None
     if same and (children or not is_plain):
         return same
     head = tree[: HEADS[tree[0]]] if is_plain else heads.get(_head(tree))
     if head is None:
         reason = (
-            f"its static data holds {what_is_opaque(data)}, and neither an argument nor "
+            f"its static data holds {what_is_opaque(data, node)}, and neither an argument nor "
             "returns: has the same"
         )
-        name = tree[1].replace(":", ".") if tree[0] == "node" else "static leaf"
-        raise TreeRefused(path, name, reason)
+        raise TreeRefused(path, node.replace(":", ".") or _WORDS[tree[0]], reason)
     below = enumerate(children)
     return [*head, *(_refer(child, trees, heads, (*path, index)) for index, child in below)]
 

@@ -16,8 +16,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-# By tag: from the body of an encoding, and the function that decodes what is inside it.
-Decoders: TypeAlias = Mapping[str, Callable[[Any, Callable[[Any], Any]], Any]]
+# From the body of an encoding, and the function that decodes what is inside it; by tag.
+Decoder: TypeAlias = Callable[[Any, Callable[[Any], Any]], Any]
+Decoders: TypeAlias = Mapping[str, Decoder]
 
 
 class NotEncodable(ValueError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +57,54 @@ def test_data_that_can_be_decoded(extra: Any) -> None:
     found = restored(tree).node_data()[1][0]
     assert repr(found) == repr(extra)
     assert type(found) is type(extra)
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+class Sentinel:
+    pass
+
+
+MISSING = Sentinel()
+
+
+@pytest.mark.parametrize("extra", [max, jax.nn.relu, Mode.FAST, MISSING, (State, {"a": closure})])
+def test_what_modules_have_that_are_imported_with_the_type(extra: Any) -> None:
+    """No import is made for it; functions of other packages come from arguments or returns:."""
+    tree = describe_output(structure(State(1, extra)), structure(((), {})))
+    assert restored(tree).node_data()[1][0] == extra
+
+
+def test_functions_of_other_packages_are_no_data() -> None:
+    expected = "its static data holds json.dumps, and neither"
+    with pytest.raises(TreeRefused, match=expected):
+        describe_output(structure(State(1, json.dumps)), structure(((), {})))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"name": "no_such_module:f"}, "no_such_module:f is not imported; import it before"),
+        ({"name": "json:absent"}, "json:absent is not imported"),
+        ({"enum": [f"{__name__}:Sentinel", "FAST"]}, "is no enum"),
+        ({"enum": [f"{__name__}:Mode", "SLOW"]}, "KeyError"),
+        ({"object": ["builtins:int", []]}, "a builtins:int is no constant of its module"),
+        ({"object": [f"{__name__}:Sentinel", [["a", 1]]]}, "is no constant of its module"),
+        ({"name": 3}, "AttributeError"),
+    ],
+)
+def test_names_that_lead_nowhere(data: Any, words: str) -> None:
+    tree = ["node", f"{__name__}:State", {"tuple": [data]}, "*"]
+    with pytest.raises(AotbuildError, match=words):
+        restored(tree)
+
+
+def test_keys_of_dicts() -> None:
+    result = {np.int8(2): 1, np.int8(1): 2}
+    tree = describe_output(structure(result), structure(((), {})))
+    assert restored(tree) == structure(result)
 
 
 def test_arrays_are_writable_and_own_their_data() -> None:
