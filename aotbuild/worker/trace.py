@@ -295,9 +295,10 @@ def known_of(job: Job) -> tuple[Function | None, str | None]:
     try:
         jitted = jit_job(job)
         function = jitted.binding.function
-        tree = describe_arguments(job, jitted.canonical, jitted.names)
+        described = describe_arguments(job, jitted.canonical, jitted.names)
+        function = replace(function, ignored=described.ignored, facts=described.facts)
         leaves = tuple(map(to_aval, jax.tree.leaves(jitted.canonical)))
-        return function, Signature(tree, leaves, jitted.binding.static_values()).key()
+        return function, Signature(described.tree, leaves, jitted.binding.static_values()).key()
     except Exception:  # noqa: BLE001 (the job's own error is reported)
         return function, None
 
