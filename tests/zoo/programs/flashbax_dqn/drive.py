@@ -21,13 +21,13 @@ def add(add):
 
 
 def learn(learn):
-    state, l, losses = buffer_state(), learner(), []
+    state, agent, losses = buffer_state(), learner(), []
     for seed in range(4):
         state = buffer.add(state, batch(seed))
     for seed in range(3):
-        l, loss = learn(l, state, jax.random.key(seed))
+        agent, loss = learn(agent, state, jax.random.key(seed))
         losses.append(loss)
-    return l, losses
+    return agent, losses
 
 
 def replay(replay):

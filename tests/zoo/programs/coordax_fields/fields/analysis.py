@@ -15,6 +15,14 @@ def temperature():
     return cx.wrap(values, time, latitude, longitude)
 
 
+def series():
+    return cx.wrap(np.zeros(4, np.float32), time)
+
+
+def map_of_earth():
+    return cx.wrap(np.zeros((9, 12), np.float32), latitude, longitude)
+
+
 def weighted_mean(field: cx.Field) -> cx.Field:
     """Average over the sphere; the time axis stays."""
     weights = cx.wrap(np.cos(np.deg2rad(latitude.ticks)), latitude)

@@ -4,10 +4,10 @@ import dynamiqs as dq
 import jax
 import jax.numpy as jnp
 
+dq.set_progress_meter(False)  # it is a callback into this process
 SIZE = 8
 a = dq.destroy(SIZE)
 tsave = jnp.linspace(0.0, 1.0, 11)
-options = dq.Options(progress_meter=False)
 
 
 def coherent():
@@ -19,7 +19,7 @@ def decay(psi0: dq.QArray, omega, kappa):
     hamiltonian = omega * dq.dag(a) @ a
     jump_ops = [jnp.sqrt(kappa) * a]
     exp_ops = [dq.number(SIZE)]
-    result = dq.mesolve(hamiltonian, jump_ops, psi0, tsave, exp_ops=exp_ops, options=options)
+    result = dq.mesolve(hamiltonian, jump_ops, psi0, tsave, exp_ops=exp_ops)
     return result.states, result.expects
 
 
@@ -29,7 +29,7 @@ def drive_gradient(amplitudes, omega):
     def photons(amplitudes):
         drive = dq.pwc(jnp.linspace(0.0, 1.0, 5), amplitudes, a + dq.dag(a))
         hamiltonian = omega * dq.dag(a) @ a + drive
-        result = dq.sesolve(hamiltonian, dq.basis(SIZE, 0), tsave, options=options)
+        result = dq.sesolve(hamiltonian, dq.basis(SIZE, 0), tsave)
         return dq.expect(dq.number(SIZE), result.states[-1]).real
 
     return jax.value_and_grad(photons)(amplitudes)
@@ -37,4 +37,4 @@ def drive_gradient(amplitudes, omega):
 
 def evolve(psi0: dq.QArray, omega):
     """Return the library's whole result object."""
-    return dq.sesolve(omega * dq.dag(a) @ a, psi0, tsave, options=options)
+    return dq.sesolve(omega * dq.dag(a) @ a, psi0, tsave)
