@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ Call = Callable[..., Any]
 def main(mode: str, program: Path, out: Path) -> None:
     manifest = yaml.safe_load((program / "aot.yaml").read_text())
     if mode == "numpy":
+        if manifest.get("defaults", {}).get("config", {}).get("jax_enable_x64"):
+            os.environ["JAX_ENABLE_X64"] = "1"  # where a user without jax says it
         names = [path.parent.name for path in sorted(out.glob("*/calls.json"))]
         reports = {name: repeat(manifest["package"], name, out / name) for name in names}
         assert "jax" not in sys.modules, "the numpy backend imported jax"
