@@ -81,6 +81,30 @@ def test_lapack_is_initialized_before_the_first_call(folder: Path) -> None:
     assert fresh(COUNT + code, str(folder)) == [1.0, 2.0, 3.0]
 
 
+def test_lapack_needs_little_of_scipy(folder: Path) -> None:
+    code = """
+library.solve(x)
+before = [name for name in sys.modules if name.startswith("scipy.linalg")]
+import scipy.linalg
+capi = [scipy.linalg.cython_blas.__pyx_capi__, scipy.linalg.cython_lapack.__pyx_capi__]
+values = scipy.linalg.eigvalsh(np.diag([3.0, 1.0, 2.0])).tolist()
+json.dump([before, [bool(found) for found in capi], values], sys.stdout)
+"""
+    assert fresh(COUNT + code, str(folder)) == [[], [True, True], [1.0, 2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import scipy.linalg",
+        "from aotbuild.runtime import custom_calls; custom_calls.PathFinder = None",
+    ],
+)
+def test_lapack_with_all_of_scipy(folder: Path, before: str) -> None:
+    code = f"{before}\njson.dump(np.asarray(library.solve(x)[0]).tolist(), sys.stdout)"
+    assert fresh(COUNT + code, str(folder)) == [1.0, 2.0, 3.0]
+
+
 def test_opening_and_listing_imports_neither_jax_nor_numpy(folder: Path) -> None:
     code = """
 import json, sys
