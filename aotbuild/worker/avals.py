@@ -16,6 +16,7 @@ from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
 from aotbuild.spec.wrap import Wrap
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.deferred import Deferred, structure_of
 from aotbuild.worker.like import Dims, like_tree
 from aotbuild.worker.returned import Reference, why_not
 
@@ -64,16 +65,16 @@ def as_numpy(array: Any) -> Any:
     return np.asarray(array)
 
 
-def describe_result(job: Job, out_info: Any, inputs: Any, reference: Reference | None) -> Tree:
+def describe_result(job: Job, result: Any, inputs: Any, reference: Reference | None) -> Tree:
     """Return the description of a result.
 
     Parts may refer to the inputs, `(args, kwargs)`, or to the tree under `returns:`.
     """
-    structure, returned = jax.tree.structure(out_info), reference and reference.tree
+    structure, returned = structure_of(result), reference and reference.tree
     try:
-        return describe_output(structure, jax.tree.structure(inputs), returned)
+        return describe_output(structure, structure_of(inputs), returned)
     except TreeRefused as err:
-        path = _shown(key_path(out_info, err.path))
+        path = _shown(key_path(result, err.path))
         about = f"\n{why_not(reference, _node(structure, err.path))}" if reference else ""
         msg = (
             f"{job.call} returns a {err.node} at result{path}: {err.reason}{about}\n"
@@ -93,8 +94,8 @@ def _node(structure: Any, path: tuple[int, ...]) -> Tree:
 
 
 def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the key path of the node at these child indices."""
-    if not indices:
+    """Return the key path of the node at these child indices; a `Deferred` has none inside."""
+    if not indices or isinstance(tree, Deferred):
         return ()
     children = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)[0]
     (entry,), child = children[indices[0]]

@@ -14,6 +14,7 @@ from aotbuild.build.jobs import Fed, FedLeaf, Job
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.aval import SHORT_DTYPES, Aval
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.deferred import same_structure, structure_of
 from aotbuild.worker.user_errors import shorten
 
 # How often avals may change. Those that settle do so at once, or when all of a state was written.
@@ -59,11 +60,10 @@ def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]
     Only where that is likely: the trees and shapes are equal, the dtypes or weak types are not, and
     no other argument is equal in all.
     """
-    known = [(jax.tree.structure(tree), _avals(tree)) for tree in arguments.values()]
     parts = {
         name: tree
         for name, tree in _parts(result)
-        if (jax.tree.structure(tree), _avals(tree)) not in known
+        if not any(_is_equal(tree, argument) for argument in arguments.values())
     }
     for argument, tree in arguments.items():
         part = _part_for(tree, parts)
@@ -88,20 +88,28 @@ def _parts(result: Any) -> Iterator[tuple[str, Any]]:
 
 def _part_for(tree: Any, parts: Mapping[str, Any]) -> str | None:
     """Return the first part with the structure of a tree; one of equal shapes goes first."""
-    structure = jax.tree.structure(tree)
-    fitting = [name for name, part in parts.items() if jax.tree.structure(part) == structure]
+    fitting = [name for name, part in parts.items() if _is_alike(tree, part)]
     shapes = _shapes(tree)
     return min(fitting, key=lambda name: _shapes(parts[name]) != shapes, default=None)
 
 
+def _is_alike(one: Any, other: Any) -> bool:
+    """Return whether two trees are equal but for the avals of their leaves."""
+    return same_structure(structure_of(one), structure_of(other))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return _avals(one) == _avals(other) and _is_alike(one, other)
+
+
 def _is_likely(tree: Any, part: Any) -> bool:
     """Return whether a part is meant to be passed back, although its avals differ."""
-    if jax.tree.structure(tree) == jax.tree.structure(0) or _shapes(tree) != _shapes(part):
+    if structure_of(tree) == jax.tree.structure(0) or _shapes(tree) != _shapes(part):
         return False
     pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(part), strict=True)
     same_kind = all(_kind(before) == _kind(after) for before, after in pairs)
     # Batches are of standard containers, too: pixels that become floats are no state.
-    return same_kind or _has_own_node(jax.tree.structure(tree))
+    return same_kind or _has_own_node(structure_of(tree))
 
 
 def _has_own_node(treedef: Any) -> bool:
@@ -199,4 +207,4 @@ def _shapes(tree: Any) -> list[tuple[Any, ...]]:
 
 
 def _short(tree: Any) -> str:
-    return shorten(str(jax.tree.structure(tree)))
+    return shorten(str(structure_of(tree)))

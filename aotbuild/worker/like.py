@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ from aotbuild.manifest import LikeSpec
 from aotbuild.spec.wrap import NnxJit, Wrap, mark
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.config import traced_with
+from aotbuild.worker.deferred import hold
 from aotbuild.worker.function import resolve
 from aotbuild.worker.user_errors import shorten, user_traceback
 
@@ -39,6 +40,7 @@ class _Parts:
     """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was."""
 
     treedef: Any
+    paths: tuple[str, ...]
     leaves: tuple[Any, ...]
 
 
@@ -58,11 +60,11 @@ def like_tree(
     where = f"{role}: like: {spec.ref}"
     is_static = wrap.is_static if wrap else None
     parts = _parts(spec, role, where, symbolic, wrap)
-    tree = jax.tree.unflatten(parts.treedef, parts.leaves)
-    tree = jax.tree_util.tree_map_with_path(
-        lambda path, leaf: _leaf(leaf, f"{where}{jax.tree_util.keystr(path)}", is_static), tree
-    )
-    return wrap.restore((tree,))[0] if wrap else tree
+    pairs = zip(parts.paths, parts.leaves, strict=True)
+    leaves = [_leaf(leaf, f"{where}{path}", is_static) for path, leaf in pairs]
+    if wrap is None:
+        return hold(parts.treedef, leaves, parts.paths)
+    return wrap.restore((jax.tree.unflatten(parts.treedef, leaves),))[0]
 
 
 def like_structure(spec: LikeSpec, role: str) -> Any:
@@ -82,8 +84,7 @@ def _parts(
     found = _found(spec, role)
     if not _is_function(found):
         _check_object(found, spec, where)
-        leaves, treedef = _flatten(found, wrap)
-        return _abstract(treedef, leaves)
+        return _abstract(_taken_apart(found, wrap))
     options = (spec.run, spec.values, traced_with(()), type(wrap).__name__)
     key = (spec.ref, *map(repr, options))
     symbols = [item for item in spec.values if symbolic and _is_symbol(item, spec)]
@@ -123,13 +124,13 @@ def _check_object(found: Any, spec: LikeSpec, where: str) -> None:
 
 def _run(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -> _Parts:
     try:
-        leaves, treedef = _flatten(function(**values), wrap)
-        jax.block_until_ready(leaves)
+        parts = _taken_apart(function(**values), wrap)
+        jax.block_until_ready(parts.leaves)
     except (Exception, SystemExit) as err:  # user code may raise anything
         taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
         msg = f"{where} raised; it was called with ({taken})\n{user_traceback(err)}"
         raise TraceRefused(msg) from err
-    return _abstract(treedef, leaves)
+    return _abstract(parts)
 
 
 def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -> _Parts:
@@ -137,9 +138,10 @@ def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None)
     aside: list[_Parts] = []
 
     def arrays() -> list[Any]:
-        leaves, treedef = _flatten(function(**values), wrap)
-        aside.append(_Parts(treedef, tuple(_ARRAY if _is_array(leaf) else leaf for leaf in leaves)))
-        return [leaf for leaf in leaves if _is_array(leaf)]
+        parts = _taken_apart(function(**values), wrap)
+        rest = tuple(_ARRAY if _is_array(leaf) else leaf for leaf in parts.leaves)
+        aside.append(replace(parts, leaves=rest))
+        return [leaf for leaf in parts.leaves if _is_array(leaf)]
 
     try:
         avals = iter(jax.eval_shape(arrays))
@@ -149,21 +151,25 @@ def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None)
         raise TraceRefused(msg) from err
     (parts,) = aside
     leaves = tuple(next(avals) if leaf is _ARRAY else leaf for leaf in parts.leaves)
-    _check_static_data(_Parts(parts.treedef, leaves), where)
-    return _Parts(parts.treedef, leaves)
+    parts = replace(parts, leaves=leaves)
+    _check_static_data(parts, where)
+    return parts
 
 
-def _flatten(tree: Any, wrap: Wrap | None) -> tuple[list[Any], Any]:
-    """Flatten a tree; a Variable that is in it twice is a marker then."""
-    leaves, treedef = jax.tree.flatten(mark(wrap, (tree,))[0] if isinstance(wrap, NnxJit) else tree)
-    return leaves, treedef
+def _taken_apart(tree: Any, wrap: Wrap | None) -> _Parts:
+    """Return a tree's parts; a Variable that is in it twice is a marker then."""
+    tree = mark(wrap, (tree,))[0] if isinstance(wrap, NnxJit) else tree
+    pairs, treedef = jax.tree_util.tree_flatten_with_path(tree)
+    paths = tuple(jax.tree_util.keystr(path) for path, _ in pairs)
+    return _Parts(treedef, paths, tuple(leaf for _, leaf in pairs))
 
 
-def _abstract(treedef: Any, leaves: Iterable[Any]) -> _Parts:
-    """Return a tree's parts; its arrays are not kept."""
-    leaves = tuple(leaves)
-    avals = iter(jax.eval_shape(lambda arrays: arrays, [x for x in leaves if _is_array(x)]))
-    return _Parts(treedef, tuple(next(avals) if _is_array(leaf) else leaf for leaf in leaves))
+def _abstract(parts: _Parts) -> _Parts:
+    """Return a tree's parts with avals for its arrays, which are not kept."""
+    arrays = [leaf for leaf in parts.leaves if _is_array(leaf)]
+    avals = iter(jax.eval_shape(lambda arrays: arrays, arrays))
+    leaves = tuple(next(avals) if _is_array(leaf) else leaf for leaf in parts.leaves)
+    return replace(parts, leaves=leaves)
 
 
 def _leaf(leaf: Any, place: str, is_static: Callable[[Any], bool] | None) -> Any:

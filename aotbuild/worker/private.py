@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import callback, core, debugging, source_info_util
+from jax._src import callback, core, debugging, source_info_util, tree_util
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client
 from jax._src.random import prng
@@ -348,6 +348,23 @@ def scan_inputs(params: dict[str, Any], inputs: Sequence[Any]) -> list[list[Any]
         return [list(part) for part in params["ft_in"].update(inputs).unpack()]
     first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
     return [list(inputs[:first]), list(inputs[first:last]), list(inputs[last:])]
+
+
+def argument_leaves(traced: jax.stages.Traced) -> int:
+    """Return the number of leaves of a trace's arguments. Private: `_in_tree`.
+
+    The public `args_info` makes their trees, which a type may refuse or change.
+    """
+    return int(traced._in_tree.num_leaves)
+
+
+def make_treedef(node_data: tuple[type, Any], children: list[Any]) -> Any:
+    """Return the treedef of a node.
+
+    Private: `PyTreeDef.from_node_data_and_children`, `tree_util.default_registry`.
+    """
+    registry = tree_util.default_registry
+    return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
 
 
 def is_mutable_ref(value: Any) -> bool:

@@ -14,6 +14,7 @@ from aotbuild.spec.facts import Facts
 from aotbuild.spec.tree import Describer, Ignored, Tree, TreeRefused, field_labels
 from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.avals import key_path, named_path
+from aotbuild.worker.deferred import structure_of
 
 _SHOWN = 12
 # Digests of values that a trace of this process changed, and the digests that they had before.
@@ -40,7 +41,7 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described
     ignored = ignored_fields(job, tree, names)
     describer = Describer(ignored, _changed.items())
     try:
-        described = describer.describe(jax.tree.structure(tree))
+        described = describer.describe(structure_of(tree))
     except TreeRefused as err:
         raise TraceRefused(_cannot_compare(job, tree, names, err)) from err
     facts = tuple(_facts.setdefault(found.digest, found) for found in describer.facts())
@@ -53,7 +54,7 @@ def with_aliases(described: Described, tree: Any) -> Described:
     A caller may have called it, too. Both are accepted: the trace of the build began with one, and
     purity's second trace, which began with the other, gave the same program.
     """
-    after = Describer(described.ignored).describe(jax.tree.structure(tree))
+    after = Describer(described.ignored).describe(structure_of(tree))
     _changed.update(pair for pair in _pairs(described.tree, after) if pair[0] != pair[1])
     known = set(_all_digests(described.tree))
     aliases = tuple(sorted(pair for pair in _changed.items() if pair[1] in known))
@@ -113,7 +114,7 @@ def _fields(tree: Any, names: tuple[str, ...]) -> Iterator[Ignored]:
 
 def _below(tree: Any, place: str, path: tuple[int, ...]) -> Iterator[Ignored]:
     """Yield the static data of a tree's nodes: their fields, and all of it where there are none."""
-    treedef = jax.tree.structure(tree)
+    treedef = structure_of(tree)
     data = treedef.node_data()
     if data is None:
         return

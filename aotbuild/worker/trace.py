@@ -28,6 +28,7 @@ from aotbuild.worker.avals import (
     named_path,
     to_aval,
 )
+from aotbuild.worker.deferred import of_arrays, result_tree
 from aotbuild.worker.feedback import feedback_notes, passed_back, with_feedback
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
@@ -98,6 +99,7 @@ class Jitted:
         function = self._of_values(wrap) if wrap else _hashable(self.wrapped.function, self.binding)
         args, kwargs = self.arguments(self.args, self.kwargs, dict(self.binding.statics))
         with in_mesh(self.context):
+            function = of_arrays(function, args, kwargs)
             jitted = jax.jit(function, static_argnames=None if wrap else statics)
             return jitted.trace(*args, **kwargs)
 
@@ -191,9 +193,9 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
         return trace(job, symbolic, list(own.devices.flat))
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
-    outputs = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
-    result = _result(traced)
-    out_tree = describe_result(job, traced.out_info, jitted.canonical, reference)
+    result = result_tree(traced, is_plain=jitted.wrapped.wrap is None)
+    outputs = jax.tree_util.tree_flatten_with_path(result)[0]
+    out_tree = describe_result(job, result, jitted.canonical, reference)
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)
     leaves = tuple(leaf for _, leaf in flat)
@@ -347,15 +349,6 @@ def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
     return traced, purity.check(traced, trace) if purity else ()
 
 
-def _result(traced: Any) -> Any:
-    """Return the result as a tree of `ShapeDtypeStruct`, weak types included."""
-    leaves = (
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-        for aval in traced.jaxpr.out_avals
-    )
-    return jax.tree.unflatten(jax.tree.structure(traced.out_info), leaves)
-
-
 def _trace(jitted: Jitted) -> Any:
     try:
         return jitted.trace()
@@ -380,16 +373,17 @@ def _remedy(error: BaseException) -> str:
 def _leaf_order(jitted: Jitted, count: int) -> list[int]:
     """Return the index of the canonical leaf for each input of the trace."""
     numbers = iter(range(count))
-    args = {name: _number(tree, numbers) for name, tree in jitted.args.items()}
-    kwargs = {name: _number(jitted.kwargs[name], numbers) for name in sorted(jitted.kwargs)}
+    args = {name: _numbers(tree, numbers) for name, tree in jitted.args.items()}
+    kwargs = {name: _numbers(jitted.kwargs[name], numbers) for name in sorted(jitted.kwargs)}
     # A static argument is None here: that has no leaves, so it is not counted.
     nothing = {name: None for name, _ in jitted.binding.statics}
     call = jitted.arguments(args, kwargs, nothing)
     return list(jax.tree.leaves(call))
 
 
-def _number(tree: Any, numbers: Iterator[int]) -> Any:
-    return jax.tree.map(lambda _: next(numbers), tree)
+def _numbers(tree: Any, numbers: Iterator[int]) -> list[int]:
+    """Return the next numbers, one for each leaf."""
+    return [next(numbers) for _ in jax.tree.leaves(tree)]
 
 
 def _reorder(

@@ -14,6 +14,7 @@ from aotbuild.spec.aval import Aval
 from aotbuild.spec.golden import KEYS, seeded, stored_shape
 from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
+from aotbuild.worker.deferred import structure_of
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.lower import Lowered
 from aotbuild.worker.trace import Jitted
@@ -149,7 +150,7 @@ def _with_markers(found: dict[str, Any], jitted: Jitted) -> dict[str, Any]:
 
 
 def _check_tree(place: str, expected: Any, found: Any) -> None:
-    want, have = jax.tree.structure(expected), jax.tree.structure(found)
+    want, have = structure_of(expected), jax.tree.structure(found)
     if want != have:
         msg = (
             f"{place} is another tree\n  expected {shorten(str(want))}\n"

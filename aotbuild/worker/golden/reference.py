@@ -53,7 +53,7 @@ class Reference:
     @property
     def result_bytes(self) -> int:
         """The size of the result in bytes, without typed PRNG keys, whose size is not known."""
-        leaves = jax.tree.leaves(self.stage.out_info)
+        leaves = self.stage.jaxpr.out_avals
         return sum(leaf.size * getattr(leaf.dtype, "itemsize", 0) for leaf in leaves)
 
     def compile(self) -> Any:

@@ -13,6 +13,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.manifest.signatures import value_problem
 from aotbuild.spec.padding import Axes, PaddedDim, Padding
 from aotbuild.worker.avals import is_key_dtype, named_path
+from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.trace import Jitted, Traced, jit_like
 from aotbuild.worker.user_errors import user_traceback
 
@@ -54,7 +55,7 @@ def _find(traced: Traced) -> Padding:
     names = [str(name) for name in here.names]
     flat = jax.tree_util.tree_flatten_with_path(here.canonical)[0]
     leaf_paths = [_path(named_path(path, tuple(names))) for path, _ in flat]
-    outputs = jax.tree_util.tree_flatten_with_path(here.trace().out_info)[0]
+    outputs = jax.tree_util.tree_flatten_with_path(result_tree(here.trace()))[0]
     out_paths = [f"result{jax.tree_util.keystr(path)}" for path, _ in outputs]
     leaf_dims: list[list[tuple[int, int]]] = [[] for _ in flat]
     out_dims: list[list[tuple[int, int]]] = [[] for _ in outputs]
@@ -113,7 +114,7 @@ def _shapes(jitted: Jitted) -> Shapes:
 
 
 def _out_shapes(jitted: Jitted) -> Shapes:
-    return [tuple(map(int, leaf.shape)) for leaf in jax.tree.leaves(jitted.trace().out_info)]
+    return [tuple(map(int, aval.shape)) for aval in jitted.trace().jaxpr.out_avals]
 
 
 def _axes_of_dim(

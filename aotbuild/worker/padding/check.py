@@ -24,6 +24,7 @@ from aotbuild.store.keys import padding_key
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.config import unchanged_config
+from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import Reference, float_dtypes, lower_job
 from aotbuild.worker.padding.axes import granularity, smaller_size
@@ -142,7 +143,7 @@ def _compare(
     verify = traced.job.function.verify
     floats = tuple(float_dtypes(traced.closed_jaxpr))
     tolerance = Tolerance(HOST, floats, verify.rtol, verify.atol)
-    paths = jax.tree_util.tree_flatten_with_path(exact.stage.out_info)[0]
+    paths = jax.tree_util.tree_flatten_with_path(result_tree(exact.stage))[0]
     small_run, large_run = exact.compile(), padded.compile()
     for change in _ARGUMENTS:
         small = [

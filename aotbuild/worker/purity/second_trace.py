@@ -12,6 +12,7 @@ import jax
 from aotbuild.build.jobs import Job
 from aotbuild.build.sources import place_text
 from aotbuild.errors import TraceRefused
+from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of
 from aotbuild.worker.purity.compare import Difference, first_difference
 from aotbuild.worker.purity.normalize import without_addresses
@@ -163,11 +164,11 @@ def _second_context() -> Any:
 
 def _reads_kept_tracers(traced: Any) -> bool:
     """Return whether a `jax.stages.Traced` has values of another trace: they are inputs, then."""
-    return len(body_of(traced.jaxpr).invars) > len(jax.tree.leaves(traced.args_info))
+    return len(body_of(traced.jaxpr).invars) > jax_private.argument_leaves(traced)
 
 
 def _trees_differ(first: Any, second: Any) -> Difference | None:
-    trees = [without_addresses(jax.tree.structure(trace.out_info)) for trace in (first, second)]
+    trees = [without_addresses(trace.out_tree) for trace in (first, second)]
     return Difference("the results form other trees", *trees) if trees[0] != trees[1] else None
 
 
