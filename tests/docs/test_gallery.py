@@ -1,0 +1,59 @@
+"""The gallery shows programs of the zoo, word for word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.doc_pages import DOCS, FENCE, name_of, text_of
+from support.zoo import PROGRAMS, find_programs
+
+PAGES = [page for page in sorted((DOCS / "gallery").glob("*.md")) if page.stem != "index"]
+PLACE = re.compile(r"<!-- zoo: (\w+) -->")
+# In a block of code: what the page leaves out.
+GAP = "\n\n# …\n\n"
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the path in the first line of each block that has one, and the rest of the block."""
+    for _, _, body in FENCE.findall(text_of(page)):
+        first, _, rest = body.partition("\n")
+        if re.fullmatch(r"# [\w/]+\.\w+", first):
+            yield first.removeprefix("# "), rest
+
+
+def differences(page: Path) -> Iterator[str]:
+    (program,) = PLACE.findall(text_of(page))
+    shown = dict(blocks(page))
+    if "aot.yaml" not in shown:
+        yield "no manifest"
+    for path, body in shown.items():
+        text = (PROGRAMS / program / path).read_text(encoding="utf-8")
+        if path == "aot.yaml" and body != text:
+            yield "another manifest"
+        yield from (part for part in body.split(GAP) if part.strip("\n") not in text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_show_a_program_of_the_zoo(page: Path) -> None:
+    assert list(differences(page)) == []
+
+
+def test_another_program_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    text = text_of(DOCS / "gallery" / "haiku.md")
+    page.write_text(text.replace("def train_step(", "def train_stop("))
+    (found,) = differences(page)
+    assert "def train_stop(" in found
+
+
+def test_programs_say_of_themselves_only_what_is_known() -> None:
+    keys = {"part", "fails", "missing", "tolerance"}
+    assert {p.name: set(p.known) - keys for p in find_programs() if set(p.known) - keys} == {}
+
+
+def test_tables_name_programs_that_there_are() -> None:
+    known = {program.name for program in find_programs()} | {"all"}
+    assert {name for page in PAGES for name in PLACE.findall(text_of(page))} <= known
