@@ -4,6 +4,7 @@ import e3nn_jax as e3nn
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax.training.train_state import TrainState
 
@@ -61,7 +62,8 @@ def forces(params, features, positions, senders, receivers):
 
 
 def example_forces():
-    return jnp.zeros(()), e3nn.zeros("1o", (6,))
+    # By numpy: this is called at run time, where jax would compile.
+    return np.zeros(()), e3nn.IrrepsArray("1o", np.zeros((6, 3)))
 
 
 def train_step(state, features, positions, senders, receivers, wanted):

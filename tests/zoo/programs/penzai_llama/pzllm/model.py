@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from penzai import pz
 from penzai.models.transformer.variants import llamalike_common
 
@@ -37,4 +38,5 @@ def example_tokens(batch: int):
 
 
 def example_logits(batch: int):
-    return pz.nx.wrap(jnp.zeros((batch, 8, 64))).tag("batch", "seq", "vocabulary")
+    # By numpy: this is called at run time, where jax would compile.
+    return pz.nx.wrap(np.zeros((batch, 8, 64))).tag("batch", "seq", "vocabulary")
