@@ -81,14 +81,14 @@ def _outcome(result: Any, name: str) -> Any:
 
 def verdict(program: Program, version: str, outcome: Any) -> str:
     if outcome:
-        return "same bits" if outcome["is_same_bits"] else f"within {tolerance(program, outcome)}"
+        return (
+            "same bits"
+            if outcome["is_same_bits"]
+            else f"within {program.tolerance(outcome['function']):g}"
+        )
     if program.reason("missing", version):
         return "no such library"
     return "fails" if program.reason("fails", version) else "not run"
-
-
-def tolerance(program: Program, outcome: Any) -> str:
-    return f"{program.known['tolerance'][outcome['function']]:g}"
 
 
 def milliseconds(seconds: float | None) -> str:

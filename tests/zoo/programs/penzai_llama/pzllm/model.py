@@ -1,5 +1,7 @@
 """A Llama-like decoder of penzai with named axes: logits, and one step with a key-value cache."""
 
+from collections import OrderedDict
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,5 +40,6 @@ def example_tokens(batch: int):
 
 
 def example_logits(batch: int):
-    # By numpy: this is called at run time, where jax would compile.
-    return pz.nx.wrap(np.zeros((batch, 8, 64))).tag("batch", "seq", "vocabulary")
+    # By numpy, and not by `wrap`: this is called at run time, where jax would compile.
+    axes = OrderedDict(batch=batch, seq=8, vocabulary=64)
+    return pz.nx.NamedArray(axes, np.zeros((batch, 8, 64), np.float32))
