@@ -23,7 +23,7 @@ from support.processes import ROOT, TESTS, clean_environment
 ZOO = TESTS / "zoo"
 PROGRAMS = ZOO / "programs"
 VERSIONS = ("oldest", "newest")
-# XLA orders sums for the CPU that it compiles for: jit for the host's, a wheel for a level below it.
+# XLA orders sums for the CPU that it compiles for: the level of a wheel, the host itself under jit.
 TOLERANCE = 1e-5
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
