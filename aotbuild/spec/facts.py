@@ -9,6 +9,7 @@ import json
 import platform
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeAlias
 
 from aotbuild.frozen import dataclass
@@ -19,8 +20,9 @@ from aotbuild.spec.values import cut, shown
 Form: TypeAlias = tuple[str, Any, list[tuple[str, list[Any]]]]
 
 # So many parts of a fingerprint are kept, those near its root first, with so many characters.
-_MOST_PARTS = 48
+_MOST_PARTS = 96
 _LONGEST = 60
+_CODE_LABEL = "(code)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def make_facts(name: str, digest: str, forms: Mapping[str, Form]) -> Facts:
     """
     has_code = any(forms[inner][0] == CODE for inner in _digests(digest, forms))
     version = ".".join(platform.python_version_tuple()[:2]) if has_code else ""
-    return Facts(name, version, tuple(_parts(digest, forms)))
+    return Facts(name, version, tuple(islice(_parts(digest, forms), _MOST_PARTS)))
 
 
 def _digests(digest: str, forms: Mapping[str, Form]) -> set[str]:
@@ -69,21 +71,21 @@ def _digests(digest: str, forms: Mapping[str, Form]) -> set[str]:
 
 
 def _parts(digest: str, forms: Mapping[str, Form]) -> Iterator[tuple[str, str]]:
-    """Yield paths and texts, breadth first; what is shared is shown once."""
-    queue, seen, count = deque([("", ["#", digest])]), set(), 0
-    while queue and count < _MOST_PARTS:
-        path, (tag, target) = queue.popleft()
-        text = ""
+    """Yield paths and texts, breadth first, code last; what is shared is shown once."""
+    values, code = deque([("", ["#", digest])]), deque[tuple[str, list[Any]]]()
+    seen: set[str] = set()
+    while values or code:
+        path, (tag, target) = (values or code).popleft()
         if tag == "=":
-            text = shown(target)
+            yield path, cut(shown(target), _LONGEST)
         elif tag == "#" and target in forms:
-            text = _text(target, forms[target])
+            if text := _text(target, forms[target]):
+                yield path, cut(text, _LONGEST)
             if target not in seen:
                 seen.add(target)
-                queue.extend((path + label, link) for label, link in forms[target][2])
-        if text:
-            count += 1
-            yield path, cut(text, _LONGEST)
+                for label, link in forms[target][2]:
+                    is_code = forms[target][0] == CODE or label == _CODE_LABEL
+                    (code if is_code else values).append((path + label, link))
 
 
 def _text(digest: str, form: Form) -> str:
