@@ -104,12 +104,13 @@ class TreeWords:
             yield f"{path}: compiled with another {_shown(expected)}"
             return
         here, there = dict(have.parts), dict(want.parts)
-        pairs = [
-            (part, there.get(part, _NOTHING), here.get(part, _NOTHING))
-            for part in {**there, **here}
+        apart = [part for part in there if part in here and here[part] != there[part]]
+        # Lists are cut, so a part that only one of them has says less.
+        apart = apart or [
+            part for part in {**there, **here} if not (part in here and part in there)
         ]
-        apart = [pair for pair in pairs if pair[1] != pair[2]]
-        for part, was, now in apart[:_SHOWN]:
+        for part in apart[:_SHOWN]:
+            was, now = there.get(part, _NOTHING), here.get(part, _NOTHING)
             yield f"{path}{part}: compiled with {was}, called with {now}"
         if not apart:
             yield f"{path}: compiled with another {_shown(expected)}, which differs deep inside"

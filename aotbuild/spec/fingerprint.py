@@ -8,12 +8,14 @@ what else was read, and not on which parts are shared. It is compared and never 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.facts import Facts, Form, make_facts
 from aotbuild.spec.parts import SET, parts_of
 from aotbuild.spec.values import NotEncodable, encode, type_name
+
+if TYPE_CHECKING:
+    from aotbuild.spec.facts import Facts, Form
 
 # A part in its whole: `["=", plain value]`, `["#", digest]`, or `["^", distance]` to an outer one.
 _Link: TypeAlias = list[Any]
@@ -63,6 +65,9 @@ class Fingerprinter:
 
     def facts(self, name: str, digest: str) -> Facts:
         """Return the facts about a digest that was made here; `name` is what it stands for."""
+        # A late import: a call needs facts for errors only.
+        from aotbuild.spec.facts import make_facts
+
         return make_facts(name, digest, self._forms)
 
     def _visit(self, value: Any) -> tuple[_Link, int]:
@@ -71,8 +76,9 @@ class Fingerprinter:
         The values above that place are in a cycle with it: Tarjan's algorithm. Their digests hold
         only from where the walk entered the cycle, so only that of the entry is kept.
         """
-        if type(value) in _PLAIN:
-            return ["=", encode(value)], _CLOSED
+        kind = type(value)
+        if kind in _PLAIN:
+            return ["=", encode(value) if kind is float else value], _CLOSED
         key = id(value)
         if key in self._open:
             place = self._open[key]
@@ -99,14 +105,16 @@ class Fingerprinter:
 
     def _pop(self, place: int) -> None:
         """Close what is above a place: one value, or all that are in a cycle with it."""
-        keys = [id(value) for value in self._stack[place:]]
-        for key in keys:
+        values = self._stack[place:]
+        first, is_cycle = id(values[0]), len(values) > 1
+        for value in values:
+            key = id(value)
             del self._open[key]
             if key in self._cycles:
                 self._open_cycles[self._cycles[key]] -= 1
-            elif len(keys) > 1:
-                self._cycles[key] = keys[0]
-        self._kept += self._stack[place:]
+            elif is_cycle:
+                self._cycles[key] = first
+        self._kept += values
         del self._stack[place:]
 
     def _read(self, value: Any) -> tuple[Form, int]:
@@ -116,9 +124,11 @@ class Fingerprinter:
             msg = f"a {type_name(type(value))} is nested too deep or is too large to compare"
             raise NotEncodable(msg)
         kind, name, parts = parts_of(value)
-        found = [(label, *self._visit(part)) for label, part in parts]
-        links = [(label, link) for label, link, _ in found]
-        lowest = min((low for *_, low in found), default=_CLOSED)
+        links, lowest = [], _CLOSED
+        for label, part in parts:
+            link, low = self._visit(part)
+            links.append((label, link))
+            lowest = min(lowest, low)
         if kind == SET:
             links = self._sorted(links, lowest)
         self._depth -= 1

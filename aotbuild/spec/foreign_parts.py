@@ -16,7 +16,7 @@ from aotbuild.spec.values import NotEncodable, type_name
 
 # Larger arrays take longer to read than a call may wait.
 _MOST_BYTES = 1 << 28
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_ADDRESS = r"0x[0-9a-f]+"
 
 
 def is_numpy(value: Any) -> bool:
@@ -114,7 +114,7 @@ def _is_jaxpr(value: Any) -> bool:
 
 def _jaxpr(value: Any) -> Any:
     constants = list(getattr(value, "consts", ()))
-    return "jaxpr", _ADDRESS.sub("0x", str(value)), [(".consts", constants)]
+    return "jaxpr", re.sub(_ADDRESS, "0x", str(value)), [(".consts", constants)]
 
 
 def _is_dtype(value: Any) -> bool:
