@@ -17,6 +17,7 @@ from pathlib import Path
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import (
     Done,
+    Elsewhere,
     Hello,
     NotAMessage,
     Ready,
@@ -69,27 +70,30 @@ class Worker:
         self.settings = settings
         self._hello = hello.model_copy(update={"config": settings.config})
         self._start_timeout = start_timeout
-        self._is_ready = False
         self._cause: str | None = None
-        self._log_start = 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        command = worker_command(settings.toolchain, import_root)
-        self._interpreter = command[0]
+        self._command = worker_command(settings.toolchain, import_root)
+        self._interpreter = self._command[0]
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if settings.process.own_folder:
             self._folder = tempfile.TemporaryDirectory(
                 prefix="aotbuild-worker-", ignore_cleanup_errors=True
             )
+        self._start()
+
+    def _start(self) -> None:
+        self._is_ready = False
+        self._log_start = os.fstat(self._log.fileno()).st_size
         try:
             self._process = subprocess.Popen(
-                command,
+                self._command,
                 cwd=self._folder.name if self._folder else None,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 encoding="utf-8",
                 errors="replace",
-                env=worker_environment(settings),
+                env=worker_environment(self.settings),
                 start_new_session=True,
             )
         except OSError as err:
@@ -103,7 +107,22 @@ class Worker:
         return self._process.poll() is None
 
     def run(self, job: Job, timeout: float) -> Iterator[Reply]:
-        """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s."""
+        """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s.
+
+        A process that has imported what the job must not have is replaced by another.
+        """
+        is_elsewhere = False
+        for message in self._run(job, timeout):
+            if isinstance(message, Elsewhere):
+                is_elsewhere = True
+            else:
+                yield message
+        if is_elsewhere:
+            self._end_process()
+            self._start()
+            yield from self._run(job, timeout)
+
+    def _run(self, job: Job, timeout: float) -> Iterator[Reply]:
         if self._is_ready:
             self._log_start = os.fstat(self._log.fileno()).st_size
         else:
@@ -121,6 +140,10 @@ class Worker:
 
     def close(self) -> None:
         """End the process and wait for it."""
+        self._end_process()
+        self._clean_up()
+
+    def _end_process(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -129,7 +152,6 @@ class Worker:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.kill("it did not end by itself")
-        self._clean_up()
 
     def kill(self, cause: str) -> None:
         """End the process at once; its job raises WorkerExited with the first cause given."""

@@ -9,6 +9,7 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | worker | `ready`           | in reply, before it imports jax                                    |
 | build  | `job`             | one at a time; the next follows `done`                             |
 | worker | `fed_back`        | a result that is passed back has other avals: the next job's       |
+| worker | `elsewhere`       | in place of all that follow: another process must run the job       |
 | worker | `compile_started` | before each unit, so that a crash is reported under its name       |
 | worker | `compiled`        | a unit's record                                                    |
 | worker | `failed`          | a unit's error; the job's other units go on                        |
@@ -125,6 +126,15 @@ class FedBack(Message):
     fed: Fed
 
 
+class Elsewhere(Message):
+    """The process has imported modules that changed settings of jax, and the job names others.
+
+    The job is as if it had not been sent.
+    """
+
+    type: Literal["elsewhere"] = "elsewhere"
+
+
 class CompileStarted(Message):
     """The worker begins to compile for `target`."""
 
@@ -238,6 +248,7 @@ class Done(Message):
 Request = Hello | RunJob
 Reply = (
     Ready
+    | Elsewhere
     | FedBack
     | CompileStarted
     | Compiled

@@ -31,7 +31,7 @@ from pydantic import (
 
 from aotbuild.manifest import names
 from aotbuild.manifest.shardings import Sharding
-from aotbuild.manifest.specs import ArgSpec
+from aotbuild.manifest.specs import ArgSpec, LikeSpec, walk_specs
 from aotbuild.platforms.options import Count, Model, Size, listed, refuse
 from aotbuild.spec.padding import PaddedDim
 from aotbuild.spec.values import decode, encode
@@ -285,6 +285,15 @@ class Function(Options):
     def devices(self) -> int:
         """The number of devices that the mesh spans; 1 without a mesh."""
         return prod(self.mesh.values())
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """What is imported to trace and to verify it, each `module:qualname` once, in order."""
+        specs = (*self.positional.values(), *self.kwargs.values())
+        arrays = (array for spec in specs for array in walk_specs(spec))
+        likes = (array.ref for array in arrays if isinstance(array, LikeSpec))
+        others = (self.returns.like if self.returns else None, self.verify.inputs)
+        return tuple(dict.fromkeys((self.call, *likes, *filter(None, others))))
 
     @property
     def out_shardings_given(self) -> bool:

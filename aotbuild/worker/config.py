@@ -1,9 +1,16 @@
-"""jax's settings: apply the manifest's once, and refuse user code that changes them."""
+"""jax's settings: the manifest's, those that imports change, and none that tracing changes.
+
+A process has imported what its jobs name. What such an import changes holds for the rest of its
+life, as in a program of the user's. A job that does not name the module that changed it needs
+another process: its settings must not depend on which jobs came before.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -11,7 +18,7 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.words import did_you_mean
 
-# These do not change an executable: logging, caches, the default backend.
+# Changes of these are undone: they do not change an executable (logging, caches, the backend).
 _HARMLESS = (
     "jax_compilation_cache",
     "jax_compiler_detailed_logging",
@@ -26,8 +33,10 @@ _HARMLESS = (
     "jax_raise_persistent_cache_errors",
     "jax_traceback_filtering",
     "jax_transfer_guard",
+    # Those that the worker decides: no paths in the bytes, and `constants:` of the manifest.
+    "jax_traceback_in_locations_limit",
+    "jax_use_simplified_jaxpr_constants",
 )
-
 
 # Options that change dtypes, random bits or precision; the record keeps their values.
 _PINNED = (
@@ -57,33 +66,111 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
             raise TraceRefused(msg) from err
 
 
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class SettingsChanged(TraceRefused):
+    """Tracing a function, or calling it, changed a setting of jax that decides a trace."""
+
+
+@dataclass
+class Imports:
+    """The modules that were imported for jobs, and the settings of jax that each one changed.
+
+    `config` is the manifest's. With `is_lost`, something else has changed settings.
+    """
+
+    config: dict[str, Any]
+    changed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    is_lost: bool = False
+
+    def may_serve(self, references: Iterable[str]) -> bool:
+        """Return whether all modules that changed settings are imported for these references."""
+        return not self.is_lost and self.changed.keys() <= set(_modules(references))
+
+    def adopt(self, references: Iterable[str], role: str) -> None:
+        """Import the modules of some references, and keep the settings that they change.
+
+        A module that cannot be imported is reported where it is used. TraceRefused begins with
+        `role`, and says what the manifest and a module say otherwise.
+        """
+        for module in _modules(references):
+            before = dict(jax.config.values)
+            with contextlib.suppress(Exception, SystemExit):
+                importlib.import_module(module)
+            changed = {name: jax.config.values[name] for name in _changed(before)}
+            _restore({n: value for n, value in before.items() if n not in changed})
+            if changed:
+                self.changed[module] = changed
+        lines = [
+            f"{role}: the manifest says config: {{{name}: {_yaml(self.config[name])}}}, and "
+            f"importing {module} sets it to {_yaml(value)}\n"
+            for name, (module, value) in self._settings().items()
+            if self.config.get(name, value) != value
+        ]
+        if lines:
+            raise TraceRefused("".join(lines) + "Take it out of one of them.")
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note for each setting that an import changed."""
+        return tuple(
+            f"importing {module} set {name}={_yaml(value)}: compiled with it"
+            for name, (module, value) in self._settings().items()
+        )
+
+    def traced_with(self) -> dict[str, Any]:
+        """Return the options of jax that decide a trace, those of the manifest and of imports."""
+        adopted = {
+            name: value if isinstance(value, _PLAIN) else str(value)
+            for name, (_, value) in self._settings().items()
+        }
+        return traced_with({**self.config, **adopted}.items())
+
+    def _settings(self) -> dict[str, tuple[str, Any]]:
+        """Return the module that changed a setting last, and its value."""
+        return {
+            name: (module, value)
+            for module, changed in self.changed.items()
+            for name, value in changed.items()
+        }
+
+
+def _modules(references: Iterable[str]) -> Iterator[str]:
+    """Yield the modules of `module:qualname`, each after the packages that it is in."""
+    for reference in references:
+        names = reference.partition(":")[0].split(".")
+        yield from (".".join(names[: end + 1]) for end in range(len(names)))
+
+
 def traced_with(config: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the options of jax that decide a trace, and those of the manifest."""
+    """Return the options of jax that decide a trace, and those of the manifest and of imports."""
     return {**{name: jax.config.values[name] for name in _PINNED}, **dict(config)}
 
 
 @contextlib.contextmanager
 def unchanged_config(role: str) -> Iterator[None]:
-    """Undo every change of jax's settings in the block; TraceRefused if one decides a trace.
-
-    A worker serves several functions, so one module's settings would reach the next.
-    """
+    """Undo every change of jax's settings in the block; TraceRefused if one decides a trace."""
     before = dict(jax.config.values)
     try:
         yield
-        changes = [f"{n} from {before[n]!r} to {jax.config.values[n]!r}" for n in _changed(before)]
-        if changes:
-            name = _changed(before)[0]
+        changed = _changed(before)
+        if changed:
+            now = jax.config.values
+            changes = ", ".join(f"{n} from {before[n]!r} to {now[n]!r}" for n in changed)
             msg = (
-                f"{role}: importing or tracing it changed jax's settings: {', '.join(changes)}\n"
-                "Say in the manifest what the function is compiled with, for example "
-                f"config: {{{name}: {_yaml(jax.config.values[name])}}}"
+                f"{role}: tracing or calling it changed jax's settings: {changes}\n"
+                "Set them at the top of the module, or in the manifest, for example "
+                f"config: {{{changed[0]}: {_yaml(now[changed[0]])}}}"
             )
-            raise TraceRefused(msg)
+            raise SettingsChanged(msg)
     finally:
-        for name, value in before.items():
-            if jax.config.values[name] != value:
-                jax.config.update(name, value)
+        _restore(before)
+
+
+def _restore(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        if jax.config.values[name] != value:
+            jax.config.update(name, value)
 
 
 def _changed(before: dict[str, Any]) -> list[str]:
@@ -92,4 +179,4 @@ def _changed(before: dict[str, Any]) -> list[str]:
 
 
 def _yaml(value: Any) -> str:
-    return {True: "true", False: "false", None: "null"}.get(value, str(value))
+    return {"True": "true", "False": "false", "None": "null"}.get(repr(value), str(value))

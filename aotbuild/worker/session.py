@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import (
     Compiled,
     CompileStarted,
+    Elsewhere,
     Failed,
     FedBack,
     Hello,
@@ -32,7 +34,7 @@ from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import CustomCalls, NativeCompiler, decision_notes
-from aotbuild.worker.config import apply_config, traced_with, unchanged_config
+from aotbuild.worker.config import Imports, SettingsChanged, apply_config, unchanged_config
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.padding.axes import with_padding
@@ -66,6 +68,7 @@ class Session:
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
         compiler(HOST).start()
+        self._imports = Imports(dict(hello.config))
         self._refused: Exception | None = None
         try:
             _start_jax(hello.config)
@@ -77,9 +80,10 @@ class Session:
         try:
             if self._refused:
                 raise self._refused
-            with unchanged_config(f"functions.{job.name}: {job.call}"):
-                traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
-                traced = with_padding(traced)
+            if not self._imports.may_serve(job.function.references):
+                yield Elsewhere()
+                return
+            traced = self._trace(job)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             function, key = known_of(job)
             for target in job.targets:
@@ -97,6 +101,17 @@ class Session:
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
+
+    def _trace(self, job: Job) -> Traced:
+        self._imports.adopt(job.function.references, f"functions.{job.name}")
+        try:
+            with unchanged_config(f"functions.{job.name}: {job.call}"):
+                traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
+                traced = with_padding(traced)
+        except SettingsChanged:
+            self._imports.is_lost = True
+            raise
+        return replace(traced, notes=(*self._imports.notes(), *traced.notes))
 
     def _unit(
         self, traced: Traced, target: Target, hardware: Hardware, candidates: list[Candidate]
@@ -141,7 +156,7 @@ class Session:
         provenance = {
             **self._provenance,
             "label": traced.job.label,
-            "config": traced_with(traced.job.function.config.items()),
+            "config": self._imports.traced_with(),
             "compiler_options": traced.job.function.compiler_options,
         }
         if any(callbacks_in(traced.closed_jaxpr)):

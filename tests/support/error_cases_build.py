@@ -178,7 +178,10 @@ BROKEN = {
     "build_module_not_found": ("proj.modle:branch", ""),
     "build_needs_a_package": ("proj.needs:f", ""),
     "build_import_failed": ("proj.reads:f", ""),
-    "build_config_at_import": ("proj.settings:f", ""),
+    "build_config_at_import": (
+        "proj.settings:f",
+        "args: [{x: 'f32[4]'}], config: {jax_enable_x64: false}",
+    ),
     "build_argument_missing": ("proj.model:pair", "args: [{a: 'f32[4]'}]"),
     "build_needs_x64": ("proj.model:branch", "args: [{x: 'f64[4]'}]"),
     "build_branch": ("proj.model:branch", ""),

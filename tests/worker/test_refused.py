@@ -49,7 +49,13 @@ CASES: dict[str, tuple[str, ...]] = {
     "module_exits": ("importing proj.exits failed", "@exit", "no licence"),
     "module_syntax": ("syntax.py:2", "return (x", "was never closed"),
     "module_config": (
-        "changed jax's settings: jax_enable_x64 from False to True",
+        "functions.module_config: the manifest says config: {jax_enable_x64: false}",
+        "importing proj.wide sets it to true",
+        "Take it out of one of them.",
+    ),
+    "sets_config": (
+        "proj.bad:sets_config: tracing or calling it changed jax's settings: jax_enable_x64 from ",
+        "from False to True",
         "config: {jax_enable_x64: true}",
     ),
     "not_found": (

@@ -29,6 +29,11 @@ def scaled(x, scale: float = 1.0):
     return x * scale
 
 
+def sets_config(x):
+    jax.config.update("jax_enable_x64", True)
+    return x
+
+
 number = 7
 
 largest = max
