@@ -199,6 +199,7 @@ def _notes(done: list[UnitDone]) -> tuple[str, ...]:
 def _conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
     """Yield as failed a unit that calls could not tell from another, or would pad differently."""
     yield from _pad_conflicts(done)
+    yield from _ignored_conflicts(done)
     seen: dict[tuple[str, ...], UnitDone] = {}
     for result in done:
         if result.record is None:
@@ -208,6 +209,18 @@ def _conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
             message = f"has the same signature as {seen[key].unit}; remove one of them"
             yield result.failed(STAGE, message)
         seen.setdefault(key, result)
+
+
+def _ignored_conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
+    """Yield as failed the units in whose trees `static_data:` leads to other places."""
+    first: dict[str, UnitDone] = {}
+    for result in done:
+        if result.record is None or result.function is None:
+            continue
+        known = first.setdefault(result.function.name, result)
+        if known.function and known.function.ignored != result.function.ignored:
+            message = f"static_data: leads elsewhere in {known.unit}\nMake two functions of it."
+            yield result.failed(STAGE, message)
 
 
 def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:

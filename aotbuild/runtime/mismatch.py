@@ -12,7 +12,7 @@ from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import REMEDY, Call
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.runtime.tree_words import TreeWords
+from aotbuild.runtime.tree_words import TreeWords, is_same
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
 from aotbuild.spec.signature import Outline, Signature
@@ -96,7 +96,7 @@ class Comparison:
         """Return every way in which the call differs from a signature, one line each."""
         found = self.call.signature
         lines = self.around(expected)
-        if found.tree == expected.tree:
+        if is_same(found.tree, expected.tree):
             pairs = zip(self._paths, found.leaves, expected.leaves, strict=True)
             lines += [_leaf_difference(path, *pair) for path, *pair in pairs if pair[0] != pair[1]]
         return lines
@@ -105,7 +105,7 @@ class Comparison:
         """Return how static values and trees differ; leaves are not compared."""
         found = self.call.signature
         lines = list(_static_differences(found.statics, expected.statics))
-        if found.tree != expected.tree:
+        if not is_same(found.tree, expected.tree):
             lines += self._trees.differences(expected.tree)
         return lines
 
@@ -187,7 +187,7 @@ class _Ruler:
         try:
             data = json.loads(b'{"leaves":[],"statics":' + rest + b"}")
             expected = Signature.from_json(data)
-            same_tree = expected.tree == self._comparison.call.signature.tree
+            same_tree = is_same(expected.tree, self._comparison.call.signature.tree)
             lines = len(self._comparison.around(expected))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             same_tree, lines = False, _TREE_WEIGHT  # reading the record will say what is wrong

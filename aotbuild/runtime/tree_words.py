@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from aotbuild.runtime.binding import Call
+from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.facts import Facts
 from aotbuild.spec.tree import LEAF, MARKERS, Describer, Tree, children_of, field_labels
 from aotbuild.spec.values import cut, shown
@@ -51,7 +52,7 @@ class TreeWords:
         self, path: str, depth: int, leaf: int, treedef: Any, found: Tree, expected: Tree
     ) -> Iterator[str]:
         """Yield the differences of a subtree, whose first leaf has this number."""
-        if found == expected:
+        if is_same(found, expected):
             return
         have, want = children_of(found), children_of(expected)
         if _kind(found) != _kind(expected) or len(have) != len(want):
@@ -75,6 +76,14 @@ class TreeWords:
     # --- static data ----------------------------------------------------------------------------
 
     def _static(self, path: str, kind: type, found: Any, expected: Any) -> Iterator[str]:
+        if isinstance(found, dict) and "ordered" in found:
+            names, found = found["ordered"]
+            wanted, expected = expected.get("ordered", [[], expected])
+            if names != wanted:
+                here, there = ", ".join(names), ", ".join(map(str, wanted))
+                order = f"compiled in the order {there}; here it is {here}"
+                yield f"{path}: {order}: set PYTHONHASHSEED=0, as builds do"
+                return
         have, want = _items(found), _items(expected)
         if have is None or want is None or len(have) != len(want):
             yield from self._data(f"{path}<static>", found, expected)
@@ -83,7 +92,7 @@ class TreeWords:
             yield from self._data(path + label, *pair)
 
     def _data(self, path: str, found: Any, expected: Any) -> Iterator[str]:
-        if found == expected:
+        if is_same(found, expected):
             return
         have, want = _items(found), _items(expected)
         if have is not None and want is not None and len(have) == len(want):
@@ -115,6 +124,11 @@ class TreeWords:
         if not apart:
             yield f"{path}: compiled with another {_shown(expected)}, which differs deep inside"
         yield from _python(path, want)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two descriptions are equal, which `==` cannot tell: 1 == 1.0 == True."""
+    return canonical_json(one) == canonical_json(other)
 
 
 def _python(path: str, compiled: Facts) -> Iterator[str]:

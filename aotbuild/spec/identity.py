@@ -1,6 +1,6 @@
 """The identity of static data in trees, as JSON: two processes compare it.
 
-It is what `values.encode` gives, and four forms more:
+It is what `values.encode` gives, and five forms more:
 
 ======================================  ==========================================================
 `{"numpy": [dtype, shape, bytes]}`      an array of numpy, at most 256 bytes; the bytes in hex
@@ -8,6 +8,7 @@ It is what `values.encode` gives, and four forms more:
 `{"treedef": tree}`                     a `PyTreeDef`, as `spec.tree` describes it
 `{"fingerprint": [name, digest]}`       anything else: the name of its type or function, for people,
                                         and its digest (`spec.fingerprint`)
+`{"ordered": [names, identity]}`        that of a node whose children are in a random order
 `{"ignored": true}`                     what the manifest says not to compare (`static_data:`)
 ======================================  ==========================================================
 

@@ -187,7 +187,9 @@ class Describer:
             return {"ignored": True}
         if type(aux) is not tuple:
             return self._identity(aux)
-        return {"tuple": [self._field(kind, aux, path, index) for index in range(len(aux))]}
+        found = {"tuple": [self._field(kind, aux, path, index) for index in range(len(aux))]}
+        order = _random_order(kind)
+        return {"ordered": [order, found]} if order else found
 
     def _field(self, kind: type, aux: Any, path: tuple[int, ...], index: int) -> Any:
         if (path, index) in self._ignored:
@@ -200,6 +202,16 @@ class Describer:
 
     def _identity(self, value: Any) -> Any:
         return self._identities.identity(value)
+
+
+def _random_order(kind: type) -> list[str]:
+    """Return the names of the children if their order depends on PYTHONHASHSEED; else nothing.
+
+    numpyro's distributions are flattened in the order of a set: without the names, a call in
+    another process could exchange arrays of the same shape. Tried with numpyro 0.22.
+    """
+    gather: Any = getattr(kind, "gather_pytree_data_fields", None)
+    return [*gather(), *kind.gather_pytree_aux_fields()] if gather else []  # type: ignore[attr-defined]
 
 
 def field_labels(kind: type, count: int) -> list[str]:
