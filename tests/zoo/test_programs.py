@@ -36,7 +36,7 @@ def part_python(run: Path) -> Path:
     """The Python of an environment with the libraries of the part that CI runs."""
     libraries = sorted({x for v, p in CASES if is_in_part(v, p) for x in p.libraries})
     python = Path(sys.executable)
-    made = made_once(run / "zoo", lambda f: make_environment(f, HERE, python, libraries))
+    made = made_once(run / "zoo-libraries", lambda f: make_environment(f, HERE, python, libraries))
     return made / "bin" / "python"
 
 
