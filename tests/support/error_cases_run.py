@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ from aotbuild.spec.index import write_index
 from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
 from aotbuild.spec.record import PYTHON_CALL, HostCallback
 from aotbuild.wheels.split import split
+from support import static_model
 from support.error_cases import Place, X, collector, command, library, raised, scored
 from support.packages import build, write
 from support.processes import fresh
@@ -160,6 +163,21 @@ def call_weak_type(place: Place) -> str:
 @case
 def call_other_static(place: Place) -> str:
     return raised(lambda: library(place, scored()).score(X, "tanh"))
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["tx"])
+@dataclass
+class TrainState:
+    params: Any
+    tx: Any = field(metadata={"static": True})
+
+
+@case
+def call_other_static_data(place: Place) -> str:
+    one, other = (TrainState(X, static_model.scale(rate)) for rate in (0.001, 0.002))
+    built = build("step", lambda state: state.tx.update([state.params]), {"state": one})
+    record = replace(built.record, provenance={"label": "step()"})
+    return raised(lambda: library(place, replace(built, record=record)).step(other))
 
 
 @case
