@@ -17,6 +17,7 @@ from aotbuild.spec.record import HostCallback
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.callbacks import take_callbacks
+from aotbuild.worker.jaxprs import meshes
 from aotbuild.worker.shardings import named_sharding
 from aotbuild.worker.trace import Traced, asks_for_device, in_mesh, trace, trace_on
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
@@ -83,7 +84,19 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
     """
     devices = compiler(target.platform).devices(target, hardware, jax_private)
     if devices[0].platform == jax.devices()[0].platform:
-        return _lowered(traced, target, hardware, _lower_here(traced, target, devices))
+        return _lower_here(traced, target, hardware, devices)
+    try:
+        return _lower_there(traced, target, hardware, devices)
+    except TraceRefused:
+        if not any(meshes(traced.closed_jaxpr)):
+            raise
+    return _lower_here(traced, target, hardware, devices, (target.platform,))
+
+
+def _lower_there(
+    traced: Traced, target: Target, hardware: Hardware, devices: Sequence[Any]
+) -> Lowered:
+    """Lower for GPUs or TPUs, traced over them where there is a mesh or a kernel asks for them."""
     # The first trace has shown that the function has no side effects.
     job = traced.job.with_options(purity="skip")
     if traced.mesh is not None:
@@ -98,18 +111,24 @@ def lower(traced: Traced, target: Target, hardware: Hardware) -> Lowered:
     return _lowered(traced, target, hardware, stage)
 
 
-def _lowered(traced: Traced, target: Target, hardware: Hardware, stage: Any) -> Lowered:
-    return Lowered(traced, target, hardware, stage, take_callbacks(traced.job.call, stage))
-
-
-def _lower_here(traced: Traced, target: Target, devices: Sequence[Any]) -> Any:
+def _lower_here(
+    traced: Traced,
+    target: Target,
+    hardware: Hardware,
+    devices: Sequence[Any],
+    platforms: tuple[str, ...] | None = None,
+) -> Lowered:
     """Lower for this process's devices, as any mesh that the user's code made has them.
 
-    Then the module is compiled for the target's, which may be absent.
+    Then the module is compiled for the target's, which may be absent, and of other `platforms`.
     """
-    stage = _lower(traced, target, jax.devices()[0])
+    stage = _lower(traced, target, jax.devices()[0], platforms)
     jax_private.move(stage, devices)
-    return stage
+    return _lowered(traced, target, hardware, stage)
+
+
+def _lowered(traced: Traced, target: Target, hardware: Hardware, stage: Any) -> Lowered:
+    return Lowered(traced, target, hardware, stage, take_callbacks(traced.job.call, stage))
 
 
 def jit_flat(traced: Traced, device: Any = None) -> Any:
@@ -137,10 +156,14 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
     )
 
 
-def _lower(traced: Traced, target: Target, device: Any) -> Any:
+def _lower(
+    traced: Traced, target: Target, device: Any, platforms: tuple[str, ...] | None = None
+) -> Any:
     try:
         with in_mesh(traced.context):
-            return jit_flat(traced, device).trace(*traced.leaves).lower()
+            return (
+                jit_flat(traced, device).trace(*traced.leaves).lower(lowering_platforms=platforms)
+            )
     except TraceRefused:
         raise
     except Exception as err:  # lowering rules raise many types

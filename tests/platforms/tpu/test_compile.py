@@ -18,9 +18,16 @@ from aotbuild.toolchains.toolchain import Environment
 pytestmark = pytest.mark.wheel
 
 MODEL = """\
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec as P
 def mlp(x, w):
     return jnp.sum(jnp.tanh(x @ w), axis=0)
+def own(x):
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    return jax.shard_map(lambda part: jax.lax.psum(part, "x"), mesh=mesh, in_specs=P("x"),
+                         out_specs=P())(x)
 def outer(x):
     return jnp.sort(jnp.outer(x, x), axis=1)
 """
@@ -106,6 +113,14 @@ def test_generations(package: Package, environment: Environment) -> None:
         assert record.analysis["peak_bytes"] > 0
         assert record.golden is not None
     assert found["four tpu:v5e:2x2:4"].calling.out_specs == (("model",),)
+
+
+def test_a_mesh_of_the_builds_devices(tmp_path: Path, environment: Environment) -> None:
+    own = "own: {call: 'proj.model:own', args: [x: 'f32[8,128]'], mesh: {x: 4}}"
+    (record,) = build(tmp_path, environment, tpu("v5e:2x2"), own).records
+    assert str(record.target) == "tpu:v5e:2x2:4"
+    assert record.requires.device_kinds == (GENERATIONS["v5e"].kind,)
+    assert [str(aval) for aval in record.calling.outputs] == ["f32[2,128]"]
 
 
 def test_processes_and_slices(tmp_path: Path, environment: Environment) -> None:
