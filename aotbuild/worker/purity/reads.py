@@ -75,16 +75,15 @@ def watched(*, shifted: bool) -> Iterator[Watch]:
     if shifted:
         random.seed(_OTHER_SEED)
         np.random.seed(_OTHER_SEED)
-    started, places = _random_states(), _places(len(sys.modules))
-    for namespace, name, original in places:
-        namespace[name] = _others()[id(original)]
+    started, places = _random_states(), _replace()
     watch = _watch = Watch(shifted)
     try:
         yield watch
     finally:
         _watch = None
-        for namespace, name, original in places:
-            namespace[name] = original
+        for namespace, name, original, other in places:
+            if namespace.get(name) is other:
+                namespace[name] = original
         known = {read.words for read in watch.reads}
         for words, state in _random_states().items():
             if repr(state) != repr(started[words]) and words not in known:
@@ -101,6 +100,18 @@ def _random_states() -> dict[str, Any]:
     """Return the states of Python's generator and numpy's, by the words for a draw from it."""
     states = {"random": random.getstate(), "numpy.random": np.random.get_state()}
     return {_DRAWN.format(name): state for name, state in states.items()}
+
+
+def _replace() -> list[tuple[dict[str, Any], str, Any, Any]]:
+    """Replace the functions in all modules; return namespace, name, function and replacement."""
+    others = _others()
+    known = _places(len(sys.modules))
+    places = [
+        (*place, others[id(place[2])]) for place in known if place[0].get(place[1]) is place[2]
+    ]
+    for namespace, name, _, other in places:
+        namespace[name] = other
+    return places
 
 
 @functools.lru_cache(maxsize=1)
@@ -123,7 +134,7 @@ def _places(_: int) -> list[tuple[dict[str, Any], str, Any]]:
 @functools.cache
 def _others() -> dict[int, Any]:
     """Return what takes a function's place, by the function's address."""
-    pairs: list[tuple[Any, Any]] = [(kind, _dated(kind)) for kind in (dt.date, dt.datetime)]
+    pairs: list[tuple[Any, Any]] = [(dt.datetime, _later_datetime())]
     for name in ("monotonic", "perf_counter", "process_time", "thread_time", "time"):
         seconds, nanoseconds = getattr(time, name), getattr(time, f"{name}_ns")
         pairs.append((seconds, _later(f"time.{name}", seconds, _SHIFT)))
@@ -175,30 +186,34 @@ def _told(name: str, place: int) -> Callable[..., Any]:
     return told
 
 
-def _dated(kind: Any) -> Any:
-    """Return `date` or `datetime` with a clock that can be later; its instances are real ones."""
+def _later_datetime() -> Any:
+    """Return a `datetime` whose clock can be later; its instances are real ones.
+
+    `today` of this and of `date` asks `time.time`, which can be later, too.
+    """
+    real = dt.datetime
 
     class Meta(type):
         def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, kind)
+            return isinstance(instance, real)
 
         def __subclasscheck__(cls, subclass: type) -> bool:
-            return issubclass(subclass, kind)
+            return issubclass(subclass, real)
 
-    def reading(name: str) -> Any:
-        read = getattr(kind, name)
+    def clock(name: str) -> Any:
+        read = getattr(real, name)
 
         def later(_: Any, *args: Any, **kwargs: Any) -> Any:
-            is_later = _clock_is_later(f"datetime.{kind.__name__}.{name}")
+            is_later = _clock_is_later(f"datetime.datetime.{name}")
             return read(*args, **kwargs) + dt.timedelta(seconds=_SHIFT * is_later)
 
         return classmethod(later)
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        return kind.__new__(kind if cls is other else cls, *args, **kwargs)
+        return real.__new__(real if cls is other else cls, *args, **kwargs)
 
-    clocks = {name: reading(name) for name in ("now", "today", "utcnow") if hasattr(kind, name)}
-    other = Meta(kind.__name__, (kind,), {"__new__": new, "__module__": "datetime", **clocks})
+    clocks = {name: clock(name) for name in ("now", "utcnow")}
+    other = Meta("datetime", (real,), {"__new__": new, "__module__": "datetime", **clocks})
     return other
 
 
@@ -221,8 +236,9 @@ def _listen() -> None:
 def _hear(event: str, args: tuple[Any, ...]) -> None:
     if _watch is None or event != "open":
         return
-    path, _, flags = args
-    if isinstance(path, int) or flags & (os.O_WRONLY | os.O_RDWR):
+    path, _, flags = (*args, None, None, None)[:3]
+    is_written = not isinstance(flags, int) or flags & (os.O_WRONLY | os.O_RDWR)
+    if is_written or not isinstance(path, (str, bytes, os.PathLike)):
         return
     name = os.fsdecode(path)
     if not name.endswith(_CODE) and not name.startswith(_SYSTEM):
