@@ -124,14 +124,14 @@ def measure(pairs: int) -> Iterator[dict[str, Any]]:
         sys.path.insert(0, folder)
         model = importlib.import_module("wrapped.model")
         x = jax.device_put(np.ones((8, 16), "float32"))
-        calls = {
-            "forward": lambda: (model.make_net(), x),
-            "train": lambda: (model.make_net(), model.make_optimizer(), x),
-            "step": lambda: (model.make_mlp(), model.make_state(), x),
+        makers = {
+            "forward": (model.make_net,),
+            "train": (model.make_net, model.make_optimizer),
+            "step": (model.make_mlp, model.make_state),
         }
-        for name, arguments in calls.items():
-            own, ours = getattr(model, name), getattr(library, name)
-            rows = [(_seconds(own, arguments()), _seconds(ours, arguments())) for _ in range(pairs)]
+        for name, made in makers.items():
+            both = getattr(model, name), getattr(library, name)
+            rows = [[_seconds(f, (*(m() for m in made), x)) for f in both] for _ in range(pairs)]
             yield {
                 "function": name,
                 "own_us": statistics.median(one for one, _ in rows) * 1e6,

@@ -24,7 +24,8 @@ class NnxCall:
     """A function of values with markers: what jit traces.
 
     It returns the result, the new values of Variables by their positions, and whether the result
-    holds objects of the caller, which are markers then. `names` are those of the values.
+    holds objects of the caller, which are markers then. `names` are those of the values. If these
+    have no objects, it returns the result only.
     """
 
     function: str
@@ -33,7 +34,7 @@ class NnxCall:
     names: Sequence[str]
     donated: Sequence[str]
 
-    def __call__(self, *marked: Any) -> tuple[Any, dict[int, Any], Marker]:
+    def __call__(self, *marked: Any) -> Any:
         """Call the function; TraceRefused if it changes more than the values of Variables."""
         values = self.wrap.restore(marked)
         objects = dict(_objects(values))
@@ -49,7 +50,7 @@ class NnxCall:
             if owner in self.donated or not _is_same(raw, variable.get_raw_value())
         }
         marked_result, refers = self._marked(result, objects)
-        return marked_result, updates, Marker("static", refers)
+        return (marked_result, updates, Marker("static", refers)) if objects else marked_result
 
     def _variables(self, values: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, Any, str]]]:
         """Yield (position, (Variable, its value, name of its argument)), each Variable once."""
@@ -82,7 +83,7 @@ class NnxCall:
 
 def _objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield flax's objects in a tree, with the child indices that lead to them."""
-    if _is_object(value):
+    if is_object(value):
         yield path, value
     children = jax.tree.leaves(value, is_leaf=lambda x: x is not value)
     for index, child in enumerate(children):
@@ -90,10 +91,16 @@ def _objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield from _objects(child, (*path, index))
 
 
-def _is_object(value: Any) -> bool:
+def is_object(value: Any) -> bool:
+    """Return whether a value is an object of flax: a Variable, or what holds them as attributes."""
+    return is_variable(value) or is_module(value)
+
+
+def is_module(value: Any) -> bool:
+    """Return whether a value is a module of flax, or an optimizer, metric or the like."""
     from flax import nnx
 
-    return isinstance(value, nnx.Pytree | nnx.Variable)
+    return isinstance(value, nnx.Pytree)
 
 
 def _is_same(old: Any, new: Any) -> bool:
@@ -120,11 +127,11 @@ class _Moment:
     @classmethod
     def of(cls, values: tuple[Any, ...], names: Sequence[str]) -> _Moment:
         """Return the moment of all objects in some values."""
-        pairs = jax.tree_util.tree_flatten_with_path(values, is_leaf=_is_object)[0]
+        pairs = jax.tree_util.tree_flatten_with_path(values, is_leaf=is_object)[0]
         found = {
             f"{names[first.idx]}{jax.tree_util.keystr(tuple(rest))}": value
             for (first, *rest), value in pairs
-            if _is_object(value)
+            if is_object(value)
         }
         return cls._now(found)
 
@@ -132,9 +139,9 @@ class _Moment:
     def _now(cls, objects: dict[str, Any]) -> _Moment:
         units: dict[str, Any] = {}
         for place, value in objects.items():
-            pairs = jax.tree_util.tree_flatten_with_path(value, is_leaf=_is_variable)[0]
+            pairs = jax.tree_util.tree_flatten_with_path(value, is_leaf=is_variable)[0]
             units |= {f"{place}{jax.tree_util.keystr(path)}": unit for path, unit in pairs}
-        trees = jax.tree.structure([*objects.values()], is_leaf=_is_variable)
+        trees = jax.tree.structure([*objects.values()], is_leaf=is_variable)
         metadata = {place: jax.tree.structure(unit) for place, unit in units.items()}
         return cls(objects, units, trees, metadata)
 
@@ -149,14 +156,15 @@ class _Moment:
             return f"it changes static data of {_first_difference(self.trees, now.trees)}"
         for place, unit in self.units.items():
             if now.units[place] is not unit:
-                what = "another Variable" if _is_variable(unit) else "an array, not a Variable,"
+                what = "another Variable" if is_variable(unit) else "an array, not a Variable,"
                 return f"it puts {what} at {place}"
             if now.metadata[place] != self.metadata[place]:
                 return f"it changes the metadata of {place}, or the tree of its value"
         return None
 
 
-def _is_variable(value: Any) -> bool:
+def is_variable(value: Any) -> bool:
+    """Return whether a value is a Variable of flax."""
     from flax import nnx
 
     return isinstance(value, nnx.Variable)

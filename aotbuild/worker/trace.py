@@ -20,7 +20,7 @@ from aotbuild.platforms.building import compiler
 from aotbuild.spec.record import Returned
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree, needs_returned
-from aotbuild.spec.wrap import Wrap
+from aotbuild.spec.wrap import NNX_JIT, Wrap
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
     describe_result,
@@ -33,12 +33,22 @@ from aotbuild.worker.feedback import feedback_notes, passed_back, with_feedback
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
 from aotbuild.worker.like import Dims
+from aotbuild.worker.nnx_call import is_module
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
 from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs
 from aotbuild.worker.static_data import describe_arguments, with_aliases
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
-from aotbuild.worker.wrap import Wrapped, marked, result_of, traced_function, unwrap, wrap_notes
+from aotbuild.worker.wrap import (
+    Wrapped,
+    changes,
+    has_flax_objects,
+    marked,
+    nnx_jit,
+    result_of,
+    traced_function,
+    unwrap,
+)
 
 _REMEDIES: tuple[tuple[Any, str], ...] = (
     (
@@ -96,7 +106,7 @@ class Jitted:
         jax has it cached if the function was traced like this before.
         """
         wrap, statics = self.wrapped.wrap, tuple(name for name, _ in self.binding.statics)
-        function = self._of_values(wrap) if wrap else _hashable(self.wrapped.function, self.binding)
+        function = self.of_values(wrap) if wrap else _hashable(self.wrapped.function, self.binding)
         args, kwargs = self.arguments(self.args, self.kwargs, dict(self.binding.statics))
         with in_mesh(self.context):
             function = of_arrays(function, args, kwargs)
@@ -111,7 +121,7 @@ class Jitted:
             return (*args.values(), *(kwargs[name] for name in sorted(kwargs))), {}
         return call_arguments(self.binding, args, kwargs, statics)
 
-    def _of_values(self, wrap: Wrap) -> Any:
+    def of_values(self, wrap: Wrap) -> Any:
         """Return the function as one of the values of a call; static arguments are inside."""
 
         def call(values: tuple[Any, ...]) -> Any:
@@ -222,7 +232,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         returned=reference.returned if reference and needs_returned(out_tree) else None,
         mesh=jitted.mesh,
         context=jitted.context,
-        notes=(*wrap_notes(job, jitted.wrapped), *notes, *feedback_notes(job, arguments, after)),
+        notes=(*_wrap_notes(jitted), *notes, *feedback_notes(job, arguments, after)),
         fed=passed_back(job, jitted.declared, after),
     )
 
@@ -259,6 +269,9 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
         return {n: make_avals(spec, f"{role}.{n}", symbolic, wrap) for n, spec in specs.items()}
 
     args, kwargs = avals("args", sized.args), avals("kwargs", sized.kwargs)
+    if wrapped.name == NNX_JIT and not has_flax_objects((args, kwargs)):
+        # Calls mean no more than under jax.jit, so they need not import flax.
+        binding = bind(job, wrapped.function)
     named = marked(wrapped.wrap, {**args, **dict(sorted(kwargs.items()))})
     args = {name: named.pop(name) for name in args}
     given = with_feedback(job, args), with_feedback(job, named)
@@ -347,6 +360,22 @@ def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
     traced = purity.trace(trace) if purity else trace()
     check_jaxpr(job, traced.jaxpr)
     return traced, purity.check(traced, trace) if purity else ()
+
+
+def _wrap_notes(jitted: Jitted) -> Iterator[str]:
+    """Yield a note if a wrap was recognized, or if a function needs one to keep what it changes."""
+    job, wrapped = jitted.job, jitted.wrapped
+    if wrapped.is_recognized:
+        yield f"{job.call} is decorated with {wrapped.name}, so that is what its calls mean"
+    if wrapped.wrap is None and has_flax_objects(jitted.canonical, is_module):
+        values = (*jitted.args.values(), *jitted.canonical[1].values())
+        with in_mesh(jitted.context):
+            changed = changes(jitted.of_values(nnx_jit()), values, jitted.names)
+        if changed:
+            yield (
+                f"{job.call} changes {changed}, and jax.jit drops that; wrap: nnx.jit writes it "
+                "into the caller's objects"
+            )
 
 
 def _trace(jitted: Jitted) -> Any:

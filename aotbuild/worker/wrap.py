@@ -7,6 +7,7 @@ The function is traced without it; the wrap, `spec.wrap`, takes the arguments ap
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.tree import register_markers
 from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, mark
-from aotbuild.worker.nnx_call import NnxCall
+from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable
 
 # module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8.
 _NNX = "flax.nnx.transforms.compilation"
@@ -29,6 +30,9 @@ _WRAPPERS = {
     f"{_NNX}:SimpleJitPartialWrapped": NNX_JIT,
     "equinox._jit:_JitWrapper": FILTER_JIT,
 }
+
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,13 @@ def _make_wrap(name: str) -> Wrap:
     if name == FILTER_JIT:
         kinds = (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct)
         return FilterJit(flatten, lambda x: isinstance(x, kinds))
-    from flax import nnx
+    return nnx_jit()
 
-    return NnxJit(flatten, lambda x: isinstance(x, nnx.Variable))
+
+def nnx_jit() -> NnxJit:
+    """Return the wrap of `nnx.jit`."""
+    register_markers(jax.tree_util.register_pytree_node)
+    return NnxJit(jax.tree_util.tree_flatten, is_variable)
 
 
 # --- tracing ------------------------------------------------------------------------------------
@@ -133,7 +141,7 @@ def result_of(wrap: Wrap | None, arguments: Mapping[str, Any], result: Any) -> A
 
     `arguments` are trees with markers, in canonical order; `result` is what was traced returns.
     """
-    if not isinstance(wrap, NnxJit):
+    if not isinstance(wrap, NnxJit) or not has_flax_objects([*arguments.values()]):
         return result
     found, updates, _ = result
     values = wrap.restore(tuple(arguments.values()))
@@ -152,7 +160,27 @@ def result_of(wrap: Wrap | None, arguments: Mapping[str, Any], result: Any) -> A
     return {"result": found, **{name: value for name, value in after if name in changed}}
 
 
-def wrap_notes(job: Job, wrapped: Wrapped) -> Iterator[str]:
-    """Yield a note if a wrap was recognized, not written in the manifest."""
-    if wrapped.is_recognized:
-        yield f"{job.call} is decorated with {wrapped.name}, so that is what its calls mean"
+def changes(function: Callable[..., Any], values: tuple[Any, ...], names: Sequence[str]) -> str:
+    """Return which Variables a function under `nnx.jit` changes, or the like; empty if it does not.
+
+    `function` is what `traced_function` returns. It is traced, and raises nothing.
+    """
+    try:
+        _, updates, _ = jax.eval_shape(function, *values)
+    except TraceRefused as err:
+        why = str(err).partition(": ")[2].partition("\n")[0]
+        return f"an argument ({why})"
+    except Exception:  # noqa: BLE001 (user code; it went well under jax.jit)
+        return ""
+    units = jax.tree_util.tree_flatten_with_path(values, is_leaf=is_variable)[0]
+    paths = [units[position][0] for position in updates]
+    places = [f"{names[path[0].idx]}{jax.tree_util.keystr(path[1:])}" for path in paths]
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more
+
+
+def has_flax_objects(tree: Any, is_one: Callable[[Any], bool] = is_object) -> bool:
+    """Return whether an object of flax is in a tree."""
+    if "flax.nnx" not in sys.modules:
+        return False
+    return any(map(is_one, jax.tree.leaves(tree, is_leaf=is_one)))

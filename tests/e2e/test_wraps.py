@@ -54,9 +54,14 @@ FLAX = "from flax import nnx\nimport proj.flax_models as m\n"
 EQUINOX = "import equinox as eqx\nimport proj.equinox_models as m\n"
 
 
+def make(folder: Path) -> None:
+    package = build(copy_project("wrapped", folder))
+    (folder / "notes").write_text("\n".join(package.notes), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def root(run: Path) -> Path:
-    return made_once(run / "wrapped", lambda f: build(copy_project("wrapped", f))) / "wrapped"
+    return made_once(run / "wrapped", make) / "wrapped"
 
 
 def call(root: Path, code: str, **variables: str) -> Any:
@@ -95,7 +100,7 @@ same(nnx.state(model), nnx.state(twin))
 try:
     lib.forward(model, x)
 except SignatureMismatch as err:
-    assert "flax.nnx.nn.normalization.BatchNorm" in str(err), err
+    assert "model.norm" in str(err) and "compiled with False, called with True" in str(err), err
 else:
     raise AssertionError
 """
@@ -193,6 +198,32 @@ same(nnx.state(model), nnx.state(twin))
     call(root, FLAX + code)
 
 
+def test_what_jax_jit_would_lose_is_a_note(root: Path) -> None:
+    code = """
+model = m.make_tied()
+for _ in range(2):
+    same(lib.lost(model, tokens), jax.numpy.asarray(tokens + 1))
+assert int(model.count[...]) == 0
+"""
+    call(root, FLAX + code)
+    notes = (root.parent / "notes").read_text(encoding="utf-8")
+    assert (
+        "proj.flax_models:counted changes model.count, and jax.jit drops that; wrap: nnx.jit "
+        "writes it into the caller's objects"
+    ) in notes
+    assert "proj.flax_models:train is decorated with nnx.jit, so that is what its calls" in notes
+    assert "proj.flax_models:plain" not in notes
+
+
+def test_without_objects_no_library_is_imported(root: Path) -> None:
+    code = """
+import sys
+assert quietly(lib.arrays, x)[2, 3] == 2
+assert "flax" not in sys.modules
+"""
+    call(root, code)
+
+
 # --- eqx.filter_jit -----------------------------------------------------------------------------
 
 
@@ -222,8 +253,8 @@ def refused(net, *parts):
         raise AssertionError(net)
 net = m.make_net()
 lib.filtered(net, x)
-refused(m.Net(net.weight, 0.25, net.activation), "expected static 0.5, found static 0.25")
-refused(m.Net(net.weight, 0.5, jax.numpy.tanh), "jax.numpy:tanh")
+refused(m.Net(net.weight, 0.25, net.activation), "net[1]: compiled with 0.5, called with 0.25")
+refused(m.Net(net.weight, 0.5, jax.numpy.tanh), "called with jax.numpy.tanh")
 refused(m.Net(net.weight, np.float32(0.5), net.activation), "expected static 0.5, found an array")
 refused(m.Net(net.weight, [], net.activation), "expected static 0.5, found a list of 0")
 """
