@@ -113,8 +113,8 @@ def field_names(value: Any) -> list[str]:
 
 def is_cache(kind: type, name: str, value: Any) -> bool:
     """Return whether an attribute only keeps what was computed: a hash or a cached property."""
-    if name.strip("_").removeprefix("cached_") == "hash" and isinstance(value, int | None):
-        return True
+    if name.startswith("_") and name.rstrip("_").endswith("_hash"):
+        return isinstance(value, int | None)
     found = (base.__dict__[name] for base in kind.__mro__ if name in base.__dict__)
     return type(next(found, None)).__name__ == "cached_property"
 
