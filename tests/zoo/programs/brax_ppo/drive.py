@@ -1,6 +1,6 @@
 import jax
 import numpy as np
-from walker.agent import initial_env_state, initial_optimizer_state, initial_params
+from balance.agent import initial_env_state, initial_optimizer_state, initial_params
 
 
 def env_step(step):
