@@ -107,14 +107,15 @@ class Identities:
 def is_decodable(data: Any, node: str = "") -> bool:
     """Return whether the value of an identity can be made from it, where a type is imported.
 
-    `node` is the type, as `module:name`. Importing it also imports what it needs of its package.
+    `node` is the type, as `module:name`. Importing it also imports what it needs of its package,
+    and of those of its base classes.
     """
-    packages = {*_EVERYWHERE, node.partition(":")[0].partition(".")[0]}
+    packages = {*_EVERYWHERE, *_packages(node)}
 
     def named(tag: str) -> Decoder:
         def check(body: Any, _: Any) -> None:
             name = body if tag == "name" else body[0]
-            if name.partition(":")[0].partition(".")[0] not in packages:
+            if _package(name) not in packages:
                 msg = f"{name} may not be imported there"
                 raise ValueError(msg)
             NAMED[tag](body, _)
@@ -127,6 +128,18 @@ def is_decodable(data: Any, node: str = "") -> bool:
     except ValueError:
         return False
     return True
+
+
+def _packages(node: str) -> set[str]:
+    try:
+        bases = _imported(node).__mro__ if node else ()
+    except (AttributeError, ValueError):
+        bases = ()
+    return {_package(node), *(_package(base.__module__) for base in bases)}
+
+
+def _package(name: str) -> str:
+    return name.partition(":")[0].partition(".")[0]
 
 
 def what_is_opaque(data: Any, node: str = "") -> str:

@@ -77,6 +77,17 @@ def test_what_modules_have_that_are_imported_with_the_type(extra: Any) -> None:
     assert restored(tree).node_data()[1][0] == extra
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["extra"])
+@dataclass
+class Decoding(State, json.JSONDecoder):
+    """As a class of a user's package has a base of a library, whose sentinels it holds."""
+
+
+def test_what_the_package_of_a_base_class_has() -> None:
+    tree = describe_output(structure(Decoding(1, json.dumps)), structure(((), {})))
+    assert restored(tree).node_data()[1][0] is json.dumps
+
+
 def test_functions_of_other_packages_are_no_data() -> None:
     expected = "its static data holds json.dumps, and neither"
     with pytest.raises(TreeRefused, match=expected):

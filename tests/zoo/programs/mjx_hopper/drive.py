@@ -1,4 +1,3 @@
-import jax.numpy as jnp
 import numpy as np
 from hopper.simulation import data, model
 
@@ -6,7 +5,7 @@ from hopper.simulation import data, model
 def step(step):
     m, d = model(), data()
     for number in range(5):
-        d = step(m, d, jnp.full(1, 0.1 * number))
+        d = step(m, d, np.full(1, 0.1 * number, np.float32))
     return d.qpos, d.qvel, d.time, d.xpos
 
 
