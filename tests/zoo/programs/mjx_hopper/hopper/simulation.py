@@ -48,7 +48,7 @@ def step(model: mjx.Model, data: mjx.Data, ctrl) -> mjx.Data:
 
 
 def rollout(qpos, ctrls):
-    """Simulate a batch of starts, each with its own controls; return their paths and last speeds."""
+    """Simulate a batch of starts, each with its own controls; return paths and last speeds."""
     model = mjx.put_model(mj_model)
     start = mjx.make_data(model)
 
