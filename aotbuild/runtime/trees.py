@@ -126,11 +126,12 @@ def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
         return trees.make_treedef(None, ())
     if tree[0] == "input":
         return subtree(inputs, tree[1])
-    children = [restore(child, inputs, trees, returned) for child in children_of(tree)]
+    # Before the children: their data may name constants of what this type imports.
     if tree[0] in REFERENCES:
         node_data = _data_at(inputs if tree[0] == "like_input" else returned, tree[1])
     else:
         node_data = _node_data(tree, trees)
+    children = [restore(child, inputs, trees, returned) for child in children_of(tree)]
     try:
         return trees.make_treedef(node_data, children)
     except (ValueError, TypeError, RuntimeError) as err:

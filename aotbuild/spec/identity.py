@@ -104,13 +104,13 @@ class Identities:
         return {"fingerprint": [title(value), name]}
 
 
-def is_decodable(data: Any, node: str = "") -> bool:
-    """Return whether the value of an identity can be made from it, where a type is imported.
+def is_decodable(data: Any, *nodes: str) -> bool:
+    """Return whether the value of an identity can be made from it, where types are imported.
 
-    `node` is the type, as `module:name`. Importing it also imports what it needs of its package,
-    and of those of its base classes.
+    `nodes` are the types of a node and of those around it, as `module:name`. Importing a type also
+    imports what it needs of its package, and of those of its base classes.
     """
-    packages = {*_EVERYWHERE, *_packages(node)}
+    packages = {*_EVERYWHERE, *(package for node in nodes for package in _packages(node))}
 
     def named(tag: str) -> Decoder:
         def check(body: Any, _: Any) -> None:
@@ -132,7 +132,7 @@ def is_decodable(data: Any, node: str = "") -> bool:
 
 def _packages(node: str) -> set[str]:
     try:
-        bases = _imported(node).__mro__ if node else ()
+        bases = _imported(node).__mro__
     except (AttributeError, ValueError):
         bases = ()
     return {_package(node), *(_package(base.__module__) for base in bases)}
@@ -142,15 +142,15 @@ def _package(name: str) -> str:
     return name.partition(":")[0].partition(".")[0]
 
 
-def what_is_opaque(data: Any, node: str = "") -> str:
+def what_is_opaque(data: Any, *nodes: str) -> str:
     """Return the name of the first thing in an identity that cannot be decoded."""
     if isinstance(data, list):
-        return next((what_is_opaque(x, node) for x in data if not is_decodable(x, node)), "")
+        return next((what_is_opaque(x, *nodes) for x in data if not is_decodable(x, *nodes)), "")
     if not isinstance(data, dict) or len(data) != 1:
         return ""
     (tag, body), *_ = data.items()
     if tag in ("tuple", "dict"):
-        return what_is_opaque(body, node)
+        return what_is_opaque(body, *nodes)
     name = body[0] if isinstance(body, list) and body else body
     return str(name).replace(":", ".") if tag != "set" else "a set"
 

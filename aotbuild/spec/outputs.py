@@ -38,28 +38,32 @@ def describe_output(treedef: TreeDef, inputs: TreeDef, returned: Tree | None = N
         heads.setdefault(_head(tree), ["like_input", path])
     for path, tree in _nodes(returned or LEAF):
         heads.setdefault(_head(tree), ["returns", path])
-    return _refer(describe(treedef), trees, heads, ())
+    return _refer(describe(treedef), trees, heads, (), ())
 
 
-def _refer(tree: Tree, trees: _Places, heads: _Places, path: tuple[int, ...]) -> Tree:
+def _refer(
+    tree: Tree, trees: _Places, heads: _Places, path: tuple[int, ...], around: tuple[str, ...]
+) -> Tree:
+    """Return the description of a subtree; `around` has the types of the nodes that it is in."""
     if tree == LEAF:
         return tree
     children = children_of(tree)
     data = tree[_DATA[tree[0]]] if tree[0] in _DATA else None
     node = tree[1] if tree[0] == "node" else ""
-    is_plain = is_decodable(data, node)
+    nodes = (*around, tree[1]) if tree[0] in ("node", "namedtuple") else around
+    is_plain = is_decodable(data, *nodes)
     same = trees.get(canonical_json(tree)) if tree[0] in _WITH_DATA else None
     if same and (children or not is_plain):
         return same
     head = tree[: HEADS[tree[0]]] if is_plain else heads.get(_head(tree))
     if head is None:
         reason = (
-            f"its static data holds {what_is_opaque(data, node)}, and neither an argument nor "
+            f"its static data holds {what_is_opaque(data, *nodes)}, and neither an argument nor "
             "returns: has the same"
         )
         raise TreeRefused(path, node.replace(":", ".") or _WORDS[tree[0]], reason)
     below = enumerate(children)
-    return [*head, *(_refer(child, trees, heads, (*path, index)) for index, child in below)]
+    return [*head, *(_refer(child, trees, heads, (*path, i), nodes) for i, child in below)]
 
 
 def _head(tree: Tree) -> bytes:

@@ -29,6 +29,12 @@ class State:
     extra: Any
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["extra"])
+@dataclass
+class Reader(State, json.JSONDecoder):
+    pass
+
+
 def closure(rate: float) -> Any:
     return lambda x: x * rate
 
@@ -92,6 +98,14 @@ def test_functions_of_other_packages_are_no_data() -> None:
     expected = "its static data holds json.dumps, and neither"
     with pytest.raises(TreeRefused, match=expected):
         describe_output(structure(State(1, json.dumps)), structure(((), {})))
+
+
+def test_types_bring_the_packages_of_their_bases_and_of_nodes_around_them() -> None:
+    """equinox has a constant in each module, also in those of other packages."""
+    tree = describe_output(structure(Reader(1, json.dumps)), structure(((), {})))
+    assert restored(tree).node_data()[1][0] is json.dumps
+    tree = describe_output(structure(Reader([State(1, json.dumps)], 2)), structure(((), {})))
+    assert restored(tree) == structure(Reader([State(1, json.dumps)], 2))
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ def start():
 
 
 def fit(model, t, y):
-    """Fit with Levenberg-Marquardt; return the model, how it ended, and the steps it took."""
+    """Fit with Levenberg-Marquardt; return the model, whether it converged, and the steps."""
     solver = optx.LevenbergMarquardt(rtol=1e-5, atol=1e-6)
     solution = optx.least_squares(residuals, solver, model, args=(t, y), max_steps=64, throw=False)
-    return solution.value, solution.result, solution.stats
+    return solution.value, solution.result == optx.RESULTS.successful, solution.stats
 
 
 def rosenbrock(x, scale):
