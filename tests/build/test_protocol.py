@@ -48,6 +48,7 @@ REQUESTS: list[protocol.Request] = [
 ]
 REPLIES: list[protocol.Reply] = [
     protocol.Ready(),
+    protocol.Elsewhere(),
     protocol.CompileStarted(target="cpu:x86-64-v3:1"),
     protocol.Compiled(
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), notes=("a\nb",)
