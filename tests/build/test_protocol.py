@@ -108,7 +108,7 @@ def test_round_trip_of_a_reply(message: protocol.Reply) -> None:
         '{"type": "done", "more": 1}',
         '{"type": "failed", "target": "cpu"}',
         '{"type": "hello", "version": 1, "blobs": "/b"}',
-        to_line(REPLIES[2]).replace('"outputs"', '"other"'),
+        to_line(REPLIES[3]).replace('"outputs"', '"other"'),
         "[" * 100_000,
     ],
 )
