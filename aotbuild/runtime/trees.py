@@ -167,6 +167,7 @@ def _static_data(data: Any, trees: Trees, node: str) -> Any:
 
     others: Decoders = {
         "numpy": lambda body, _: _numpy_value(*body),
+        "dtype": lambda body, _: _numpy_dtype(body),
         "treedef": lambda body, _: restore(body, None, trees),
     }
     try:
@@ -175,12 +176,18 @@ def _static_data(data: Any, trees: Trees, node: str) -> Any:
         raise _unusable(node, str(err)) from err
 
 
-def _numpy_value(dtype: str, *rest: Any) -> Any:
+def _numpy_dtype(name: str) -> Any:
     # Late imports: few trees have such data. ml_dtypes makes its dtypes known to numpy.
     import ml_dtypes  # noqa: F401
     import numpy as np
 
-    array = np.frombuffer(bytes.fromhex(rest[-1]), np.dtype(long_dtype(dtype)))
+    return np.dtype(name)
+
+
+def _numpy_value(dtype: str, *rest: Any) -> Any:
+    import numpy as np
+
+    array = np.frombuffer(bytes.fromhex(rest[-1]), _numpy_dtype(long_dtype(dtype)))
     return array.reshape(rest[0]).copy() if len(rest) > 1 else array[0]
 
 

@@ -122,12 +122,36 @@ def is_decodable(data: Any, *nodes: str) -> bool:
 
         return check
 
-    others = {"numpy": lambda *_: None, "treedef": lambda *_: None}
+    def whole(tree: Any, _: Any) -> None:
+        if not _is_whole(tree, nodes):
+            msg = "a node of it cannot be made"
+            raise ValueError(msg)
+
+    others: dict[str, Decoder] = {"numpy": lambda *_: None, "dtype": _dtype, "treedef": whole}
     try:
         decode(data, {**others, **{tag: named(tag) for tag in NAMED}})
     except ValueError:
         return False
     return True
+
+
+def _is_whole(tree: Any, nodes: tuple[str, ...]) -> bool:
+    """Return whether the static data of all nodes in a treedef can be made."""
+    if not isinstance(tree, list):
+        return True
+    if tree[0] == "node":
+        nodes = (*nodes, tree[1])
+        if not is_decodable(tree[2], *nodes):
+            return False
+    # Not the keys of a dict, which may be a list, too.
+    children = tree[3:] if tree[0] == "node" else tree[2:] if tree[0] == "dict" else tree[1:]
+    return all(_is_whole(child, nodes) for child in children)
+
+
+def _dtype(name: Any, _: Any) -> None:
+    if not name.isidentifier():
+        msg = f"{name} is no name of a dtype"
+        raise ValueError(msg)
 
 
 def _packages(node: str) -> set[str]:

@@ -53,6 +53,9 @@ def restored(tree: Any, inputs: Any = None) -> Any:
         np.zeros((2, 0), np.float16),
         (np.array([1, 2]), {"a": np.bool_(True)}),
         ml_dtypes.bfloat16(1.5),
+        np.dtype("int8"),
+        np.dtype(ml_dtypes.bfloat16),
+        jax.tree.structure(State(1, (np.dtype("float32"), max))),
         jax.tree.structure({"a": [1, None]}),
         (1, jax.tree.structure(State(1, 2))),
     ],
@@ -92,6 +95,11 @@ class Decoding(State, json.JSONDecoder):
 def test_what_the_package_of_a_base_class_has() -> None:
     tree = describe_output(structure(Decoding(1, json.dumps)), structure(((), {})))
     assert restored(tree).node_data()[1][0] is json.dumps
+
+
+def test_treedefs_in_static_data_are_looked_into() -> None:
+    with pytest.raises(TreeRefused, match="its static data holds"):
+        describe_output(structure(State(1, structure(MADE))), structure(((), {})))
 
 
 def test_functions_of_other_packages_are_no_data() -> None:
