@@ -273,6 +273,24 @@ def called_back(flat: Any) -> tuple[Any, Any, dict[int, Any]]:
     return cells["callback"], cells["in_tree"], dict(cells["static_args"])
 
 
+def callback_name(flat: Any) -> str:
+    """Return what a callback primitive calls, for comparing and for people; "" if unknown.
+
+    That is the name of a function, or the format of jax.debug.print.
+    """
+    try:
+        function = called_back(flat)[0]
+    except KeyError:
+        return ""
+    printed = print_arguments(function)
+    if printed:
+        return repr(printed[0])
+    function = getattr(function, "func", function)
+    kind = type(function)
+    module = getattr(function, "__module__", kind.__module__)
+    return f"{module}.{getattr(function, '__qualname__', kind.__qualname__)}"
+
+
 def print_arguments(function: Any) -> tuple[str, dict[str, Any], bool, Any] | None:
     """Return format, print options, whether it has placeholders, and a record for logging.
 

@@ -162,6 +162,14 @@ def named(again: bool, x: Any) -> Any:
     return jax.jit(f)(x)
 
 
+def first_callback(x: Any) -> Any:
+    return x
+
+
+def second_callback(x: Any) -> Any:
+    return x
+
+
 # The function, and words of the difference.
 DIFFERENT: dict[str, tuple[Make, str]] = {
     "constants": (lambda again: lambda x: x * flip(again, A, B)[0], "a constant, [2. 2. 2. 2.]"),
@@ -198,6 +206,20 @@ DIFFERENT: dict[str, tuple[Make, str]] = {
             )
         ),
         "another input",
+    ),
+    "callbacks": (
+        lambda again: (
+            lambda x: jax.pure_callback(np.cos if again else first_callback, x, x, vmap_method=None)
+        ),
+        "callback, ",
+    ),
+    "debug callbacks": (
+        lambda again: lambda x: jax.debug.callback(second_callback if again else first_callback, x),
+        "first_callback then ",
+    ),
+    "prints": (
+        lambda again: lambda x: jax.debug.print("new {}" if again else "old {}", x),
+        "",
     ),
     "less": (lambda again: lambda x: x if again else jnp.sin(x), "only the first trace has"),
 }

@@ -132,7 +132,8 @@ def _parameters(a: Any, b: Any) -> str:
     for name in sorted({*first, *second}):
         x, y = first.get(name), second.get(name)
         if normalized(x) != normalized(y):
-            values = (_cut(str(value), _LONGEST_VALUE) for value in (x, y))
+            names = (jax_private.callback_name(value) or str(value) for value in (x, y))
+            values = (_cut(text, _LONGEST_VALUE) for text in names)
             return f"{name}, {' then '.join(values)}"
     return ""
 

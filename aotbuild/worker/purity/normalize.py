@@ -44,7 +44,8 @@ def normalized(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (set, frozenset)):
         return "set", tuple(sorted(repr(normalized(item, depth + 1)) for item in value))
     if callable(value):
-        return "function", type(value).__name__, str(getattr(value, "__qualname__", ""))
+        name = getattr(value, "__qualname__", "")
+        return "function", type(value).__name__, str(name), jax_private.callback_name(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, enum.Enum):
         fields = (getattr(value, field.name, None) for field in dataclasses.fields(value))
         return type(value).__qualname__, tuple(normalized(field, depth + 1) for field in fields)
