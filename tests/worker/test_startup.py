@@ -167,11 +167,18 @@ class TestChosen:
 
     def test_calls_of_the_user_are_not_there_in_another_process(self) -> None:
         calls = [["my_call", "user"], ["lapack_x", "lapack"]]
-        assert reason_not_to_measure(Entry({"custom_calls": calls}, b""), FakeCompiled()) == (
+        entry = Entry({"custom_calls": calls}, b"")
+        assert reason_not_to_measure(entry, FakeCompiled(), calls_back=False) == (
             "startup: tuned: it calls my_call, which only your code registers"
         )
         entry = Entry({"custom_calls": calls[1:]}, b"")
-        assert reason_not_to_measure(entry, FakeCompiled()) is None
+        assert reason_not_to_measure(entry, FakeCompiled(), calls_back=False) is None
+
+    def test_functions_are_not_called_back_with_made_up_values(self) -> None:
+        entry = Entry({"custom_calls": []}, b"")
+        reason = reason_not_to_measure(entry, FakeCompiled(), calls_back=True)
+        assert reason is not None
+        assert "calls back" in reason
 
 
 class TestNear:

@@ -52,7 +52,7 @@ def table(name: str, programs: list[Program], results: Any, versions: dict[str, 
     head = ["library", *head] if name == "all" else head
     lines = [head, ["---"] * len(head), *rows]
     body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"<!-- zoo: {name} -->\n{body}\n<!-- end -->"
+    return f"<!-- zoo: {name} -->\n\n{body}\n\n<!-- end -->"
 
 
 def program_rows(program: Program, results: Any, is_all: bool) -> list[list[str]]:
