@@ -38,7 +38,7 @@ def initialize(record: Record, loader: ExecutableLoader) -> None:
         try:
             with _LOCK, _scipy_kernels():
                 loader.initialize_lapack()
-        except Exception as err:
+        except Exception as err:  # importing scipy's modules may raise anything
             found = f"{type(err).__name__}: {err}"
             what = "jaxlib could not initialize LAPACK's kernels"
             msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"

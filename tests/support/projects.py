@@ -11,6 +11,7 @@ import pytest
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
+from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe
 from support.processes import TESTS
@@ -49,3 +50,10 @@ def build(root: Path, folder: Path | None = None) -> Package:
     sources = find_sources(root, manifest.package)
     place = folder or sources.import_root / manifest.package / "_aot"
     return build_package(make_plan(manifest, probe()), sources, place)
+
+
+def failed_units(root: Path) -> dict[str, str]:
+    """Build a project that cannot be built; return the message of each function's failure."""
+    with pytest.raises(BuildError) as caught:
+        build(root)
+    return {failure.unit.partition("(")[0]: failure.message for failure in caught.value.failures}

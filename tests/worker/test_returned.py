@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from support.forks import forked
-from support.projects import build, write_project
+from support.projects import build, failed_units, write_project
 
 from aotbuild.cli.app import app
-from aotbuild.errors import BuildError
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.record import Record, Returned
 
@@ -202,9 +201,7 @@ def test_inspect_shows_it(root: Path) -> None:
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = write_project(tmp_path_factory.mktemp("bad"), BAD, m=SOURCE)
-    with pytest.raises(BuildError) as caught:
-        build(root)
-    return {failure.unit.partition("(")[0]: failure.message for failure in caught.value.failures}
+    return failed_units(root)
 
 
 @pytest.mark.parametrize(
