@@ -97,8 +97,12 @@ class Comparison:
         found = self.call.signature
         lines = self.around(expected)
         if is_same(found.tree, expected.tree):
-            pairs = zip(self._paths, found.leaves, expected.leaves, strict=True)
-            lines += [_leaf_difference(path, *pair) for path, *pair in pairs if pair[0] != pair[1]]
+            avals = zip(found.leaves, expected.leaves, strict=True)
+            lines += [
+                _leaf_difference(path, leaf, *pair)
+                for path, leaf, pair in zip(self._paths, self.call.leaves, avals, strict=True)
+                if pair[0] != pair[1]
+            ]
         return lines
 
     def around(self, expected: Signature) -> list[str]:
@@ -110,19 +114,23 @@ class Comparison:
         return lines
 
 
-def _leaf_difference(path: str, have: Aval, want: Aval) -> str:
+def _leaf_difference(path: str, leaf: Any, have: Aval, want: Aval) -> str:
     line = f"{path}: expected {want}, found {have}"
     if (have.shape, have.dtype) == (want.shape, want.dtype):
-        return f"{line}: expected {_strength(want)}"
+        return f"{line}: expected {_strength(leaf, want)}"
     return line
 
 
-def _strength(want: Aval) -> str:
+def _strength(leaf: Any, want: Aval) -> str:
+    """Return which value has the weak type that is wanted; `leaf` has the other."""
     if not want.weak_type:
-        return "an array, not a Python number"
-    if want.dtype == "bool":  # jax gives Python's True no weak type
-        return "a weakly typed result of jax"
-    return "a Python number (weak type)"
+        if isinstance(leaf, bool | int | float | complex):
+            return "an array, not a Python number"
+        return "an array without weak type; x.astype(x.dtype) removes it"
+    # jax gives Python's True no weak type, and an array's number has no shape.
+    if want.dtype == "bool" or want.shape:
+        return "a weakly typed array, as jax makes them of Python numbers alone"
+    return "a Python number, or a weakly typed array"
 
 
 def _static_differences(

@@ -66,8 +66,7 @@ def flatten(bound: Bound, backend: Backend) -> Call:
                 leaf_paths(bound, backend.trees)[index],
                 "an array, a number or a bool",
                 str(err),
-                f"Convert it with {backend.convert}, "
-                "or declare the parameter static in the manifest.",
+                backend.remedy(leaf),
             ) from err
     try:
         tree = Describer(function.ignored, function.aliases).describe(treedef)

@@ -16,7 +16,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.config import traced_with
 from aotbuild.worker.deferred import hold
 from aotbuild.worker.function import resolve
-from aotbuild.worker.user_errors import shorten, user_traceback
+from aotbuild.worker.user_errors import is_set_mesh, shorten, user_traceback
 
 Dims = Callable[[str], Any]
 
@@ -29,7 +29,10 @@ _STATIC_LEAF = (
     "such leaves static; else pass the arrays only (equinox: eqx.filter(module, eqx.is_array)), "
     "and the rest under static:."
 )
-_RUN = "Where a function needs real values, like_run: true in the spec runs it."
+_RUN = (
+    "Where a function needs real values, or sets a mesh, like_run: true in the spec runs it for "
+    "real."
+)
 # numpy's kinds of text, objects and times, which are no arrays to jax.
 _NO_ARRAYS = frozenset("OSUMm")
 _ARRAY = object()
@@ -146,7 +149,8 @@ def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None)
     try:
         avals = iter(jax.eval_shape(arrays))
     except (Exception, SystemExit) as err:  # user code may raise anything
-        run = f"\n{_RUN}" if isinstance(err, jax.errors.JAXTypeError) else ""
+        needs_run = isinstance(err, jax.errors.JAXTypeError) or is_set_mesh(err)
+        run = f"\n{_RUN}" if needs_run else ""
         msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_EXPECTED}{run}"
         raise TraceRefused(msg) from err
     (parts,) = aside

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import re
 import sys
 import traceback
+
+import jax
 
 from aotbuild.build.sources import frame_text
 
 # How much of an exception's own text is shown, in characters.
 _LONGEST = 4000
 _FRAMES = 5
+# Code that asks how many devices there are, and what to do where there are fewer than it needs.
+_DEVICES = re.compile(r"\b(?:local_)?devices\(|device_count\(|\bMesh\(|_mesh\(")
+_MORE_DEVICES = (
+    "There are as many devices as in the function's mesh in the manifest, and 1 without; here {}. "
+    "If this code needs more, write mesh: {{axis: size}}, for each function that imports the "
+    "module or under defaults:."
+)
 # What jax says of meshes (0.10.2 and 0.12.0.1), and what to do.
+_SET_MESH = "`set_mesh` can only be used outside"
 _MESH_REMEDIES = (
     (
-        "`set_mesh` can only be used outside",
+        _SET_MESH,
         (
             "jax.jit refuses that, too: take set_mesh out of the function, and name the mesh in "
             "the manifest, as mesh: {axis: size}."
@@ -47,17 +59,34 @@ _MESH_REMEDIES = (
 
 def user_traceback(error: BaseException) -> str:
     """Return where the user's own code raised, its lines of source, and what it raised."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_hidden(f.filename)]
-    where = "".join(frame_text(f.filename, f.lineno, f.name) for f in frames[-_FRAMES:])
+    where = "".join(frame_text(f.filename, f.lineno, f.name) for f in _user_frames(error))
     if isinstance(error, SyntaxError) and error.filename:
         where += frame_text(error.filename, error.lineno, "")
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
 
 
 def mesh_remedy(error: BaseException) -> str | None:
-    """Return what to change where jax says that a mesh does not fit; None for other errors."""
+    """Return what to change where a mesh does not fit, or devices are missing; None for others."""
     text = _text(error)
-    return next((remedy for sign, remedy in _MESH_REMEDIES if sign in text), None)
+    known = next((remedy for sign, remedy in _MESH_REMEDIES if sign in text), None)
+    if known or not _asks_for_devices(error):
+        return known
+    return _MORE_DEVICES.format(len(jax.devices()))
+
+
+def is_set_mesh(error: BaseException) -> bool:
+    """Return whether code under a trace called `jax.set_mesh`."""
+    return _SET_MESH in _text(error)
+
+
+def _asks_for_devices(error: BaseException) -> bool:
+    """Return whether one of the lines of the user's code that raised reads jax's devices."""
+    lines = (
+        linecache.getline(frame.filename, line)
+        for frame in _user_frames(error)
+        for line in range(frame.lineno or 0, (frame.end_lineno or 0) + 1)
+    )
+    return any(map(_DEVICES.search, lines))
 
 
 def shorten(text: str) -> str:
@@ -71,6 +100,11 @@ def shorten(text: str) -> str:
         return text
     half = _LONGEST // 2
     return f"{text[:half]}\n… {missing} characters left out …\n{text[-half:]}"
+
+
+def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if not _is_hidden(frame.filename)][-_FRAMES:]
 
 
 def _is_hidden(filename: str) -> bool:

@@ -61,8 +61,20 @@ def test_dtype_and_weak_type(library: Any) -> None:
     lines = complaint(library, PARAMS, np.ones((8, 8), "int32"), np.float32(1))
     assert lines[1:3] == [
         "x: expected f32[8,8], found i32[8,8]",
-        "scale: expected ~f32[], found f32[]: expected a Python number (weak type)",
+        "scale: expected ~f32[], found f32[]: expected a Python number, or a weakly typed array",
     ]
+
+
+def test_an_array_with_a_weak_type(tmp_path: Path) -> None:
+    of_numbers = jnp.full(4, 2.0)
+    assert of_numbers.weak_type
+    given = {"x": np.ones(4, "float32"), "s": 1.0}
+    opened = aotbuild.load(write(tmp_path, [build("f", lambda x, s: x * s, given)]))
+    with pytest.raises(SignatureMismatch) as caught:
+        opened.f(of_numbers, 1.0)
+    line = "x: expected f32[4], found ~f32[4]: expected an array without weak type"
+    assert f"{line}; x.astype(x.dtype) removes it" in str(caught.value)
+    assert np.array_equal(opened.f(of_numbers.astype(of_numbers.dtype), of_numbers[0]), [4.0] * 4)
 
 
 def test_paths_into_trees(library: Any) -> None:

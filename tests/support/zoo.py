@@ -67,8 +67,10 @@ class Program:
     @property
     def devices(self) -> int:
         """Return how many devices its functions need."""
-        meshes = [function.get("mesh", {}) for function in self.manifest["functions"].values()]
-        targets = [target.get("cpu", {}) for target in self.manifest.get("targets", [])]
+        manifest = self.manifest
+        given = [manifest.get("defaults", {}), *manifest["functions"].values()]
+        meshes = [options.get("mesh", {}) for options in given]
+        targets = [target.get("cpu", {}) for target in manifest.get("targets", [])]
         own = [int(target.get("devices", 1)) for target in targets]
         return max([1, *own, *(int(np.prod(list(mesh.values()))) for mesh in meshes)])
 

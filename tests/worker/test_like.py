@@ -254,7 +254,7 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("no_run", [
             "functions.no_run.args.x: like: proj.m:neighbors gave no tree of arrays",
             "ConcretizationTypeError",
-            "Where a function needs real values, like_run: true in the spec runs it.",
+            "Where a function needs real values, or sets a mesh, like_run: true in the spec",
         ]),
         ("raised", [
             "args.x: like: proj.m:raises raised; it was called with (batch=2)",

@@ -25,6 +25,8 @@ REFUSED = {
     "not_explicit": "those of type Explicit under explicit_axes: too.",
     "other_parts": "Write the axes of the function's own mesh under mesh:.",
     "too_few": "write the function's own mesh there, as mesh: {axis: size}.",
+    "in_the_module": "and 1 without; here 1. If this code needs more, write mesh: {axis: size}",
+    "reads_a_mesh": "or sets a mesh, like_run: true in the spec runs it for real.",
 }
 USE = """
 import contextlib, json, sys

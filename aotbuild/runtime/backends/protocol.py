@@ -154,13 +154,9 @@ class CallWrap(Wrap, Protocol):
 
 
 class Backend(Protocol):
-    """One way to call executables.
-
-    `arrays` is its name, as in `load(arrays=…)`. `convert` names the function that makes an array.
-    """
+    """One way to call executables. `arrays` is its name, as in `load(arrays=…)`."""
 
     arrays: str
-    convert: str
 
     @property
     def trees(self) -> Trees: ...
@@ -173,6 +169,10 @@ class Backend(Protocol):
 
     def aval_of(self, value: Any) -> Aval:
         """Return the aval of a leaf; NotAnArray if no executable takes such a value."""
+        ...
+
+    def remedy(self, value: Any) -> str:
+        """Return what to do about a leaf that has no aval."""
         ...
 
     def has_tracers(self, values: Sequence[Any]) -> bool:

@@ -111,8 +111,10 @@ class TestErrors:
         library = with_numpy(tmp_path, packages.with_out_tree(out, tree))
         with pytest.raises(AotbuildError, match="a type that only jax knows"):
             library.f(X)
-        with pytest.raises(InvalidArgument, match="Registered"):
+        with pytest.raises(InvalidArgument, match="Registered") as raised:
             library.f(Registered())
+        assert "If its type is registered with jax as a pytree: numpy's" in str(raised.value)
+        assert 'Load the package with arrays="jax", or compile' in str(raised.value)
 
     @pytest.mark.parametrize("policy", ["portable", "jit"])
     def test_fallbacks_need_jax(self, tmp_path: Path, policy: str) -> None:

@@ -32,7 +32,6 @@ class JaxBackend:
     """See `runtime.backends.protocol.Backend`."""
 
     arrays = "jax"
-    convert = "jax.numpy.asarray"
 
     def __init__(self, source: Source, stats: Stats) -> None:
         fork.watch(private.has_client)
@@ -52,6 +51,10 @@ class JaxBackend:
         self.devices_on = placement.devices_on
         self.devices_of_call = placement.devices_of_call
         self.place_alone = placement.place_alone
+
+    def remedy(self, _: Any) -> str:
+        """Return what to do about a leaf that has no aval."""
+        return "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."
 
     def place(self, call: Call, record: Record, devices: DeviceSet) -> placement.Placement:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""

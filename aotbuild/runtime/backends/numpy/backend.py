@@ -45,7 +45,6 @@ class NumpyBackend:
     """See `runtime.backends.protocol.Backend`."""
 
     arrays = "numpy"
-    convert = "numpy.asarray"
 
     def __init__(self) -> None:
         fork.watch(has_client)
@@ -61,6 +60,17 @@ class NumpyBackend:
     def aval_of(self, value: Any) -> Aval:
         """Return the aval of a leaf; NotAnArray if no executable takes such a value."""
         return aval_of(value, x64=x64())
+
+    def remedy(self, value: Any) -> str:
+        """Return what to do about a leaf that has no aval."""
+        convert = "Convert it with numpy.asarray, or declare the parameter static in the manifest."
+        if type(value).__module__.partition(".")[0] in ("builtins", "numpy", "jax", "jaxlib"):
+            return convert
+        return (
+            "If its type is registered with jax as a pytree: numpy's backend doesn't know such "
+            'types. Load the package with arrays="jax", or compile the function with a dict or a '
+            f"namedtuple instead.\n{convert}"
+        )
 
     def has_tracers(self, _: Sequence[Any]) -> bool:
         """Return False: a tracer is refused like any other value that is not a numpy array."""

@@ -13,3 +13,9 @@ def four(x):
 def one(x):
     mesh = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,))
     return jax.lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("x")))
+
+
+def placed():
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        return jax.numpy.ones((8, 4))
