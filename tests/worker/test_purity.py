@@ -95,8 +95,18 @@ CASES: dict[str, tuple[str, ...]] = {
         ADVICE,
     ),
     "argument_kept": (f"{KEPT}global `proj.impure.FIRST[0]`, which is an argument",),
+    "averaged": (f"{KEPT}attribute `proj.impure.average.value`, which is an argument",),
+    "sequence": (f"{KEPT}attribute `proj.impure.numbers.value`, made", "Sequence.next"),
+    "own_guide": ("keeps 2 traced values in the attribute `proj.impure.own.table`, made",),
+    "guide_in_list": (
+        "keeps 2 traced values in the attribute `proj.impure.GUIDES[0].table`, made",
+    ),
     "cached_call": (f"{KEPT}cache around `proj.impure._scales", "@cached_call"),
 }
+GUIDED = (
+    "the attribute `proj.pure.guide.table` keeps 2 traced values, made at @guided in Guide.start; "
+    "without it, tracing again gave the same program"
+)
 # What is compiled, with its notes.
 NOTES: dict[str, list[str]] = {
     "counts": ["the global `proj.pure.COUNT` changed while tracing: 0 -> 1 -> 2"],
@@ -138,6 +148,9 @@ NOTES: dict[str, list[str]] = {
             "@keeps_many in keeps_many; tracing again, nothing read it"
         ),
     ],
+    "guided": [GUIDED],
+    "guided_again": [GUIDED],
+    "counted": ["the global `proj.pure.counter` changed while tracing, in 2 places"],
     "times": [
         (
             f"the clock `time.perf_counter` was read while tracing, at {line} in times: with "
@@ -254,7 +267,7 @@ def _place(root: Path, part: str) -> str:
     """Return the `file:line` that `@name` stands for, or the part itself."""
     if not part.startswith("@"):
         return part
-    for path in sorted((root / "proj").glob("*pure.py")):
+    for path in sorted((root / "proj").glob("*.py")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if line.split("  # noqa")[0].endswith(f"# {part}"):
                 return f"{path}:{number}"

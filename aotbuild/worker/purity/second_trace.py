@@ -41,17 +41,22 @@ class Purity:
 
     def __init__(self, job: Job, function: Any) -> None:
         # Before the first trace: making a context makes all of jax's caches miss once.
-        _second_context()
+        _context()
         self._job, self._function = job, function
         self._moments = [take_snapshot(job.call, function)]
         self._reads: list[dict[Read, None]] = []
+        self._outcome = "tracing again, nothing read it"
 
     def trace(self, trace: Callable[[], Any]) -> Any:
         """Trace for the first time; return what `trace` does.
 
         TraceRefused if it reads what the trace of another function left.
         """
-        traced = self._watched(trace, shifted=False)
+        try:
+            traced = self._watched(trace, shifted=False)
+        except TraceRefused:
+            self._put_back()
+            raise
         if _reads_kept_tracers(traced):
             left = kept_tracers(Snapshot(), self._moments[-1])
             lines = "".join(f"  {leak}\n" for leak in left)
@@ -65,22 +70,52 @@ class Purity:
 
         Both are `jax.stages.Traced`. The second one sees another time and other random numbers.
         TraceRefused names the first equation that differs, or the place where a traced value was
-        left that the second trace reads.
+        left that the second trace reads. If a cache of a library's has it, the second trace is
+        repeated without.
         """
         try:
-            # Another value of a context makes jax trace again, also functions under jit inside.
-            with _second_context()(True):
-                second = self._watched(trace_again, shifted=True)
-        except TraceRefused as err:
-            raise TraceRefused(self._raised(err)) from err
-        difference = first_difference(first.jaxpr, second.jaxpr) or _trees_differ(first, second)
-        if difference is not None and _reads_kept_tracers(second):
-            raise TraceRefused(self._leaks_text(self._leaks()))
-        if difference is not None:
-            raise TraceRefused(self._refusal(difference))
+            refusal = self._again(first, trace_again, 1)
+            if refusal and self._is_only_cached() and self._put_back():
+                del self._moments[2:], self._reads[1:]
+                self._outcome = "without it, tracing again gave the same program"
+                refusal = self._again(first, trace_again, 2)
+        finally:
+            self._put_back()
+        if refusal:
+            raise refusal
         if self._job.function.purity == "strict":
             self._check_strictly()
         return (*self._notes(), *describe_changes(*self._moments))
+
+    def _again(
+        self, first: Any, trace_again: Callable[[], Any], number: int
+    ) -> TraceRefused | None:
+        """Trace in the context of this number; return what refuses the function, or None."""
+        try:
+            # Another value of a context makes jax trace again, also functions under jit inside.
+            with _context()(number):
+                second = self._watched(trace_again, shifted=True)
+        except TraceRefused as err:
+            refusal = TraceRefused(self._raised(err))
+            refusal.__cause__ = err
+            return refusal
+        difference = first_difference(first.jaxpr, second.jaxpr) or _trees_differ(first, second)
+        if difference is None:
+            return None
+        leaks = self._leaks() if _reads_kept_tracers(second) else []
+        return TraceRefused(self._leaks_text(leaks) if leaks else self._refusal(difference))
+
+    def _is_only_cached(self) -> bool:
+        """Return whether the second trace left what the first kept as it was: it is no state."""
+        before, first, second = self._moments
+        kept = all(second.tracers.get(place) is value for place, value in first.tracers.items())
+        return bool(kept_tracers(before, first)) and kept and not kept_tracers(first, second)
+
+    def _put_back(self) -> bool:
+        """Take kept values out of libraries' objects; return whether they had any."""
+        contents = self._moments[0].contents if self._leaks() else []
+        changed = [each.put_back() for each in contents]
+        return any(changed)
 
     def _watched(self, trace: Callable[[], Any], *, shifted: bool) -> Any:
         try:
@@ -126,7 +161,7 @@ class Purity:
     def _notes(self) -> Iterator[str]:
         for leak in self._leaks():
             made = f"made at {leak.line}" if leak.line else "an argument"
-            yield f"{leak}, {made}; tracing again, nothing read it"
+            yield f"{leak}, {made}; {self._outcome}"
         for read in dict.fromkeys((*self._reads[0], *self._reads[1])):
             if read.is_file:
                 yield f"{read}: the executable contains what was in it"
@@ -158,8 +193,8 @@ class Purity:
 
 
 @functools.cache
-def _second_context() -> Any:
-    return jax.make_user_context(False)
+def _context() -> Any:
+    return jax.make_user_context(0)
 
 
 def _reads_kept_tracers(traced: Any) -> bool:

@@ -8,11 +8,12 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 
+from aotbuild.worker.purity.caches import Contents, belongs_to_library, mutable_contents
 from aotbuild.worker.purity.values import (
     CACHE_AROUND,
     PLAIN,
@@ -34,12 +35,14 @@ _DEEPEST = 8
 class Place:
     """Where a value is kept: a kind of place, such as `global`, and an expression.
 
-    `root` is the variable that leads there, if it is another place.
+    `root` is the variable that leads there, if it is another place. `library` is the object of a
+    library's that it belongs to, if any.
     """
 
     kind: str
     expression: str
     root: Place | None = field(default=None, compare=False)
+    library: Place | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"the {self.kind} `{self.expression}`"
@@ -50,12 +53,14 @@ class Snapshot:
     """The state around a function at one moment.
 
     `values` has the value at each place, as a key to compare and a text to show. `tracers` has
-    values of a trace, which may be over. `complete` is False if a limit was reached.
+    values of a trace, which may be over. `complete` is False if a limit was reached. `contents` is
+    what the objects of libraries had.
     """
 
     values: dict[Place, tuple[Any, str]] = field(default_factory=dict)
     tracers: dict[Place, Any] = field(default_factory=dict)
     complete: bool = True
+    contents: list[Contents] = field(default_factory=list)
     # Keeps objects alive, as the address of one that is gone is used again.
     _alive: list[Any] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
@@ -74,6 +79,10 @@ class Snapshot:
             if is_a(value, jax.core.Tracer):
                 self.tracers[place] = value
                 continue
+            is_library = belongs_to_library(value, holder=place.library is not None)
+            place = replace(place, library=(place.library or place) if is_library else None)
+            if is_library:
+                self.contents.extend(mutable_contents(value))
             below = self._take(place, value)
             if depth < _DEEPEST:
                 waiting.extend((_below(place, child), child.value, depth + 1) for child in below)
@@ -129,7 +138,7 @@ def _globals(module: str) -> Iterator[tuple[Place, Any]]:
 
 def _below(place: Place, child: Child) -> Place:
     kind, root = child.kind or place.kind, place.root or place
-    return Place(kind, f"{place.expression}{child.suffix}", root)
+    return Place(kind, f"{place.expression}{child.suffix}", root, place.library)
 
 
 def _file(module: types.ModuleType) -> str:
@@ -204,6 +213,18 @@ def _common(root: Place, places: list[Place]) -> Place:
 
 
 def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
+    found: dict[Place, list[str]] = {}
+    for place, words in _changed_places(moments):
+        found.setdefault(place.library or place, []).append(f"{place} {words}")
+    # What else changed in an object that keeps traced values is its own affair.
+    keepers = {place.library for moment in moments for place in moment.tracers}
+    for place, changes in found.items():
+        if place not in keepers:
+            several = f"{place} changed while tracing, in {len(changes)} places"
+            yield changes[0] if len(changes) == 1 else several
+
+
+def _changed_places(moments: tuple[Snapshot, ...]) -> Iterator[tuple[Place, str]]:
     inside_changed: list[str] = []
     tracers = {place for moment in moments for place in moment.tracers}
     for place in dict.fromkeys(place for moment in moments for place in moment.values):
@@ -215,7 +236,7 @@ def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
         words = _change(moments, place)
         if words:
             inside_changed += [f"{place.expression}.", f"{place.expression}["]
-            yield f"{place} {words}"
+            yield place, words
 
 
 def _is_above(place: Place, tracers: set[Place]) -> bool:

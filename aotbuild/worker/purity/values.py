@@ -72,6 +72,11 @@ def is_foreign(value: Any) -> bool:
     return _top(value) in _FOREIGN or "-packages" in file
 
 
+def is_opaque(value: Any) -> bool:
+    """Return whether the attributes of an object are not looked at."""
+    return _top(type(value)) in _FOREIGN and not is_a(value, types.SimpleNamespace)
+
+
 def _children(value: Any) -> Iterator[Child]:
     if is_a(value, CONTAINERS):
         yield from _items(value)
@@ -134,7 +139,7 @@ def _attributes(value: Any) -> Iterator[Child]:
         yield from (Child("", kept, CACHE_AROUND) for kept in _cached(value))
     if "__wrapped__" in attributes:  # what jax.jit, jax.custom_jvp and functools.cache return
         yield Child("", attributes["__wrapped__"])
-    if _top(type(value)) in _FOREIGN and not is_a(value, types.SimpleNamespace):
+    if is_opaque(value):
         return
     for name, item in (*attributes.items(), *_slots(value)):
         if name != "__wrapped__":
@@ -153,11 +158,16 @@ def _cached(cache: Any) -> Iterator[Any]:
 
 def instance_dict(value: Any) -> dict[str, Any]:
     """Return a copy of the attributes of an object or module, without `__getattribute__`."""
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except Exception:  # noqa: BLE001 (no __dict__, or one that runs the user's code)
-        return {}
+    attributes = attributes_of(value)
     return dict(attributes) if is_a(attributes, dict) else {}
+
+
+def attributes_of(value: Any) -> Any:
+    """Return the `__dict__` of an object, which is no dict for classes; None without one."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except Exception:  # noqa: BLE001 (no __dict__, or one that runs the user's code)
+        return None
 
 
 def _slots(value: Any) -> Iterator[tuple[str, Any]]:

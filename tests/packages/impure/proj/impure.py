@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from proj.installed import Average, Guide, Sequence
+
 CALLS = 0
 TICKETS = itertools.count()
 SEEN = []
@@ -281,3 +283,40 @@ def argument_kept(x):
 
 
 FIRST = []
+
+
+# --- traced values in objects of a library
+
+
+def averaged(x):
+    return average.update(x)
+
+
+average = Average()
+
+
+def sequence(x):
+    return x * numbers.next(x)
+
+
+numbers = Sequence(jnp.float32(1))
+
+
+class OwnGuide(Guide):
+    pass
+
+
+def own_guide(x):
+    return own.start(x)
+
+
+own = OwnGuide()
+
+
+def guide_in_list(x):
+    if not GUIDES:
+        GUIDES.append(Guide())
+    return GUIDES[0].start(x)
+
+
+GUIDES = []

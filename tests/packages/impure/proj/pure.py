@@ -15,6 +15,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from proj.installed import Counter, Guide
+
 log = logging.getLogger(__name__)
 COUNT = 0
 NAMES = []
@@ -173,3 +175,22 @@ def draws(x):
 
 def from_file(x):
     return x + np.load(Path(__file__).with_name("table.npy"))  # @from_file
+
+
+guide = Guide()
+
+
+def guided(x):
+    return guide.start(x)
+
+
+def guided_again(x):
+    return guide.start(x + 1)
+
+
+def counted(x):
+    counter.use(x)
+    return x
+
+
+counter = Counter()
