@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental import pallas as pl
 from jax.extend.core import Primitive
 
@@ -85,6 +86,32 @@ def twice(again: bool, x: Any) -> Any:
     return y * (jnp.sin(x) if again else y)
 
 
+def named(again: bool, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with another name each time, as a counter or a hash gives it."""
+
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    call.__name__ = call.__qualname__ = f"f{again}"
+    return call
+
+
+def named_derivatives(again: bool, x: Any) -> Any:
+    forward = jax.custom_jvp(named(again, jnp.sin))
+    forward.defjvp(named(again, lambda primals, tangents: (primals[0], tangents[0])))
+    reverse = jax.custom_vjp(named(again, jnp.sin))
+    reverse.defvjp(named(again, lambda y: (y, y)), named(again, lambda _, g: (g,)))
+    return jax.checkpoint(reverse, policy=named(again, lambda *_: False))(forward(x))
+
+
+def named_kernel(again: bool, x: Any) -> Any:
+    def double(source: Any, out: Any) -> None:
+        out[...] = source[...] * 2
+
+    kernel = named(again, double)
+    return pl.pallas_call(kernel, out_shape=x, interpret=True, name=f"k{again}")(x)
+
+
 SAME: dict[str, Make] = {
     "independent equations": lambda again: functools.partial(added, again),
     "results": lambda again: lambda x: both(again, lambda: x * A, lambda: x / B),
@@ -102,6 +129,13 @@ SAME: dict[str, Make] = {
     "gradient": lambda again: jax.grad(lambda x: solved(again, scanned(again, x)[0]).sum()),
     "vmap": lambda again: jax.vmap(lambda y: added(again, y * X) @ A),
     "computed twice": lambda again: lambda x: twice(again, x),
+    "name": lambda again: jax.jit(named(again, jnp.sin)),
+    "name of a value": lambda again: lambda x: checkpoint_name(x, f"x{again}"),
+    "names of rules": lambda again: functools.partial(named_derivatives, again),
+    "name of a kernel": lambda again: functools.partial(named_kernel, again),
+    "name of an operator": lambda again: (
+        lambda x: lax.reduce(x, 0.0, named(again, lambda a, b: a * b + a), (0,))
+    ),
     "never needed": lambda again: lambda x: (jnp.sin(x) if again else x + 7, x * 2)[1],
 }
 
@@ -154,14 +188,6 @@ def written(again: bool, x: Any) -> Any:
     return ref[...]
 
 
-def named(again: bool, x: Any) -> Any:
-    def f(y: Any) -> Any:
-        return y * 2
-
-    f.__name__ = f"f{again}"
-    return jax.jit(f)(x)
-
-
 def first_callback(x: Any) -> Any:
     return x
 
@@ -194,7 +220,10 @@ DIFFERENT: dict[str, tuple[Make, str]] = {
         lambda again: lambda x: lax.scan(lambda c, y: (c * y, c), x[0], x, reverse=again),
         "reverse, False then True",
     ),
-    "name": (lambda again: functools.partial(named, again), "name, fFalse then fTrue"),
+    "composite": (
+        lambda again: lambda x: lax.composite(jnp.sin, f"name.{again}")(x),
+        "name, name.False then name.True",
+    ),
     "writes": (lambda again: functools.partial(written, again), "another input"),
     "kernel": (lambda again: functools.partial(kernel, again), ""),
     "random bits": (lambda again: functools.partial(drawn, again), "another input"),

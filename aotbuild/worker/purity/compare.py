@@ -9,8 +9,8 @@ import numpy as np
 
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of
-from aotbuild.worker.purity.normalize import normalized, numbers
-from aotbuild.worker.purity.numbering import Body, Line, Numbers
+from aotbuild.worker.purity.normalize import numbers
+from aotbuild.worker.purity.numbering import Body, Line, Numbers, parameters
 
 _LONGEST_EQUATION = 160
 _LONGEST_VALUE = 60
@@ -128,14 +128,14 @@ def equation_text(equation: Any) -> str:
 
 
 def _parameters(a: Any, b: Any) -> str:
-    first, second = (jax_private.name_and_params(equation)[1] for equation in (a, b))
-    for name in sorted({*first, *second}):
-        x, y = first.get(name), second.get(name)
-        if normalized(x) != normalized(y):
-            names = (jax_private.callback_name(value) or str(value) for value in (x, y))
-            values = (_cut(text, _LONGEST_VALUE) for text in names)
-            return f"{name}, {' then '.join(values)}"
-    return ""
+    kept = parameters(a), parameters(b)
+    names = (
+        name for name in sorted({*kept[0], *kept[1]}) if kept[0].get(name) != kept[1].get(name)
+    )
+    name = next(names, "")
+    values = [jax_private.name_and_params(equation)[1].get(name) for equation in (a, b)]
+    texts = (jax_private.callback_name(value) or str(value) for value in values)
+    return name and f"{name}, {' then '.join(_cut(text, _LONGEST_VALUE) for text in texts)}"
 
 
 def _outputs(a: Line, b: Line) -> str:

@@ -22,7 +22,14 @@ _CALLS = {
     *("closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "eval_jaxpr"),
     *("jit", "pjit", "remat", "remat2", "shard_map"),
 }
-# Parameters of such calls that have an item for each input, or for each result.
+# Parameters that decide no number, by the kind of equation: names, and functions whose jaxpr the
+# equation has, or that only derivatives need.
+_SILENT = {
+    **dict.fromkeys(_CALLS, ("bwd", "fwd", "fwd_jaxpr_thunk", "jvp_jaxpr_fun", "name", "policy")),
+    **dict.fromkeys(("name", "pallas_call"), ("name",)),
+    "reduce": ("computation",),
+}
+# Parameters of calls that have an item for each input, or for each result.
 _BY_INPUT = ("donated_invars", "in_layouts", "in_shardings", "in_specs")
 _BY_RESULT = ("out_layouts", "out_shardings", "out_specs")
 # What such a parameter says of an input that is passed on as it is.
@@ -144,10 +151,11 @@ class Body:
         bodies = tuple(Body(*pair, self._numbers).computes for pair in pairs)
         avals = [str(variable.aval) for variable in equation.outvars]
         if placed is None and line.before is None:
-            rest = _parameters(params, without=(*_BY_INPUT, *_BY_RESULT))
+            kept = parameters(equation).items()
+            rest = tuple(item for item in kept if item[0] not in (*_BY_INPUT, *_BY_RESULT))
             ways = _items(params, _BY_RESULT, len(avals))
             return tuple(map(of, repeat(name), repeat(rest), ways, avals, bodies[0])), None
-        key = of(name, _parameters(params), bodies, placed, line.before)
+        key = of(name, tuple(parameters(equation).items()), bodies, placed, line.before)
         results = tuple(of(key, index, aval) for index, aval in enumerate(avals))
         return results, None if line.before is None else of(key, "effects")
 
@@ -203,9 +211,11 @@ def _at_places(inputs: Sequence[int], numbers: Numbers) -> list[int]:
     return [numbers.passed((place,), number) for place, number in enumerate(inputs)]
 
 
-def _parameters(params: dict[str, Any], without: Sequence[str] = ()) -> tuple[Any, ...]:
-    kept = (name for name in sorted(params) if name not in without)
-    return tuple((name, normalized(params[name])) for name in kept)
+def parameters(equation: Any) -> dict[str, Any]:
+    """Return the parameters that decide what an equation computes, normalized and in order."""
+    name, params = jax_private.name_and_params(equation)
+    silent = _SILENT.get(name, ())
+    return {key: normalized(params[key]) for key in sorted(params) if key not in silent}
 
 
 def _items(params: dict[str, Any], names: Sequence[str], count: int) -> list[Any]:
