@@ -159,7 +159,7 @@ def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
 
 
 def join_functions(functions: Iterable[Function]) -> list[Function]:
-    """Return the last function of each name, with what all know of its fingerprints."""
+    """Return the last function of each name, with what all know of its static data."""
     same: dict[str, list[Function]] = {}
     for function in functions:
         same.setdefault(function.name, []).append(function)
@@ -174,6 +174,7 @@ def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function
         functions[-1],
         facts=tuple(facts[digest] for digest in sorted(facts)),
         aliases=tuple(pair for pair in aliases if pair[1] in facts),
+        references=tuple(sorted({each for function in functions for each in function.references})),
     )
 
 

@@ -21,6 +21,7 @@ from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
+    compared_places,
     provenance_items,
     targets,
     total_size,
@@ -154,6 +155,7 @@ def _function(facts: FunctionFacts) -> _Described:
         "parameters": parameters(function),
         "pad": pad_text(function),
         "ignored": [place for place, *_ in function.ignored],
+        "compared": [" with ".join(pair.values()) for pair in compared_places(function)],
     }
     return Unit(facts.name, "", ""), described
 

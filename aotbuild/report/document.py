@@ -13,6 +13,7 @@ from aotbuild.report.facts import (
     SignatureFacts,
     column_of,
     columns,
+    compared_places,
     constants,
     returned_names,
     stored_twice,
@@ -202,6 +203,7 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
         "wrap": facts.function.wrap or None,
         "pad": _pad(facts.function.pad),
         "ignored": [place for place, *_ in facts.function.ignored],
+        "compared": compared_places(facts.function),
         "signatures": [_signature(signature) for signature in facts.signatures],
     }
 

@@ -167,6 +167,11 @@ def returned_names(signatures: Iterable[SignatureFacts]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def compared_places(function: Function) -> list[dict[str, str]]:
+    """Return the places of static data that is compared with a template's, with `module:attr`."""
+    return [{"place": place, "like": like} for place, *_, like in function.references]
+
+
 def label_of(record: Record) -> str:
     """Return a signature as the manifest writes it, as `predict(batch=8)`."""
     label = record.provenance.get("label")

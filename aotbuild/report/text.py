@@ -12,6 +12,7 @@ from aotbuild.report.facts import (
     SignatureFacts,
     column_of,
     columns,
+    compared_places,
     constants,
     distinct,
     jaxlibs,
@@ -96,6 +97,9 @@ def function_line(facts: FunctionFacts) -> str:
     tail += f"  pads {pad}" if pad else ""
     ignored = [place for place, *_ in facts.function.ignored]
     tail += f"  does not compare {', '.join(ignored)}" if ignored else ""
+    pairs = compared_places(facts.function)
+    compared = [f"{pair['place']} with that of {pair['like']}" for pair in pairs]
+    tail += f"  compares {', '.join(compared)}" if compared else ""
     returned = returned_names(facts.signatures)
     tail += f"  returns nodes like {', '.join(returned)}" if returned else ""
     return shown(f"{facts.name} = {call_text(facts.function)}{tail}")

@@ -12,6 +12,7 @@ from aotbuild.errors import SignatureMismatch
 from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.signature import Function, Signature
+from aotbuild.spec.tree import Referenced
 from aotbuild.spec.values import NotEncodable, encode
 
 REMEDY = (
@@ -44,12 +45,16 @@ class Bound:
 
 @dataclass(frozen=True)
 class Call:
-    """A bound call, flattened. Leaves are in the order of the signature."""
+    """A bound call, flattened. Leaves are in the order of the signature.
+
+    `compared` is static data that is to be compared with that of the record's templates.
+    """
 
     bound: Bound
     leaves: list[Any]
     treedef: Any
     signature: Signature
+    compared: tuple[Referenced, ...] = ()
 
 
 def bind(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:

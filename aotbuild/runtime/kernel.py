@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
-from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
+from aotbuild.runtime.binding import REMEDY, Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Package, left_out
 from aotbuild.runtime.select import Verdict, refusal_trace, select
 from aotbuild.runtime.trees import (
+    differences,
     flatten,
     leaf_steps,
     restore,
@@ -238,7 +239,17 @@ class Dispatch:
         records = index.records(name, plan.key if plan else call.signature.key())
         if not records:
             raise self._left_out(call) or self._mismatch(call, host)
-        return select(records, host)
+        return select(self._equal(call, records) if call.compared else records, host)
+
+    def _equal(self, call: Call, records: list[Record]) -> list[Record]:
+        """Return the records to whose templates a call's static data is equal."""
+        trees = self.backend.trees
+        lines = [differences(call, record, trees) for record in records]
+        equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
+        if not equal:
+            summary = "an argument's static data is not what was compiled"
+            raise SignatureMismatch(self.function.name, summary, lines[0], REMEDY)
+        return equal
 
     def _left_out(self, call: Call) -> SignatureMismatch | None:
         """Return the error of a signature that failed when the wheel was built; None if not so."""

@@ -42,6 +42,8 @@ class Explanation:
         chosen: The record that would run, or None.
         error: What the call would raise with `fallback: none`, if nothing would run.
         padded: How the call would be padded, as `batch 3 → 8`, or empty.
+        compared: Static data that was compared with that of a tree which the manifest names, as
+            `state.rule with that of mypkg.model:init`.
     """
 
     function: str
@@ -49,12 +51,14 @@ class Explanation:
     chosen: Record | None
     error: AotbuildError | None = None
     padded: str = ""
+    compared: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         verdicts = [f"  {verdict}" for verdict in self.verdicts]
         if self.error is None:
             padded = f", padded {self.padded}" if self.padded else ""
-            return "\n".join([f"{self.function}: runs {self.chosen}{padded}", *verdicts])
+            lines = [f"{self.function}: runs {self.chosen}{padded}", *verdicts]
+            return "\n".join([*lines, *(f"  compared {text}" for text in self.compared)])
         text = str(self.error)
         hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
         # The error names a reason once for all that it refuses; here each verdict has its line.
@@ -268,7 +272,8 @@ class Library:
             return Explanation(name, verdicts, None, err)
         if error := refusal(chosen):
             return Explanation(name, verdicts, None, error)
-        return Explanation(name, verdicts, chosen, padded=padded)
+        compared = tuple(f"{place} with that of {like}" for place, *_, like in call.compared)
+        return Explanation(name, verdicts, chosen, padded=padded, compared=compared)
 
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the library was opened, as plain data.

@@ -31,7 +31,7 @@ class TreeWords:
     @cached_property
     def _called(self) -> dict[str, Facts]:
         function = self._call.bound.function
-        describer = Describer(function.ignored, function.aliases)
+        describer = Describer(function.ignored, function.aliases, function.references)
         describer.describe(self._call.treedef)
         return {facts.digest: facts for facts in describer.facts()}
 
@@ -155,6 +155,8 @@ def _digest(data: Any) -> str:
 def _shown(data: Any) -> str:
     if _digest(data):
         return str(data["fingerprint"][0])
+    if isinstance(data, dict) and "reference" in data:
+        return f"that of {data['reference']}"
     if isinstance(data, dict) and isinstance(data.get("name"), str):
         return str(data["name"]).replace(":", ".")
     return cut(shown(data), _LONGEST)

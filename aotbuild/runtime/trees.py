@@ -6,14 +6,12 @@ backend unwraps (`physical_shape` in `runtime.backends.jax.private`).
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
 from aotbuild.runtime.binding import REMEDY, Bound, Call
 from aotbuild.spec.aval import NotAnArray, long_dtype
-from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record, Returned
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import (
@@ -26,11 +24,9 @@ from aotbuild.spec.tree import (
     Tree,
     TreeRefused,
     children_of,
-    describe,
-    digest,
     subtree,
 )
-from aotbuild.spec.values import Decoders, cut, decode
+from aotbuild.spec.values import Decoders, decode, import_object
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Trees
@@ -39,9 +35,6 @@ MakeTreedef = Callable[[tuple[type, Any] | None, Sequence[Any]], Any]
 
 # Namedtuples of jax itself, most of them results of jax.numpy.linalg.
 _OF_JAX = ("jax:", "jax.")
-_LONGEST = 500
-# The trees under `returns:`, by how a record names them: each function is called once.
-_RETURNED: dict[tuple[bool, bytes], Any] = {}
 _STANDARD: dict[str, type] = {"none": type(None), "tuple": tuple, "list": list}
 
 
@@ -68,12 +61,14 @@ def flatten(bound: Bound, backend: Backend) -> Call:
                 str(err),
                 backend.remedy(leaf),
             ) from err
+    describer = Describer(function.ignored, function.aliases, function.references)
     try:
-        tree = Describer(function.ignored, function.aliases).describe(treedef)
+        tree = describer.describe(treedef)
     except TreeRefused as err:
         summary = "an argument's tree cannot be compared with the compiled ones"
         raise SignatureMismatch(function.name, summary, [str(err)], REMEDY) from err
-    return Call(bound, leaves, treedef, Signature(tree, tuple(avals), bound.statics))
+    signature = Signature(tree, tuple(avals), bound.statics)
+    return Call(bound, leaves, treedef, signature, tuple(describer.compared))
 
 
 def leaf_paths(bound: Bound, trees: Trees) -> list[str]:
@@ -103,6 +98,22 @@ def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
         msg = f"{record}: {count} outputs do not fit {treedef}; rebuild the wheel"
         raise AotbuildError(msg)
     return treedef
+
+
+def _returned_tree(returned: Returned, trees: Trees) -> Any:
+    # A late import, here and in `differences`: few functions need such trees.
+    from aotbuild.runtime.templates import returned_tree
+
+    return returned_tree(returned, trees)
+
+
+def differences(call: Call, record: Record, trees: Trees) -> list[str]:
+    """Return how a call's static data differs from that of a record's templates, in lines."""
+    if not call.compared:
+        return []
+    from aotbuild.runtime import templates
+
+    return templates.differences(call, record, trees)
 
 
 def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
@@ -190,40 +201,6 @@ def _numpy_value(dtype: str, *rest: Any) -> Any:
     return array.reshape(rest[0]).copy() if len(rest) > 1 else array[0]
 
 
-def _returned_tree(returned: Returned, trees: Trees) -> Any:
-    """Return the treedef under `returns:`; AotbuildError unless it is the one of the build."""
-    values = [list(item) for item in returned.values]
-    key = (trees.nodes is None, canonical_json([returned.like, values, returned.tree]))
-    if key not in _RETURNED:
-        _RETURNED[key] = _import_returned(returned, trees)
-    return _RETURNED[key]
-
-
-def _import_returned(returned: Returned, trees: Trees) -> Any:
-    arguments = {name: decode(value) for name, value in returned.values}
-    try:
-        # Whoever trusts the executables of a package trusts the modules that it names, too.
-        found = import_object(returned.like)
-        found = getattr(found, "__aotbuild_source__", found)
-        treedef = trees.flatten(found)[1]
-        if callable(found) and (isinstance(found, type) or treedef.node_data() is None):
-            treedef = trees.flatten(found(**arguments))[1]
-        is_same = digest(describe(treedef)) == returned.tree
-    except Exception as err:  # the user's function may raise anything
-        raise _other_tree(returned, f"{type(err).__name__}: {err}") from err
-    if not is_same:
-        raise _other_tree(returned, cut(str(treedef), _LONGEST))
-    return treedef
-
-
-def _other_tree(returned: Returned, found: str) -> AotbuildError:
-    return AotbuildError(
-        f"{returned.like}, which the manifest names under returns:, has static data of results\n"
-        f"  expected the tree that it was when the package was built\n  found    {found}\n"
-        "Install the package that defines it, in the version of the build, or build again."
-    )
-
-
 def _name_of(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
@@ -246,15 +223,6 @@ def _import(name: str) -> Any:
         return import_object(name)
     except (ImportError, AttributeError, ValueError) as err:
         raise _unusable(name, f"{type(err).__name__}: {err}") from err
-
-
-def import_object(name: str) -> Any:
-    """Return the object `module:qualname`; raises whatever importing and looking it up raises."""
-    module, _, qualname = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _unusable(name: str, found: str) -> AotbuildError:

@@ -1,6 +1,6 @@
 """The identity of static data in trees, as JSON: two processes compare it.
 
-It is what `values.encode` gives, and five forms more:
+It is what `values.encode` gives, and six forms more:
 
 ======================================  ==========================================================
 `{"numpy": [dtype, shape, bytes]}`      an array of numpy, at most 256 bytes; the bytes in hex
@@ -9,6 +9,8 @@ It is what `values.encode` gives, and five forms more:
 `{"fingerprint": [name, digest]}`       anything else: the name of its type or function, for people,
                                         and its digest (`spec.fingerprint`)
 `{"ordered": [names, identity]}`        that of a node whose children are in a random order
+`{"reference": module:attr}`            that of a node of a template, which calls compare by `==`
+                                        (`spec.references`)
 `{"ignored": true}`                     what the manifest says not to compare (`static_data:`)
 ======================================  ==========================================================
 

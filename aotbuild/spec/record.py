@@ -103,6 +103,19 @@ class Returned:
 
 
 @dataclass(frozen=True)
+class Template:
+    """A tree that the manifest names under `like:`, whose static data a call is compared with.
+
+    `like` and `values` are as of `Returned`. `root` are the child indices that lead to its place in
+    `(args, kwargs)`. See `spec.references`.
+    """
+
+    like: str
+    values: tuple[tuple[str, Any], ...]
+    root: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class HostCallback:
     """A call from the executable back into Python.
 
@@ -137,7 +150,7 @@ class Calling:
     on every device. `returned` is there if `out_tree` has nodes of it. `explicit_axes` are those of
     the mesh whose `AxisType` is Explicit, not Auto. `callbacks` are called by their index. `tokens`
     are the effects that order them, `debug` or `io`; the executable takes and returns a token for
-    each, before all else.
+    each, before all else. `templates` are those of the references in the signature's tree.
     """
 
     name: str
@@ -153,6 +166,7 @@ class Calling:
     explicit_axes: tuple[str, ...] = ()
     callbacks: tuple[HostCallback, ...] = ()
     tokens: tuple[str, ...] = ()
+    templates: tuple[Template, ...] = ()
 
 
 @dataclass(frozen=True)

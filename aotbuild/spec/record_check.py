@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from math import inf, prod
 
 from aotbuild.spec.record import PYTHON_CALL, Calling, HostCallback, Record
+from aotbuild.spec.references import is_below, references_in
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import HOST
 from aotbuild.spec.tree import (
@@ -137,10 +138,9 @@ def _check_callbacks(record: Record) -> str | None:
 
 
 def _callback_problem(callback: HostCallback) -> str | None:
-    module, colon, name = callback.call.partition(":")
-    parts = [*module.split("."), *name.split(".")] if colon else []
-    is_name = bool(parts) and all(part.isidentifier() for part in parts)
-    if callback.kind not in _CALLBACK_KINDS or is_name is (callback.kind == "print"):
+    if callback.kind not in _CALLBACK_KINDS or _is_name(callback.call) is (
+        callback.kind == "print"
+    ):
         return f"callbacks: a {callback.kind!r} of {callback.call!r} is none"
     reason = next(_tree_problems(callback.tree, inputs=False), None)
     if reason:
@@ -151,6 +151,28 @@ def _callback_problem(callback: HostCallback) -> str | None:
     if not all(is_plain(value) for _, value in callback.statics):
         return f"callbacks: {callback.call}: an argument cannot be decoded"
     return None
+
+
+def _check_templates(record: Record) -> str | None:
+    templates = record.calling.templates
+    references = [*references_in(record.signature.tree)]
+    for path, like in references:
+        found = [each.like for each in templates if is_below(path, each.root)]
+        if found != [like]:
+            return f"templates: {list(path)} is compared with {like}, not with one of {found}"
+    for each in templates:
+        is_used = any(is_below(path, each.root) for path, _ in references)
+        is_callable = all(is_plain(value) for _, value in each.values)
+        if not (is_used and is_callable and _is_name(each.like)):
+            return f"templates: {each.like!r} is none"
+    return None
+
+
+def _is_name(reference: str) -> bool:
+    """Return whether a text is `module:qualname`."""
+    module, colon, name = reference.partition(":")
+    parts = [*module.split("."), *name.split(".")] if colon else []
+    return bool(parts) and all(part.isidentifier() for part in parts)
 
 
 def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]:
@@ -227,4 +249,5 @@ _CHECKS: tuple[Callable[[Record], str | None], ...] = (
     _check_golden,
     _check_mesh,
     _check_callbacks,
+    _check_templates,
 )

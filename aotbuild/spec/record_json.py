@@ -27,6 +27,7 @@ from aotbuild.spec.record import (
     Record,
     Requirements,
     Returned,
+    Template,
 )
 from aotbuild.spec.record_check import check_record
 from aotbuild.spec.signature import Signature
@@ -161,6 +162,11 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
             else {}
         ),
         **({"tokens": list(calling.tokens)} if calling.tokens else {}),
+        **(
+            {"templates": list(map(_template_to_json, calling.templates))}
+            if calling.templates
+            else {}
+        ),
     }
 
 
@@ -179,6 +185,7 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
         callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
         tokens=tuple(map(text, data.get("tokens", ()))),
+        templates=tuple(map(_template_from_json, data.get("templates", ()))),
     )
 
 
@@ -209,6 +216,16 @@ def _callback_from_json(data: dict[str, Any]) -> HostCallback:
 def _returned_to_json(returned: Returned) -> dict[str, Any]:
     values = [list(item) for item in returned.values]
     return {"like": returned.like, "values": values, "tree": returned.tree}
+
+
+def _template_to_json(template: Template) -> dict[str, Any]:
+    values = [list(item) for item in template.values]
+    return {"like": template.like, "values": values, "root": list(template.root)}
+
+
+def _template_from_json(data: dict[str, Any]) -> Template:
+    values = tuple((text(name), value) for name, value in data["values"])
+    return Template(text(data["like"]), values, tuple(map(whole, data["root"])))
 
 
 def _returned_from_json(data: dict[str, Any]) -> Returned:

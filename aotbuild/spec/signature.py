@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, optional, sha256_hex, text, whole
-from aotbuild.spec.tree import Ignored, Tree
+from aotbuild.spec.tree import Ignored, Referenced, Tree
 from aotbuild.spec.values import shown
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Function:
     `jax.jit`; see `spec.wrap`. `ignored` is static data of arguments that is not compared, `facts`
     tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one that it
     stands for) of values that calling the function changes without effect on the result.
+    `references` is static data that a call compares with that of a template; see `spec.references`.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Function:
     ignored: tuple[Ignored, ...] = ()
     facts: tuple[Facts, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    references: tuple[Referenced, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -145,6 +147,11 @@ class Function:
             **({"ignored": [[t, list(p), i] for t, p, i in self.ignored]} if self.ignored else {}),
             **({"facts": [facts.to_json() for facts in self.facts]} if self.facts else {}),
             **({"aliases": [list(pair) for pair in self.aliases]} if self.aliases else {}),
+            **(
+                {"references": [[t, list(p), *r] for t, p, *r in self.references]}
+                if self.references
+                else {}
+            ),
         }
 
     @classmethod
@@ -164,6 +171,7 @@ class Function:
                 ignored=tuple(map(_ignored, data.get("ignored", ()))),
                 facts=tuple(map(_facts, data.get("facts", ()))),
                 aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
+                references=tuple(map(_referenced, data.get("references", ()))),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"
@@ -180,6 +188,11 @@ def _padding(data: Any) -> Padding:
 def _ignored(data: Any) -> Ignored:
     place, path, index = data
     return text(place), tuple(map(whole, path)), optional(whole, index)
+
+
+def _referenced(data: Any) -> Referenced:
+    *place, like = data
+    return (*_ignored(place), text(like))
 
 
 def _facts(data: Any) -> Facts:

@@ -42,6 +42,8 @@ Tree = Any
 # Static data that the manifest says not to compare: its place as text, the indices that lead to the
 # node, and the index in the node's static data, None for all of it.
 Ignored: TypeAlias = tuple[str, tuple[int, ...], int | None]
+# Static data that is compared with that of a template: the same, and `module:attr` of the template.
+Referenced: TypeAlias = tuple[str, tuple[int, ...], int | None, str]
 LEAF = "*"
 # The number of items before the children, by the kind of a node.
 HEADS = {
@@ -131,16 +133,20 @@ class Describer:
         self,
         ignored: Iterable[Ignored] = (),
         aliases: Iterable[tuple[str, str]] = (),
+        references: Iterable[Referenced] = (),
         *,
         local: bool = False,
     ) -> None:
-        """Make a describer; `ignored` and `aliases` are those of a function.
+        """Make a describer; `ignored`, `aliases` and `references` are those of a function.
 
         `local` gives data without an identity one that holds in this process.
         """
         self._ignored = {(path, index) for _, path, index in ignored}
         self._aliases = dict(aliases)
+        self._references = {each[1:3]: each for each in references}
         self._local = local
+        # What had no other identity than a reference, and is still to be compared.
+        self.compared: list[Referenced] = []
 
     @cached_property
     def _identities(self) -> Identities:
@@ -186,7 +192,7 @@ class Describer:
         if (path, None) in self._ignored:
             return {"ignored": True}
         if type(aux) is not tuple:
-            return self._identity(aux)
+            return self._item(aux, path, None)
         found = {"tuple": [self._field(kind, aux, path, index) for index in range(len(aux))]}
         order = _random_order(kind)
         return {"ordered": [order, found]} if order else found
@@ -195,10 +201,20 @@ class Describer:
         if (path, index) in self._ignored:
             return {"ignored": True}
         try:
-            return self._identity(aux[index])
+            return self._item(aux[index], path, index)
         except NotEncodable as err:
             msg = f"{field_labels(kind, len(aux))[index]}: {err}"
             raise NotEncodable(msg) from err
+
+    def _item(self, value: Any, path: tuple[int, ...], index: int | None) -> Any:
+        try:
+            return self._identity(value)
+        except (NotEncodable, TreeRefused, RecursionError):
+            reference = self._references.get((path, index))
+            if reference is None:
+                raise
+            self.compared.append(reference)
+            return {"reference": reference[-1]}
 
     def _identity(self, value: Any) -> Any:
         return self._identities.identity(value)

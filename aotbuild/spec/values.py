@@ -99,6 +99,15 @@ def qualified_name(obj: Any, module: str | None = None, below: str = "") -> str:
     return f"{module}:{qualname}{below}"
 
 
+def import_object(name: str) -> Any:
+    """Return the object `module:qualname`; raises whatever importing and looking it up raises."""
+    module, _, qualname = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
+
+
 def type_name(kind: type) -> str:
     """Return `module.qualname` of a type, for people."""
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -211,7 +211,11 @@ def function_problems(
     Those in `failed` may be missing: a build left all their units out.
     """
     expected, found = (
-        {f.name: replace(f, facts=(), aliases=()) for f in some if f.name not in failed}
+        {
+            f.name: replace(f, facts=(), aliases=(), references=())
+            for f in some
+            if f.name not in failed
+        }
         for some in (first, functions)
     )
     lines = [f"{path}: function {name} is missing" for name in sorted(set(expected) - set(found))]
@@ -223,7 +227,17 @@ def function_problems(
         for name in sorted(set(found) & set(expected))
         if found[name] != expected[name]
     ]
-    return lines
+    return [*lines, *(f"{path}: {reason}" for reason in _reference_problems(first, functions))]
+
+
+def _reference_problems(first: Iterable[Function], functions: Iterable[Function]) -> Iterator[str]:
+    """Yield the places whose static data two wheels compare with that of different templates."""
+    known = {(f.name, *place): like for f in first for *place, like in f.references}
+    for function in functions:
+        for *place, like in function.references:
+            other = known.get((function.name, *place), like)
+            if other != like:
+                yield f"function {function.name} compares {place[0]} with {like}, not with {other}"
 
 
 def unite(groups: Iterable[Sequence[Record]]) -> tuple[list[Record], list[str]]:

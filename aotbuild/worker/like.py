@@ -76,6 +76,14 @@ def like_structure(spec: LikeSpec, role: str) -> Any:
     return _parts(spec, role, f"{role}: like: {spec.ref}", None, None).treedef
 
 
+def structure_anew(spec: LikeSpec, role: str) -> Any:
+    """Return the treedef of what `like:` names, made anew as in another process."""
+    found = _found(spec, role)
+    if not _is_function(found):
+        return jax.tree.structure(found)
+    return _run(found, dict(spec.values), f"{role}: like: {spec.ref}", None).treedef
+
+
 def _found(spec: LikeSpec, role: str) -> Any:
     found = resolve(spec.ref, role)
     return getattr(found, "__aotbuild_source__", found)

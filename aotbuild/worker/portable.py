@@ -108,6 +108,7 @@ def _calling(traced: Traced) -> Calling:
         out_specs=(traced.out_specs or ()) if traced.mesh else (),
         out_tree=traced.out_tree,
         returned=traced.returned,
+        templates=traced.templates,
         mesh=tuple(traced.job.function.mesh.items()),
         explicit_axes=traced.job.function.explicit_axes,
     )

@@ -10,11 +10,23 @@ import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.manifest import ArgSpec, DictSpec, LikeSpec, ListSpec, TupleSpec
 from aotbuild.spec.facts import Facts
-from aotbuild.spec.tree import Describer, Ignored, Tree, TreeRefused, field_labels
+from aotbuild.spec.record import Template
+from aotbuild.spec.references import NotThere, difference, is_below
+from aotbuild.spec.tree import (
+    Describer,
+    Ignored,
+    Referenced,
+    Tree,
+    TreeRefused,
+    field_labels,
+)
+from aotbuild.spec.values import encode
 from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.avals import key_path, named_path
 from aotbuild.worker.deferred import structure_of
+from aotbuild.worker.like import structure_anew
 
 _SHOWN = 12
 # Digests of values that a trace of this process changed, and the digests that they had before.
@@ -25,12 +37,14 @@ _facts: dict[str, Facts] = {}
 
 @dataclass(frozen=True)
 class Described:
-    """The description of `(args, kwargs)`, and what the function keeps about it."""
+    """The description of `(args, kwargs)`, and what the function and the record keep about it."""
 
     tree: Tree
     ignored: tuple[Ignored, ...]
     facts: tuple[Facts, ...]
     aliases: tuple[tuple[str, str], ...] = ()
+    references: tuple[Referenced, ...] = ()
+    templates: tuple[Template, ...] = ()
 
 
 def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described:
@@ -38,14 +52,21 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described
 
     `names` are the arguments' names, in order.
     """
-    ignored = ignored_fields(job, tree, names)
+    ignored, structure = ignored_fields(job, tree, names), structure_of(tree)
     describer = Describer(ignored, _changed.items())
     try:
-        described = describer.describe(structure_of(tree))
+        try:
+            described = describer.describe(structure)
+        except TreeRefused:
+            # Most trees do without: reading all places takes long.
+            describer = Describer(ignored, _changed.items(), _referable(job, tree, names))
+            described = describer.describe(structure)
     except TreeRefused as err:
         raise TraceRefused(_cannot_compare(job, tree, names, err)) from err
     facts = tuple(_facts.setdefault(found.digest, found) for found in describer.facts())
-    return Described(described, ignored, facts)
+    references = tuple(sorted(describer.compared, key=lambda each: each[0]))
+    templates = _templates(job, structure, references)
+    return Described(described, ignored, facts, references=references, templates=templates)
 
 
 def with_aliases(described: Described, tree: Any) -> Described:
@@ -54,7 +75,8 @@ def with_aliases(described: Described, tree: Any) -> Described:
     A caller may have called it, too. Both are accepted: the trace of the build began with one, and
     purity's second trace, which began with the other, gave the same program.
     """
-    after = Describer(described.ignored).describe(structure_of(tree))
+    describer = Describer(described.ignored, (), described.references)
+    after = describer.describe(structure_of(tree))
     _changed.update(pair for pair in _pairs(described.tree, after) if pair[0] != pair[1])
     known = set(_all_digests(described.tree))
     aliases = tuple(sorted(pair for pair in _changed.items() if pair[1] in known))
@@ -87,6 +109,79 @@ def _cannot_compare(job: Job, tree: Any, names: tuple[str, ...], error: TreeRefu
         "the rest, or leave a field that changes no result out of the comparison: "
         "static_data: {place: ignore}."
     )
+
+
+# --- references ---------------------------------------------------------------------------------
+
+
+def _referable(job: Job, tree: Any, names: tuple[str, ...]) -> Iterator[Referenced]:
+    """Yield the static data of all trees under `like:`, with what these name."""
+    likes = _likes(job)
+    for place, path, index in _fields(tree, names):
+        for root, spec in likes.items():
+            if is_below(path, root):
+                yield place, path, index, spec.ref
+
+
+def _likes(job: Job) -> dict[tuple[int, ...], LikeSpec]:
+    """Return the specs under `like:` by their places in `(args, kwargs)`."""
+    sized = job.at()
+    groups = [*sized.args.values()], [spec for _, spec in sorted(sized.kwargs.items())]
+    return {
+        path: like
+        for group, specs in enumerate(groups)
+        for index, spec in enumerate(specs)
+        for path, like in _likes_in(spec, (group, index))
+    }
+
+
+def _likes_in(spec: ArgSpec, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], LikeSpec]]:
+    match spec:
+        case LikeSpec():
+            yield path, spec
+        case ListSpec(items) | TupleSpec(items):
+            for index, item in enumerate(items):
+                yield from _likes_in(item, (*path, index))
+        case DictSpec(items):
+            # In the order of jax.
+            for index, key in enumerate(sorted(dict(items))):
+                yield from _likes_in(dict(items)[key], (*path, index))
+
+
+def _templates(
+    job: Job, structure: Any, references: tuple[Referenced, ...]
+) -> tuple[Template, ...]:
+    """Return the templates of references; TraceRefused if calls with an equal tree would fail."""
+    found = []
+    for root, spec in _likes(job).items() if references else ():
+        below = [each for each in references if is_below(each[1], root)]
+        if below:
+            _check_equal(job, structure, root, spec, below)
+            values = tuple((name, encode(value)) for name, value in spec.values)
+            found.append(Template(spec.ref, values, root))
+    return tuple(found)
+
+
+def _check_equal(
+    job: Job, structure: Any, root: tuple[int, ...], spec: LikeSpec, below: list[Referenced]
+) -> None:
+    template = structure_anew(spec, f"functions.{job.name}")
+    for place, path, index, like in below:
+        try:
+            reason = difference(structure, path, index, template, path[len(root) :])
+        except NotThere as err:
+            reason = f"the tree is another when it is made again: {err}"
+        if reason:
+            msg = (
+                f"{job.call}: {place} cannot be read, so calls compare it with that of {like} by "
+                f"==, and that is another each time it is made: {reason}\n"
+                "Keep the object in a module and use it in the tree, give its type an __eq__, or "
+                "leave it out of the comparison: static_data: {place: ignore}."
+            )
+            raise TraceRefused(msg)
+
+
+# --- what is not compared -----------------------------------------------------------------------
 
 
 def ignored_fields(job: Job, tree: Any, names: tuple[str, ...]) -> tuple[Ignored, ...]:

@@ -17,7 +17,7 @@ from aotbuild.build.jobs import Fed, Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec
 from aotbuild.platforms.building import compiler
-from aotbuild.spec.record import Returned
+from aotbuild.spec.record import Returned, Template
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree, needs_returned
 from aotbuild.spec.wrap import NNX_JIT, Wrap
@@ -158,6 +158,7 @@ class Traced:
     notes: tuple[str, ...] = ()
     fed: Fed | None = None
     returned: Returned | None = None
+    templates: tuple[Template, ...] = ()
 
     @property
     def donated(self) -> tuple[int, ...]:
@@ -217,6 +218,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
             ignored=described.ignored,
             facts=described.facts,
             aliases=described.aliases,
+            references=described.references,
         ),
         signature=Signature(
             described.tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()
@@ -230,6 +232,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         out_paths=tuple(tuple(path) for path, _ in outputs),
         out_tree=out_tree,
         returned=reference.returned if reference and needs_returned(out_tree) else None,
+        templates=described.templates,
         mesh=jitted.mesh,
         context=jitted.context,
         notes=(*_wrap_notes(jitted), *notes, *feedback_notes(job, arguments, after)),
@@ -311,7 +314,12 @@ def known_of(job: Job) -> tuple[Function | None, str | None]:
         jitted = jit_job(job)
         function = jitted.binding.function
         described = describe_arguments(job, jitted.canonical, jitted.names)
-        function = replace(function, ignored=described.ignored, facts=described.facts)
+        function = replace(
+            function,
+            ignored=described.ignored,
+            facts=described.facts,
+            references=described.references,
+        )
         leaves = tuple(map(to_aval, jax.tree.leaves(jitted.canonical)))
         return function, Signature(described.tree, leaves, jitted.binding.static_values()).key()
     except Exception:  # noqa: BLE001 (the job's own error is reported)

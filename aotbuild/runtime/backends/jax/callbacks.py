@@ -16,10 +16,10 @@ import numpy as np
 
 from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.runtime.backends.jax import private
-from aotbuild.runtime.trees import import_object, restore
+from aotbuild.runtime.trees import restore
 from aotbuild.spec.record import HostCallback, Record
 from aotbuild.spec.target import HOST
-from aotbuild.spec.values import decode
+from aotbuild.spec.values import decode, import_object
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Trees

@@ -20,7 +20,13 @@ from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.select import portable_reasons
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trees import flatten, leaf_paths, restore_outputs, with_static_values
+from aotbuild.runtime.trees import (
+    differences,
+    flatten,
+    leaf_paths,
+    restore_outputs,
+    with_static_values,
+)
 from aotbuild.runtime.wrapped import with_markers
 from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.record import Record
@@ -185,9 +191,12 @@ class Portable:
         if reasons:
             return "; ".join(reasons)
         leaves = _symbolic_leaves(record)
-        if leaves is None:
-            return None if record.signature.key() == call.signature.key() else "another signature"
-        return self._refuse_symbolic(call, record, leaves)
+        if leaves is not None:
+            reason = self._refuse_symbolic(call, record, leaves)
+        else:
+            is_same = record.signature.key() == call.signature.key()
+            reason = None if is_same else "another signature"
+        return reason or "; ".join(differences(call, record, self._backend.trees)) or None
 
     def _refuse_symbolic(self, call: Call, record: Record, leaves: list[str]) -> str | None:
         found, expected = call.signature, record.signature

@@ -14,8 +14,8 @@ from typing import Any, cast
 import jax
 
 from aotbuild.errors import NotTransformable
-from aotbuild.runtime.trees import import_object
 from aotbuild.spec.signature import Function
+from aotbuild.spec.values import import_object
 
 
 class PythonSource:
