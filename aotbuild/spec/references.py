@@ -37,9 +37,12 @@ def is_below(path: Sequence[int], root: Sequence[int]) -> bool:
 
 def _items(data: Any) -> list[Any]:
     """Return the identities of the items of a node's static data, or that of all of it."""
-    if isinstance(data, dict) and "ordered" in data:
-        data = data["ordered"][-1]
-    found = data.get("tuple") if isinstance(data, dict) else None
+    if not isinstance(data, dict):
+        return []
+    ordered = data.get("ordered")
+    if isinstance(ordered, list) and ordered:
+        return _items(ordered[-1])
+    found = data.get("tuple")
     return found if isinstance(found, list) else [data]
 
 

@@ -53,19 +53,21 @@ def describe_arguments(job: Job, tree: Any, names: tuple[str, ...]) -> Described
     `names` are the arguments' names, in order.
     """
     ignored, structure = ignored_fields(job, tree, names), structure_of(tree)
-    describer = Describer(ignored, _changed.items())
+    describer, templates = Describer(ignored, _changed.items()), tuple[Template, ...]()
     try:
+        described = describer.describe(structure)
+    except TreeRefused as err:
+        # Most trees do without: reading all places takes long.
+        describer = Describer(ignored, _changed.items(), _referable(job, tree, names))
         try:
             described = describer.describe(structure)
-        except TreeRefused:
-            # Most trees do without: reading all places takes long.
-            describer = Describer(ignored, _changed.items(), _referable(job, tree, names))
-            described = describer.describe(structure)
-    except TreeRefused as err:
-        raise TraceRefused(_cannot_compare(job, tree, names, err)) from err
+            templates = _templates(job, structure, describer.compared)
+        except TreeRefused as other:
+            raise TraceRefused(_cannot_compare(job, tree, names, other)) from err
+        except _Unequal as unequal:
+            raise TraceRefused(_cannot_compare(job, tree, names, err, str(unequal))) from err
     facts = tuple(_facts.setdefault(found.digest, found) for found in describer.facts())
-    references = tuple(sorted(describer.compared, key=lambda each: each[0]))
-    templates = _templates(job, structure, references)
+    references = tuple(sorted(describer.compared))
     return Described(described, ignored, facts, references=references, templates=templates)
 
 
@@ -100,11 +102,13 @@ def _all_digests(described: Any) -> Iterator[str]:
     return (digest for digest, _ in _pairs(described, described))
 
 
-def _cannot_compare(job: Job, tree: Any, names: tuple[str, ...], error: TreeRefused) -> str:
+def _cannot_compare(
+    job: Job, tree: Any, names: tuple[str, ...], error: TreeRefused, unequal: str = ""
+) -> str:
     name, *below = named_path(key_path(tree, error.path), names)
     return (
         f"{job.call}: argument {name}{jax.tree_util.keystr(tuple(below))} is a {error.node}, whose "
-        f"static data cannot be compared in another process: {error.reason}\n"
+        f"static data cannot be compared in another process: {error.reason}\n{unequal}"
         "Pass the arrays only (equinox: eqx.filter or partition; flax: the state) and close over "
         "the rest, or leave a field that changes no result out of the comparison: "
         "static_data: {place: ignore}."
@@ -117,7 +121,7 @@ def _cannot_compare(job: Job, tree: Any, names: tuple[str, ...], error: TreeRefu
 def _referable(job: Job, tree: Any, names: tuple[str, ...]) -> Iterator[Referenced]:
     """Yield the static data of all trees under `like:`, with what these name."""
     likes = _likes(job)
-    for place, path, index in _fields(tree, names):
+    for place, path, index in _fields(tree, names) if likes else ():
         for root, spec in likes.items():
             if is_below(path, root):
                 yield place, path, index, spec.ref
@@ -148,12 +152,14 @@ def _likes_in(spec: ArgSpec, path: tuple[int, ...]) -> Iterator[tuple[tuple[int,
                 yield from _likes_in(dict(items)[key], (*path, index))
 
 
-def _templates(
-    job: Job, structure: Any, references: tuple[Referenced, ...]
-) -> tuple[Template, ...]:
-    """Return the templates of references; TraceRefused if calls with an equal tree would fail."""
+class _Unequal(Exception):
+    """Static data is not equal to what it is when its template is made again."""
+
+
+def _templates(job: Job, structure: Any, references: list[Referenced]) -> tuple[Template, ...]:
+    """Return the templates of references; `_Unequal` if all calls would be refused."""
     found = []
-    for root, spec in _likes(job).items() if references else ():
+    for root, spec in _likes(job).items():
         below = [each for each in references if is_below(each[1], root)]
         if below:
             _check_equal(job, structure, root, spec, below)
@@ -170,15 +176,13 @@ def _check_equal(
         try:
             reason = difference(structure, path, index, template, path[len(root) :])
         except NotThere as err:
-            reason = f"the tree is another when it is made again: {err}"
+            reason = str(err)
         if reason:
             msg = (
-                f"{job.call}: {place} cannot be read, so calls compare it with that of {like} by "
-                f"==, and that is another each time it is made: {reason}\n"
-                "Keep the object in a module and use it in the tree, give its type an __eq__, or "
-                "leave it out of the comparison: static_data: {place: ignore}."
+                f"Nor can calls compare {place} with that of {like}, which is another each time it "
+                f"is made: {reason}\nMake the object once, in a module, or give its type __eq__. "
             )
-            raise TraceRefused(msg)
+            raise _Unequal(msg)
 
 
 # --- what is not compared -----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from support.records import make_function
 
 from aotbuild.build.pack import join_functions
@@ -35,7 +36,25 @@ def test_facts_of_all_signatures_and_aliases_of_all_functions() -> None:
 
 def test_their_json() -> None:
     function = replace(
-        traced("f", "d1", ("d9", "d1")), ignored=(("x.fn", (0, 0), 1), ("y<static>", (0, 1), None))
+        traced("f", "d1", ("d9", "d1")),
+        ignored=(("x.fn", (0, 0), 1), ("y<static>", (0, 1), None)),
+        references=(("z.fn", (0, 2), 1, "p.m:init"), ("z<static>", (0, 3), None, "p.m:init")),
     )
     assert Function.from_json(function.to_json()) == function
-    assert {"facts", "aliases", "ignored"}.isdisjoint(make_function().to_json())
+    optional = {"facts", "aliases", "ignored", "references"}
+    assert optional.isdisjoint(make_function().to_json())
+
+
+@pytest.mark.parametrize(
+    "reference", [[], ["z", [0], 1], ["z", [0], 1, 2], ["z", ["0"], 1, "a:b"], 3]
+)
+def test_a_reference_is_checked(reference: object) -> None:
+    with pytest.raises(ValueError, match=r"not a function|unpack|not whole|text"):
+        Function.from_json({**make_function().to_json(), "references": [reference]})
+
+
+def test_references_of_all_signatures() -> None:
+    one, other = ("x.fn", (0, 0), 1, "p.m:init"), ("y.fn", (0, 1), None, "p.m:init")
+    traces = [replace(make_function(), references=r) for r in ((other,), (one, other), ())]
+    (joined,) = join_functions(traces)
+    assert joined.references == (one, other)

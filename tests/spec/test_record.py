@@ -14,6 +14,7 @@ from support.records import make_record
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.record import Blob, Golden
 from aotbuild.spec.record_json import record_digest, record_from_json, record_to_json
+from aotbuild.spec.references import references_in
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -94,6 +95,44 @@ EDITS |= {
     "callback value": (called_back(CALLS_PYTHON, statics=[[1, {"fn": 1}]]), "cannot be decoded"),
     "tokens": (calling(tokens=["io", "io"]), "are not among debug, io"),
 }
+
+
+TEMPLATE = {"like": "pack.m:init", "values": [["n", 3]], "root": [0]}
+
+
+def compared(*templates: dict[str, Any], like: str = "pack.m:init") -> Edit:
+    def edit(data: dict[str, Any]) -> None:
+        node = ["node", "pack.m:State", {"tuple": [1, {"reference": like}]}, "*"]
+        tree(["tuple", ["tuple", node], ["dict", ["scale"], "*"]])(data)
+        data["calling"]["templates"] = list(templates)
+
+    return edit
+
+
+EDITS |= {
+    "template missing": (
+        compared(),
+        r"\[0, 0\] is compared with pack.m:init, not with one of \[\]",
+    ),
+    "template elsewhere": (compared(TEMPLATE | {"root": [1]}), r"not with one of \[\]"),
+    "template twice": (compared(TEMPLATE, TEMPLATE), "not with one of"),
+    "template of another": (compared(TEMPLATE, like="pack.m:other"), "with pack.m:other, not with"),
+    "template unused": (compared(TEMPLATE, TEMPLATE | {"root": [1]}), "'pack.m:init' is none"),
+    "template name": (compared(TEMPLATE | {"like": "os; x:y"}, like="os; x:y"), "x:y' is none"),
+    "template value": (compared(TEMPLATE | {"values": [["n", {"name": "a:b"}]]}), "is none"),
+    "template alone": (calling(templates=[TEMPLATE]), "'pack.m:init' is none"),
+}
+
+
+@pytest.mark.parametrize("data", [{"ordered": []}, {"ordered": 3}, {"tuple": 3}, {}, [], 3])
+def test_static_data_of_any_form_has_no_reference(data: Any) -> None:
+    assert not [*references_in(["node", "pack.m:State", data, "*"])]
+
+
+def test_a_template_is_read_back() -> None:
+    data = record_to_json(make_record())
+    compared(TEMPLATE)(data)
+    assert record_to_json(record_from_json(data)) == data
 
 
 def test_a_callback_is_read_back() -> None:

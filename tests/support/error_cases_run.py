@@ -17,7 +17,7 @@ from attacks import wheels
 import aotbuild
 from aotbuild.spec.index import write_index
 from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
-from aotbuild.spec.record import PYTHON_CALL, HostCallback
+from aotbuild.spec.record import PYTHON_CALL, HostCallback, Template
 from aotbuild.wheels.split import split
 from support import static_model
 from support.error_cases import Place, X, collector, command, library, raised, scored
@@ -178,6 +178,26 @@ def call_other_static_data(place: Place) -> str:
     built = build("step", lambda state: state.tx.update([state.params]), {"state": one})
     record = replace(built.record, provenance={"label": "step()"})
     return raised(lambda: library(place, replace(built, record=record)).step(other))
+
+
+TEMPLATE = TrainState(X, memoryview(b"a codec"))
+
+
+@case
+def call_other_reference(place: Place) -> str:
+    built = build("step", lambda state: state.params * 2, {"state": replace(TEMPLATE, tx=None)})
+    record, like = built.record, f"{__name__}:TEMPLATE"
+    node = ["node", f"{__name__}:TrainState", {"tuple": [{"reference": like}]}, "*"]
+    record = replace(
+        record,
+        signature=replace(record.signature, tree=["tuple", ["tuple", node], ["dict", []]]),
+        calling=replace(record.calling, templates=(Template(like, (), (0, 0)),)),
+    )
+    function = replace(built.function, references=(("state.tx", (0, 0), 0, like),))
+    opened = library(place, replace(built, record=record, function=function))
+    other = replace(TEMPLATE, tx=memoryview(b"another"))
+    text = raised(lambda: opened.step(other)).replace(like, "proj.model:init")
+    return re.sub(r"at 0x\w+", "at 0x7f…", text)
 
 
 @case

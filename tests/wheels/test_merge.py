@@ -242,6 +242,18 @@ class TestRefused:
         (reason,) = error.reasons
         assert "two executables for the same call and target" in reason
 
+    def test_references_to_two_templates(self, native: Built, x86: Path, tmp_path: Path) -> None:
+        place = ("x.fn", (0, 0), 1)
+        one, other = (
+            replace(native, function=replace(native.function, references=((*place, like),)))
+            for like in ("demo.m:one", "demo.m:other")
+        )
+        x86 = put(tmp_path / X86, [one])
+        arm = put(tmp_path / ARM, [for_target(other, "cpu:aarch64:1")])
+        (reason,) = refused([x86, arm], tmp_path / "out").reasons
+        expected = "function double compares x.fn with demo.m:other, not with demo.m:one"
+        assert reason == f"{arm}: {expected}"
+
     def test_all_that_differs_is_said(self, native: Built, x86: Path, tmp_path: Path) -> None:
         changed = {"demo/__init__.py": b"# other", "demo/more.py": b""}
         function = replace(native.function, call="demo.other:double")

@@ -69,8 +69,8 @@ from proj.rules import Rule
 @dataclasses.dataclass
 class State:
     x: Any
-    rule: Any
-    name: str = "state"
+    rule: Any = dataclasses.field(metadata={"static": True})
+    name: str = dataclasses.field(default="state", metadata={"static": True})
 
 
 CODEC = struct.Struct("<i")
@@ -156,7 +156,7 @@ def test_the_index_names_templates(root: Path) -> None:
     index = open_index(DirectorySource(root / "proj" / "_aot"))
     step = index.function("step")
     assert step is not None
-    assert step.references == (("state<static>[0]", (0, 0), 0, "proj.m:TEMPLATE"),)
+    assert step.references == (("state.rule", (0, 0), 0, "proj.m:TEMPLATE"),)
     for record in index.records("step"):
         assert record.calling.templates == (Template("proj.m:TEMPLATE", (), (0, 0)),)
         data = {"tuple": [{"reference": "proj.m:TEMPLATE"}, "state"]}
@@ -199,22 +199,24 @@ print(json.dumps({{
     assert found["done"] == [4, 4, 4]
     assert found["two"] == [4, 6]
     assert found["calls"] == [[3, "slow"], [2, "slow"], [2, "fast"]]
-    place, like = "  state<static>[0]: compared with that of", "proj.m:TEMPLATE"
+    place, like = "  state.rule: compared with that of", "proj.m:TEMPLATE"
     assert found["other"][0] == f"step: {SUMMARY}"
     assert found["other"][1].startswith(f"{place} {like}: that is <_struct.Struct object at 0x")
     assert found["other"][2] == REMEDY
     kinds = "that is a _struct.Struct, this is a proj.rules.Rule"
     assert found["kind"] == [f"step: {SUMMARY}", f"{place} {like}: {kinds}", REMEDY]
-    assert found["row"][1] == f"{place} proj.m:sized: that is Rule('3 slow'), this is Rule('2 slow')"
+    assert (
+        found["row"][1] == f"{place} proj.m:sized: that is Rule('3 slow'), this is Rule('2 slow')"
+    )
     assert found["mode"][1] == (
-        "  pair['b']['state']<static>[0]: compared with that of proj.m:sized: "
+        "  pair['b']['state'].rule: compared with that of proj.m:sized: "
         "that is Rule('2 slow'), this is Rule('2 fast')"
     )
     assert found["raises"][1].endswith("comparing them by == raised ValueError: cannot say")
-    line = "     state<static>[0]: compiled with that of proj.m:TEMPLATE, called with 'text'"
+    line = "     state.rule: compiled with that of proj.m:TEMPLATE, called with 'text'"
     assert line in found["readable"]
-    assert "     state<static>[1]: compiled with 'state', called with 'another'" in found["name"]
-    assert found["explained"] == ["  compared state<static>[0] with that of proj.m:TEMPLATE"]
+    assert "     state.name: compiled with 'state', called with 'another'" in found["name"]
+    assert found["explained"] == ["  compared state.rule with that of proj.m:TEMPLATE"]
 
 
 def test_calls_compare_without_jax(root: Path) -> None:
@@ -240,7 +242,7 @@ lines = refusal(lib.step, m.anew())
 print(json.dumps([lines, lib.stats()["portable_compiled"]]))
 """
     lines, compiled = forked(code, path=root, AOTBUILD_FALLBACK="portable")
-    assert any("REFUSED: state<static>[0]: compared with that of" in line for line in lines)
+    assert any("REFUSED: state.rule: compared with that of" in line for line in lines)
     assert compiled == 0
 
 
@@ -274,16 +276,18 @@ print(json.dumps(refusal(lib.step, m.State(np.ones(3, np.float32), m.CODEC))))
 
 def test_inspect_shows_it(root: Path) -> None:
     result = CliRunner().invoke(app, ["inspect", str(root / "proj" / "_aot")])
-    line = "step = proj.m:step(state)  compares state<static>[0] with that of proj.m:TEMPLATE"
+    line = "step = proj.m:step(state)  compares state.rule with that of proj.m:TEMPLATE"
     assert line in result.stdout.splitlines()
 
 
 def test_what_each_call_would_refuse(tmp_path: Path) -> None:
     failures = failed_units(write_project(tmp_path, BAD, m=SOURCE, rules=RULES))
     for name in ("anew", "again"):
-        assert (
-            "proj.m:step: state<static>[0] cannot be read, so calls compare it with that of "
-            "proj.m:anew by ==, and that is another each time it is made: that is <_struct.Struct "
-        ) in failures[name]
-        assert "Keep the object in a module and use it in the tree" in failures[name]
+        lines = failures[name].splitlines()
+        assert "cannot be compared in another process: .rule: a _struct.Struct keeps" in lines[0]
+        assert lines[1].startswith(
+            "Nor can calls compare state.rule with that of proj.m:anew, which is another each time "
+            "it is made: that is <_struct.Struct object"
+        )
+        assert lines[2].startswith("Make the object once, in a module, or give its type __eq__.")
     assert "comparing them by == raised ValueError: cannot say" in failures["worse"]
