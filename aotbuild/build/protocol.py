@@ -228,7 +228,7 @@ class ShrinkCompared(Message):
 
 
 class TraceExplained(Message):
-    """A trace without constants and names: see `worker.purity.normalize.skeleton`.
+    """A trace without constants and names: see `worker.skeleton.skeleton`.
 
     `steps` has a row for each equation: depth, primitive, `file:line in function`, and a digest of
     the rest.

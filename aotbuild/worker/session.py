@@ -40,7 +40,7 @@ from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
-from aotbuild.worker.purity.normalize import skeleton
+from aotbuild.worker.skeleton import skeleton
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED

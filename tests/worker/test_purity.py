@@ -98,6 +98,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "averaged": (f"{KEPT}attribute `proj.impure.average.value`, which is an argument",),
     "sequence": (f"{KEPT}attribute `proj.impure.numbers.value`, made", "Sequence.next"),
     "own_guide": ("keeps 2 traced values in the attribute `proj.impure.own.table`, made",),
+    "library_table": (TWO, "; the second trace reads a value that the first left somewhere"),
     "guide_in_list": (
         "keeps 2 traced values in the attribute `proj.impure.GUIDES[0].table`, made",
     ),

@@ -16,7 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aotbuild.worker.purity.reads import watched
+from aotbuild.worker.purity.compare import Difference
+from aotbuild.worker.purity.findings import Findings
+from aotbuild.worker.purity.reads import Read, watched
+from aotbuild.worker.purity.snapshot import Snapshot
 
 DAY = 86_400
 later = now
@@ -118,3 +121,11 @@ def test_a_variable_that_changes_meanwhile_keeps_its_value() -> None:
             assert later is None
     finally:
         later = before
+
+
+def test_what_a_library_reads_is_named_last() -> None:
+    library = Read("a clock was read", "/venv/lib/site-packages/log.py:3 in log")
+    own = Read("a file was read", "/proj/model.py:7 in table", is_file=True)
+    findings = Findings("proj.model:f", None, [Snapshot()], [{library: None}, {own: None}])
+    lines = findings.differs(Difference("another input")).splitlines()
+    assert lines[-3:-1] == [f"  {own}", f"  {library}, perhaps without effect"]

@@ -1,21 +1,19 @@
-"""Normalize values and jaxprs, so that they compare between two traces, and between signatures."""
+"""Normalize values, so that they compare between two traces, and between signatures."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
 
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
-from aotbuild.worker.jaxprs import body_of, inner_jaxprs, is_jaxpr
+from aotbuild.worker.jaxprs import is_jaxpr
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{6,}")
 _DEEPEST = 8
@@ -99,75 +97,3 @@ def numbers(value: Any) -> Any:
     except Exception:  # noqa: BLE001 (mutable and deleted arrays, arrays of other libraries)
         return None
     return None if data.dtype.hasobject else data
-
-
-# Parameters that follow from the sizes of the arrays. Dimension numbers do not.
-_SIZES = {
-    "axis_size",
-    "fft_lengths",
-    "k",
-    "length",
-    "limit_indices",
-    "new_sizes",
-    "operand_shape",
-    "padding",
-    "padding_config",
-    "shape",
-    "sizes",
-    "slice_sizes",
-    "start_indices",
-    "window_dimensions",
-}
-# A shape in a text, such as that of an aval.
-_SHAPE = re.compile(r"\[[\d, ]*\]")
-
-# Depth of nesting, primitive, `file:line in function` or "", digest of the rest.
-Step = tuple[int, str, str, str]
-
-
-def skeleton(closed_jaxpr: Any) -> list[Step]:
-    """Return the equations of a closed jaxpr in order, those inside an equation right after it.
-
-    It leaves out sizes and the values of constants. It keeps dtypes, ranks, dimension numbers, and
-    which value goes where. Python loops are unrolled in it, as in the jaxpr.
-    """
-    return list(_steps(closed_jaxpr, 0))
-
-
-def _steps(closed: Any, depth: int) -> Iterator[Step]:
-    jaxpr = body_of(closed)
-    numbers: dict[Any, int] = {}
-    for variable in (*jaxpr.constvars, *jaxpr.invars):
-        numbers[variable] = len(numbers)
-    for equation in jaxpr.eqns:
-        inputs = " ".join(_input(value, numbers) for value in equation.invars)
-        for variable in equation.outvars:
-            numbers[variable] = len(numbers)
-        outputs = " ".join(_kind(variable.aval) for variable in equation.outvars)
-        line = jax_private.source_line(equation)
-        rest = f"{inputs} -> {outputs}{_parameters(equation)}"
-        yield depth, _name(equation), line, sha256_hex(rest.encode())[:16]
-        for inner in inner_jaxprs(equation):
-            yield from _steps(inner, depth + 1)
-
-
-def _name(equation: Any) -> str:
-    """Return the primitive, with the name of a function that it calls: `jit tril`."""
-    name, params = jax_private.name_and_params(equation)
-    called = params.get("name")
-    return f"{name} {called}" if isinstance(called, str) else name
-
-
-def _input(value: Any, numbers: dict[Any, int]) -> str:
-    return _kind(value.aval) if isinstance(value, Literal) else str(numbers[value])
-
-
-def _kind(aval: Any) -> str:
-    """Return an aval without its sizes: dtype and rank, such as `float32/2`."""
-    return f"{getattr(aval, 'dtype', aval)}/{len(getattr(aval, 'shape', ()))}"
-
-
-def _parameters(equation: Any) -> str:
-    _, params = jax_private.name_and_params(equation)
-    kept = sorted((n, normalized(v)) for n, v in params.items() if n not in _SIZES)
-    return "".join(f" {name}={_SHAPE.sub('[]', repr(value))}" for name, value in kept)

@@ -43,6 +43,11 @@ class Read:
     line: str = ""
     is_file: bool = False
 
+    @property
+    def is_librarys(self) -> bool:
+        """Whether an installed package read it."""
+        return "-packages" in self.line
+
     def __str__(self) -> str:
         return f"{self.words} while tracing{', at ' if self.line else ''}{self.line}"
 

@@ -3,6 +3,13 @@
 __file__ = "site-packages/installed.py"
 
 
+TABLES = {}
+
+
+def table(x):
+    return TABLES.setdefault(x.shape, x * 2)
+
+
 class Guide:
     """Keeps what it was set up with the first time: a cache."""
 
