@@ -72,8 +72,8 @@ class NnxJit:
 
     def restore(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return values in which each marker is the Variable that it stands for."""
-        units, outer = self.flatten(values, lambda x: _is_marker(x) or self.is_variable(x))
-        return _unflatten(outer, [units[u.value] if _is_marker(u) else u for u in units])
+        units, outer = self.flatten(values, lambda x: is_marker(x) or self.is_variable(x))
+        return _unflatten(outer, [units[u.value] if is_marker(u) else u for u in units])
 
     def is_static(self, _: Any) -> bool:
         """Return False: a leaf has to be an array, as under `jax.jit`."""
@@ -113,8 +113,8 @@ class FilterJit:
 
     def restore(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return values in which each marker is the static leaf that it stands for."""
-        leaves, treedef = self.flatten(values, _is_marker)
-        return _unflatten(treedef, [x.value if _is_marker(x) else x for x in leaves])
+        leaves, treedef = self.flatten(values, is_marker)
+        return _unflatten(treedef, [x.value if is_marker(x) else x for x in leaves])
 
     def is_static(self, leaf: Any) -> bool:
         """Return whether a leaf is no array."""
@@ -127,7 +127,8 @@ def mark(wrap: Wrap, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return wrap.join(key, arrays)
 
 
-def _is_marker(value: Any) -> bool:
+def is_marker(value: Any) -> bool:
+    """Return whether a value is a marker."""
     return isinstance(value, Marker)
 
 

@@ -7,6 +7,7 @@ The function is traced without it; the wrap, `spec.wrap`, takes the arguments ap
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.spec.nnx_outputs import WriteBack
 from aotbuild.spec.tree import register_markers
 from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, mark
+from aotbuild.worker.deferred import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable
 
 # module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8.
@@ -143,21 +146,19 @@ def result_of(wrap: Wrap | None, arguments: Mapping[str, Any], result: Any) -> A
     """
     if not isinstance(wrap, NnxJit) or not has_flax_objects([*arguments.values()]):
         return result
-    found, updates, _ = result
+    from flax import nnx
+
     values = wrap.restore(tuple(arguments.values()))
-    units, outer = wrap.flatten(values, wrap.is_variable)
-    for position, new in updates.items():
-        units[position] = jax.tree.unflatten(
-            jax.tree.structure(units[position]), jax.tree.leaves(new)
-        )
-    after = zip(arguments, mark(wrap, outer.unflatten(units)), strict=True)
-    owners = [
-        n
-        for n, v in zip(arguments, values, strict=True)
-        for _ in wrap.flatten(v, wrap.is_variable)[0]
-    ]
-    changed = {owners[position] for position in updates}
-    return {"result": found, **{name: value for name, value in after if name in changed}}
+    units, _ = wrap.flatten(values, wrap.is_variable)
+    WriteBack(wrap, nnx.data, nnx.static)(result, units, values)
+    after = dict(zip(arguments, mark(wrap, values), strict=True))
+    changed = {n: tree for n, tree in after.items() if not _is_same(tree, arguments[n])}
+    return {"result": result[0], **changed}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    (leaves, tree), (others, other_tree) = jax.tree.flatten(one), jax.tree.flatten(other)
+    return same_structure(tree, other_tree) and all(map(operator.is_, leaves, others))
 
 
 def changes(function: Callable[..., Any], values: tuple[Any, ...], names: Sequence[str]) -> str:
@@ -166,12 +167,14 @@ def changes(function: Callable[..., Any], values: tuple[Any, ...], names: Sequen
     `function` is what `traced_function` returns. It is traced, and raises nothing.
     """
     try:
-        _, updates, _ = jax.eval_shape(function, *values)
+        _, updates, _, *attributes = jax.eval_shape(function, *values)
     except TraceRefused as err:
         why = str(err).partition(": ")[2].partition("\n")[0]
         return f"an argument ({why})"
     except Exception:  # noqa: BLE001 (user code; it went well under jax.jit)
         return ""
+    if attributes:
+        return "attributes of an argument"
     units = jax.tree_util.tree_flatten_with_path(values, is_leaf=is_variable)[0]
     paths = [units[position][0] for position in updates]
     places = [f"{names[path[0].idx]}{jax.tree_util.keystr(path[1:])}" for path in paths]

@@ -16,8 +16,9 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.backends.protocol import CallWrap
+from aotbuild.spec.nnx_outputs import WriteBack
 from aotbuild.spec.signature import Function
-from aotbuild.spec.tree import Marker, register_markers
+from aotbuild.spec.tree import register_markers
 from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit
 
 # The library of each wrap, and its jit there.
@@ -30,8 +31,10 @@ def make_wrap(function: Function) -> CallWrap:
     if function.wrap == FILTER_JIT:
         return JaxFilterJit(jax.tree_util.tree_flatten, _is_array)
     if function.wrap == NNX_JIT:
-        variable = _library(NNX_JIT).Variable
-        return JaxNnxJit(jax.tree_util.tree_flatten, lambda x: isinstance(x, variable))
+        flax = _library(NNX_JIT)
+        variable = flax.Variable
+        wrap = NnxJit(jax.tree_util.tree_flatten, lambda x: isinstance(x, variable))
+        return JaxNnxJit(wrap.flatten, wrap.is_variable, WriteBack(wrap, flax.data, flax.static))
     msg = f"{function.name}: unknown wrap {function.wrap!r}; install a newer aotbuild"
     raise AotbuildError(msg)
 
@@ -67,31 +70,6 @@ class JaxFilterJit(FilterJit):
 
 @dataclass(frozen=True)
 class JaxNnxJit(NnxJit):
-    """See `runtime.backends.protocol.CallWrap`."""
+    """See `runtime.backends.protocol.CallWrap`; `finish` writes into the caller's objects."""
 
-    def finish(self, outputs: Any, units: Sequence[Any], values: Sequence[Any]) -> Any:
-        """Write new values into the caller's Variables, and return the function's result.
-
-        `outputs` are the result, the new values by the positions of their Variables, and whether
-        the result holds objects of the caller.
-        """
-        result, updates, refers = outputs
-        for position, value in updates.items():
-            units[position].set_raw_value(value)
-        return _with_objects(result, values) if refers else result
-
-
-def _with_objects(result: Any, values: Sequence[Any]) -> Any:
-    """Return a result with the caller's own objects in the place of their markers."""
-
-    def resolve(leaf: Any) -> Any:
-        return _child(values, leaf.value) if isinstance(leaf, Marker) else leaf
-
-    return jax.tree.map(resolve, result, is_leaf=lambda x: isinstance(x, Marker))
-
-
-def _child(value: Any, path: Sequence[int]) -> Any:
-    for index in path:
-        children = jax.tree.leaves(value, is_leaf=lambda x, node=value: x is not node)
-        value = children[index]
-    return value
+    finish: WriteBack
