@@ -15,7 +15,7 @@ It is what `values.encode` gives, and six forms more:
 ======================================  ==========================================================
 
 A list, tuple or dict is taken item by item. The first two forms can be decoded; so can functions,
-types, enums and constants by name, where their module is imported.
+types, enums, constants and mappings around a dict by name, where their module is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.spec.values import Decoder, NotEncodable, decode, encode, type_name
 
@@ -115,12 +115,12 @@ def is_decodable(data: Any, *nodes: str) -> bool:
     packages = {*_EVERYWHERE, *(package for node in nodes for package in _packages(node))}
 
     def named(tag: str) -> Decoder:
-        def check(body: Any, _: Any) -> None:
+        def check(body: Any, again: Any) -> None:
             name = body if tag == "name" else body[0]
             if _package(name) not in packages:
                 msg = f"{name} may not be imported there"
                 raise ValueError(msg)
-            NAMED[tag](body, _)
+            NAMED[tag](body, again)
 
         return check
 
@@ -204,23 +204,42 @@ def _member(body: Any) -> Any:
     return kind[body[1]]
 
 
-def _constant(body: Any) -> Any:
-    """Return the only object of a type without state that its module has, such as a sentinel."""
+def _object(body: Any, again: Callable[[Any], Any]) -> Any:
+    """Return an object without state that its module has, such as a sentinel; or a mapping."""
     name, state = body
     kind = _imported(name)
+    if state:
+        (attribute, data), *more = state
+        return _no_constant(name) if more else _mapping(kind, attribute, data, again)
     values = vars(sys.modules[name.partition(":")[0]]).values()
     found = {id(value): value for value in values if type(value) is kind}
-    if state or len(found) != 1:
-        msg = f"a {name} is no constant of its module"
-        raise ValueError(msg)
-    return next(iter(found.values()))
+    return next(iter(found.values())) if len(found) == 1 else _no_constant(name)
+
+
+def _mapping(kind: Any, attribute: Any, data: Any, again: Callable[[Any], Any]) -> Any:
+    """Return a mapping whose only attribute is a dict, as flax's HashableMapping.
+
+    No code of the type runs.
+    """
+    is_dict = isinstance(data, dict) and "dict" in data and isinstance(attribute, str)
+    own = getattr(kind, "__dict__", {})
+    if not (is_dict and isinstance(kind, type) and issubclass(kind, Mapping)) or "__del__" in own:
+        return _no_constant(f"{kind.__module__}:{kind.__qualname__}")
+    made = object.__new__(kind)
+    made.__dict__[attribute] = again(data)
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    msg = f"a {name} is no constant of its module"
+    raise ValueError(msg)
 
 
 # Importing is left to the types of nodes: these only look.
 NAMED: dict[str, Decoder] = {
     "name": lambda body, _: _imported(body),
     "enum": lambda body, _: _member(body),
-    "object": lambda body, _: _constant(body),
+    "object": _object,
 }
 # Packages that are imported wherever an executable is called.
 _EVERYWHERE = ("builtins", "jax", "numpy")

@@ -14,7 +14,7 @@ from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, N
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
-from aotbuild.spec.wrap import Wrap
+from aotbuild.spec.wrap import Wrap, is_marker
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import Deferred, structure_of
 from aotbuild.worker.like import Dims, like_tree
@@ -74,15 +74,26 @@ def describe_result(job: Job, result: Any, inputs: Any, reference: Reference | N
     try:
         return describe_output(structure, structure_of(inputs), returned)
     except TreeRefused as err:
-        path = _shown(key_path(result, err.path))
+        what = _place(key_path(result, err.path), result)
         about = f"\n{why_not(reference, _node(structure, err.path))}" if reference else ""
         msg = (
-            f"{job.call} returns a {err.node} at result{path}: {err.reason}{about}\n"
+            f"{job.call} {what.format(err.node)}: {err.reason}{about}\n"
             "Return standard containers, namedtuples, registered dataclasses with plain static "
             "fields, or static data of an argument; or name a tree that has the same static data "
             "under returns: {like: module:attr}."
         )
         raise TraceRefused(msg) from err
+
+
+def _place(path: tuple[Any, ...], result: Any) -> str:
+    """Return where a node of the outputs comes from, with {} for its type."""
+    if not (isinstance(result, tuple) and any(map(is_marker, result))):
+        return f"returns a {{}} at result{_shown(path)}"
+    # Outputs as in `spec.nnx_outputs`.
+    first, *below = path
+    if first.idx == 0:
+        return f"returns a {{}} at result{_shown(below)}"
+    return f"puts a {{}} into an argument, at {_shown(below[2:] if first.idx > 1 else below)}"
 
 
 def _node(structure: Any, path: tuple[int, ...]) -> Tree:

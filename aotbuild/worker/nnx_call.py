@@ -22,6 +22,8 @@ _ONLY_VALUES = (
     "nnx.jit drops that with graph=False or graph_updates=False, which keep values of Variables "
     f"only. Leave that option out. {_REMEDY}"
 )
+_ONCE = "Use it at one place, or make it outside of the function."
+_NOT_STATIC = "Put it into a Variable, or assign nnx.data(value)."
 Path = tuple[int, ...]
 # Names of attributes that are gone, new data and new static values by name.
 _Change = tuple[tuple[str, ...], dict[str, Any], dict[str, Any]]
@@ -60,6 +62,9 @@ class NnxCall:
         bodies = [data for _, data, _ in changes.values()]
         (result, bodies), refers = self._marked((result, bodies), objects)
         if not objects:
+            if refers:
+                msg = f"{self.function} returns a new Variable at two places\n{_ONCE}"
+                raise TraceRefused(msg)
             return result
         outputs = (result, updates, Marker("static", refers))
         forms = [
@@ -107,8 +112,7 @@ class NnxCall:
             if is_module(node) and id(node) in seen:
                 msg = (
                     f"{self.function} makes a {_name(node)} and returns it, or puts it into its "
-                    "arguments, at two places; compiled ahead, it would be two objects\n"
-                    "Use it at one place, or make it outside of the function."
+                    f"arguments, at two places; compiled ahead, it would be two objects\n{_ONCE}"
                 )
                 raise TraceRefused(msg)
             seen.add(id(node))
@@ -137,6 +141,9 @@ class NnxCall:
             names = ", ".join([*removed, *changed])
             self._refuse(values, path, f"it changes attributes of a {kind} ({names})", _ONLY_VALUES)
         for name, found in changed.items():
+            if isinstance(found.value, jax.core.Tracer) and not found.is_data:
+                what = f"it makes {name} of a {kind} a static attribute, but it is a traced array"
+                self._refuse(values, path, what, _NOT_STATIC)
             if not found.is_data and not _can_be_written(found.value):
                 what = f"it sets {name} of a {kind} to {shorten(repr(found.value))}, which means"
                 self._refuse(values, path, f"{what} nothing in another process", _REMEDY)
@@ -185,7 +192,7 @@ class _Attribute:
 
     value: Any
     is_data: bool
-    parts: tuple[list[Any], Any]
+    parts: Any
 
     @classmethod
     def of(cls, value: Any, *, is_data: bool) -> _Attribute:

@@ -396,3 +396,17 @@ def is_internal_effect(effect: Any) -> bool:
     Private: `core.InternalMutableArrayEffect`. XLA sees values only; jit takes it too.
     """
     return isinstance(effect, core.InternalMutableArrayEffect)
+
+
+def is_jitted(function: Any) -> bool:
+    """Return whether `jax.jit` made a function. Private: `PjitFunction`, its type."""
+    return isinstance(function, _jax.PjitFunction)
+
+
+def jit_options(function: Any) -> dict[str, Any]:
+    """Return the options that `jax.jit` made a function with, by name; none if it did not.
+
+    Private: `_jit_info`.
+    """
+    options = getattr(function, "_jit_info", None) if is_jitted(function) else None
+    return dict(options._asdict()) if options is not None else {}

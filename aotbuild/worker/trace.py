@@ -20,7 +20,7 @@ from aotbuild.platforms.building import compiler
 from aotbuild.spec.record import Returned, Template
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree, needs_returned
-from aotbuild.spec.wrap import NNX_JIT, Wrap
+from aotbuild.spec.wrap import NNX_JIT
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import (
     describe_result,
@@ -44,7 +44,6 @@ from aotbuild.worker.wrap import (
     changes,
     has_flax_objects,
     marked,
-    nnx_jit,
     result_of,
     traced_function,
     unwrap,
@@ -106,7 +105,7 @@ class Jitted:
         jax has it cached if the function was traced like this before.
         """
         wrap, statics = self.wrapped.wrap, tuple(name for name, _ in self.binding.statics)
-        function = self.of_values(wrap) if wrap else _hashable(self.wrapped.function, self.binding)
+        function = self.of_values() if wrap else _hashable(self.wrapped.function, self.binding)
         args, kwargs = self.arguments(self.args, self.kwargs, dict(self.binding.statics))
         with in_mesh(self.context):
             function = of_arrays(function, args, kwargs)
@@ -121,8 +120,11 @@ class Jitted:
             return (*args.values(), *(kwargs[name] for name in sorted(kwargs))), {}
         return call_arguments(self.binding, args, kwargs, statics)
 
-    def of_values(self, wrap: Wrap) -> Any:
-        """Return the function as one of the values of a call; static arguments are inside."""
+    def of_values(self) -> Any:
+        """Return the function as one of the values of a call; static arguments are inside.
+
+        Without a wrap it is that under `nnx.jit`.
+        """
 
         def call(values: tuple[Any, ...]) -> Any:
             named = dict(zip(self.names, values, strict=True))
@@ -131,7 +133,7 @@ class Jitted:
             given, keywords = call_arguments(self.binding, args, named, statics)
             return self.wrapped.function(*given, **keywords)
 
-        return traced_function(self.job, wrap, self.names, call)
+        return traced_function(self.job, self.wrapped, self.names, call)
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     `devices` are those of the mesh, by default this process's.
     """
     jitted = jit_job(job, symbolic, devices)
+    job = jitted.job
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
     reference = find_reference(job)
@@ -263,6 +266,8 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
     """
     function = resolve_function(job.call, f"functions.{job.name}.call")
     wrapped = unwrap(job, function)
+    if wrapped.donated and "donate" not in job.function.model_fields_set:
+        job = job.with_options(donate=wrapped.donated)
     binding = bind(job, wrapped.function, wrapped.name)
     sized = job if symbolic else job.at()
 
@@ -373,12 +378,19 @@ def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
 def _wrap_notes(jitted: Jitted) -> Iterator[str]:
     """Yield a note if a wrap was recognized, or if a function needs one to keep what it changes."""
     job, wrapped = jitted.job, jitted.wrapped
-    if wrapped.is_recognized:
-        yield f"{job.call} is decorated with {wrapped.name}, so that is what its calls mean"
+    own = wrapped.decorator
+    if own.wrap and not job.function.wrap:
+        donated = f", which donates {', '.join(wrapped.donated)}" if wrapped.donated else ""
+        yield f"{job.call} is decorated with {own.wrap}{donated}, so that is what its calls mean"
+    if own.donated and not own.wrap and "donate" not in job.function.model_fields_set:
+        yield (
+            f"{job.call} is decorated with jax.jit, which donates {', '.join(own.donated)}; calls "
+            f"do so with donate: [{', '.join(own.donated)}]"
+        )
     if wrapped.wrap is None and has_flax_objects(jitted.canonical, is_module):
         values = (*jitted.args.values(), *jitted.canonical[1].values())
         with in_mesh(jitted.context):
-            changed = changes(jitted.of_values(nnx_jit()), values, jitted.names)
+            changed = changes(jitted.of_values(), values, jitted.names)
         if changed:
             yield (
                 f"{job.call} changes {changed}, and jax.jit drops that; wrap: nnx.jit writes it "

@@ -1,15 +1,14 @@
-"""Functions under `nnx.jit` and `eqx.filter_jit`: recognized, and traced with what these mean.
+"""Functions under `nnx.jit` and `eqx.filter_jit`: traced with what these mean.
 
-A function's own jit is recognized by the name of its type, so that no library is imported for it.
-The function is traced without it; the wrap, `spec.wrap`, takes the arguments apart as calls do.
+A function is traced without its own jit. The wrap, `spec.wrap`, takes the arguments apart as calls
+do.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,83 +19,48 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.nnx_outputs import WriteBack
 from aotbuild.spec.tree import register_markers
-from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit, Wrap, mark
+from aotbuild.spec.wrap import FILTER_JIT, FilterJit, NnxJit, Wrap, mark
+from aotbuild.worker.decorator import Decorator, read_decorator
 from aotbuild.worker.deferred import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable
-
-# module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8.
-_NNX = "flax.nnx.transforms.compilation"
-_WRAPPERS = {
-    f"{_NNX}:JitWrapped": NNX_JIT,
-    f"{_NNX}:SimpleJitWrapped": NNX_JIT,
-    f"{_NNX}:JitPartialWrapped": NNX_JIT,
-    f"{_NNX}:SimpleJitPartialWrapped": NNX_JIT,
-    "equinox._jit:_JitWrapper": FILTER_JIT,
-}
-
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A function without its own jit, and the wrap that a job traces it under; None without one."""
+    """A function without its own jit, and the wrap that a job traces it under; None without one.
+
+    `decorator` is the function's own jit.
+    """
 
     function: Any
+    decorator: Decorator
     name: str = ""
     wrap: Wrap | None = None
-    is_recognized: bool = False
+
+    @property
+    def donated(self) -> tuple[str, ...]:
+        """The arguments that calls donate because the decorator says so."""
+        return self.decorator.donated if self.wrap else ()
 
 
 def unwrap(job: Job, function: Any) -> Wrapped:
     """Return a function and its wrap: the manifest's, or that of the function's own jit."""
-    found, inner = _own_jit(function)
-    wanted = job.function.wrap
-    if found and wanted and found != wanted:
+    found, wanted = read_decorator(job, function), job.function.wrap
+    if found.wrap and wanted and found.wrap != wanted:
         msg = (
             f"functions.{job.name}.wrap: the manifest says {wanted}, but {job.call} is decorated "
-            f"with {found}\nRemove wrap: from the manifest, or change the decorator."
+            f"with {found.wrap}\nRemove wrap: from the manifest, or change the decorator."
         )
         raise TraceRefused(msg)
-    name = wanted or found
+    name = wanted or found.wrap
     if not name:
-        return Wrapped(function)
+        return Wrapped(function, found)
     if job.function.pad:
         msg = f"functions.{job.name}.pad: arguments under {name} cannot be padded; remove pad:"
         raise TraceRefused(msg)
-    return Wrapped(inner, name, _make_wrap(name), not wanted)
-
-
-def _own_jit(function: Any) -> tuple[str, Any]:
-    """Return the wrap of a function's own jit, empty without one, and the function without it.
-
-    What `jax.jit` wraps is not looked at: there, the inner function has no more effects than jit's.
-    """
-    found = _WRAPPERS.get(_type_name(function), "")
-    if found:
-        return found, function.__wrapped__
-    names = (_WRAPPERS.get(_type_name(part), "") for part in _inside(function))
-    return next(filter(None, names), ""), function
-
-
-def _inside(function: Any) -> Iterator[Any]:
-    """Yield the callables that a callable wraps, outermost first, itself included."""
-    seen: set[int] = set()
-    while function is not None and id(function) not in seen and not _is_jax_jit(function):
-        seen.add(id(function))
-        yield function
-        if isinstance(function, functools.partial) or type(function).__name__ == "Partial":
-            function = function.func
-        else:
-            function = getattr(function, "__wrapped__", None)
-
-
-def _type_name(value: Any) -> str:
-    return f"{type(value).__module__}:{type(value).__qualname__}"
-
-
-def _is_jax_jit(function: Any) -> bool:
-    return type(function).__module__.startswith("jaxlib")
+    return Wrapped(found.function, found, name, _make_wrap(name))
 
 
 def _make_wrap(name: str) -> Wrap:
@@ -124,14 +88,15 @@ def marked(wrap: Wrap | None, named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def traced_function(
-    job: Job, wrap: Wrap, names: Sequence[str], call: Callable[[tuple[Any, ...]], Any]
+    job: Job, wrapped: Wrapped, names: Sequence[str], call: Callable[[tuple[Any, ...]], Any]
 ) -> Callable[..., Any]:
     """Return what `jax.jit` traces: a function of the values of a call, with markers in and out.
 
     `call` calls the user's function with values without markers; `names` are those of the values.
     """
+    wrap, only_values = wrapped.wrap or nnx_jit(), wrapped.decorator.only_values
     if isinstance(wrap, NnxJit):
-        return NnxCall(job.call, wrap, call, names, job.function.donate)
+        return NnxCall(job.call, wrap, call, names, job.function.donate, only_values)
 
     def filtered(*values: Any) -> Any:
         return mark(wrap, (call(wrap.restore(values)),))[0]
@@ -148,7 +113,8 @@ def result_of(wrap: Wrap | None, arguments: Mapping[str, Any], result: Any) -> A
         return result
     from flax import nnx
 
-    values = wrap.restore(tuple(arguments.values()))
+    # A copy: Variables are changed in place.
+    values = wrap.restore(jax.tree.map(lambda leaf: leaf, tuple(arguments.values())))
     units, _ = wrap.flatten(values, wrap.is_variable)
     WriteBack(wrap, nnx.data, nnx.static)(result, units, values)
     after = dict(zip(arguments, mark(wrap, values), strict=True))

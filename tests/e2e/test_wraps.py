@@ -142,6 +142,96 @@ assert int(model.attend.cache_index[...]) == 5
     call(root, FLAX + code)
 
 
+def test_attributes_that_a_call_changes(root: Path) -> None:
+    code = """
+def check(name, *args):
+    model, other = m.make_net(), m.make_net()
+    got, expected = quietly(getattr(lib, name), model, *args), getattr(m, name)(other, *args)
+    same(got, expected)
+    same(model, other)
+    assert nnx.graphdef((got, model)) == nnx.graphdef((expected, other))
+    return got, model
+result, model = check("new_variable", x)
+assert result["seen"] is model.seen and result["model"] is model and model.depth == 2
+twin = m.make_net()
+m.new_variable(twin, x)
+same(quietly(lib.popped, model), m.popped(twin))
+same(model, twin)
+assert not hasattr(model, "depth") and not hasattr(model, "seen")
+_, model = check("rewired", x)
+assert model.more[0] is model.norm and type(model.last).__name__ == "LoRA"
+"""
+    call(root, FLAX + code)
+
+
+def test_a_mode_that_a_call_changes(root: Path) -> None:
+    code = """
+model, twin = m.make_net(), m.make_net()
+for _ in range(3):
+    same(quietly(lib.other_mode, model, x), m.other_mode(twin, x))
+    assert model.drop.deterministic and model.norm.use_running_average
+    same(model, twin)
+"""
+    call(root, FLAX + code)
+
+
+def test_an_object_that_is_in_the_arguments_twice(root: Path) -> None:
+    code = """
+from aotbuild.errors import AotbuildError
+model, twin = m.make_twice(), m.make_twice()
+same(quietly(lib.quiet, model, x), m.quiet(twin, x))
+assert model.a is model.b and model.a.deterministic
+same(model, twin)
+model = m.make_twice()
+try:
+    lib.named(model, x)
+except AotbuildError as err:
+    assert "a flax.nnx.nn.stochastic.Dropout is at 2 places in the arguments" in str(err), err
+else:
+    raise AssertionError
+assert not hasattr(model.a, "label")
+"""
+    call(root, FLAX + code)
+
+
+def test_a_module_that_is_made_in_the_function(root: Path) -> None:
+    code = """
+b = np.ones(2, "float32")
+same(quietly(lib.made, b), m.made(b))
+"""
+    call(root, FLAX + code)
+
+
+def test_state_is_fed_back_as_it_is_after_the_call(root: Path) -> None:
+    code = """
+total, twin = m.Total(), m.Total()
+for _ in range(3):
+    quietly(lib.add, total, b := np.array([1, 2, 4.5], "float32"))
+    m.add(twin, b)
+    same(total, twin)
+assert total.sum.dtype == "float32"
+assert len({record.signature.key() for record in lib.add.records}) == 2
+"""
+    call(root, FLAX + code)
+
+
+def test_what_a_decorator_donates_is_donated(root: Path) -> None:
+    code = """
+import proj.equinox_models as e
+model, twin = m.make_tied(), m.make_tied()
+same(quietly(lib.donating, model, tokens), m.donating(twin, tokens))
+same(nnx.state(model), nnx.state(twin))
+assert lib.donating.function.donate == ("model",) and lib.kept.function.donate == ()
+assert lib.rest_donated.function.donate == ("y",)
+y, z = jax.numpy.ones(2), jax.numpy.ones(2)
+same(quietly(lib.rest_donated, x[0, :2], y), e.rest_donated(x[0, :2], z))
+assert y.is_deleted() and z.is_deleted()
+"""
+    call(root, FLAX + code)
+    notes = (root.parent / "notes").read_text(encoding="utf-8")
+    assert "flax_models:donating is decorated with nnx.jit, which donates model, so that" in notes
+
+
 def test_in_a_transformation_the_source_is_called(root: Path) -> None:
     code = """
 model, twin = m.make_net(), m.make_net()
@@ -293,9 +383,30 @@ assert "jax" not in sys.modules
 # --- refused ------------------------------------------------------------------------------------
 
 REFUSED = {
-    "new_variable": ("proj.flax_models:new_variable changes an argument: it makes model.seen",),
-    "other_variable": ("it puts another Variable at model.first.kernel", "v[...] = x"),
-    "other_mode": ("it changes static data of a flax.nnx.nn.stochastic.Dropout (deterministic)",),
+    "traced_attribute": (
+        "proj.flax_models:traced_attribute changes model: it makes sum of a proj.flax_models.Net",
+        "a static attribute, but it is a traced array\nPut it into a Variable, or assign nnx.data",
+    ),
+    "closure": ("changes model: it sets act of a proj.flax_models.Net to <function closure",),
+    "other_metadata": ("changes model.first.kernel: it changes the metadata of a flax.nnx",),
+    "without_graph": (
+        "changes model: it changes attributes of a proj.flax_models.Net (seen)",
+        "nnx.jit drops that with graph=False or graph_updates=False",
+    ),
+    "static_spec": (
+        "static_spec: proj.flax_models:decode is decorated with nnx.jit, where twice is static",
+        "Write its values under static: {twice: [...]} instead.",
+    ),
+    "sharded": (
+        "sharded: proj.flax_models:sharded is decorated with nnx.jit",
+        "whose in_shardings and out_shardings aotbuild does not read",
+        "Write them in the manifest, with mesh:",
+    ),
+    "on_backend": (
+        "decorated with eqx.filter_jit, whose device and backend",
+        "targets: says where",
+    ),
+    "one_twice": ("makes a flax.nnx.nn.stochastic.Dropout and returns it", "two objects"),
     "same_twice": ("returns a new Variable at two places",),
     "other_wrap": ("the manifest says nnx.jit", "is decorated with eqx.filter_jit"),
     "padded": ("functions.padded.pad: arguments under nnx.jit cannot be padded",),

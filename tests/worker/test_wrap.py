@@ -10,6 +10,7 @@ import jax
 import pytest
 
 from aotbuild.errors import TraceRefused
+from aotbuild.worker.decorator import Decorator
 from aotbuild.worker.wrap import Wrapped, unwrap
 
 
@@ -46,18 +47,19 @@ def timed(inner: Any) -> Any:
 
 def wrapped(found: Any, wrap: str | None = None, **options: Any) -> Wrapped:
     described = SimpleNamespace(wrap=wrap, pad=options.get("pad", {}))
-    return unwrap(SimpleNamespace(name="f", call="m:f", function=described), found)  # type: ignore[arg-type]
+    job = SimpleNamespace(name="f", call="m:f", function=described, args=["x"], kwargs={})
+    return unwrap(job, found)  # type: ignore[arg-type]
 
 
 def test_a_plain_function_has_no_wrap() -> None:
-    assert wrapped(function) == Wrapped(function)
+    assert wrapped(function) == Wrapped(function, Decorator("", function))
     assert wrapped(jax.jit(function)).name == ""
 
 
 def test_a_functions_own_jit_is_taken_off() -> None:
     for made, name in ((JitWrapped, "nnx.jit"), (_JitWrapper, "eqx.filter_jit")):
         found = wrapped(made(function))
-        assert (found.function, found.name, found.is_recognized) == (function, name, True)
+        assert (found.function, found.name, found.decorator.wrap) == (function, name, name)
 
 
 @pytest.mark.parametrize("around", [timed, functools.partial, lambda f: timed(timed(f))])
@@ -73,11 +75,8 @@ def test_under_jax_jit_it_means_no_more_than_that() -> None:
 
 def test_the_manifest_says_it_for_others() -> None:
     found = wrapped(function, "eqx.filter_jit")
-    assert (found.function, found.name, found.is_recognized) == (
-        *(function, "eqx.filter_jit"),
-        False,
-    )
-    assert not wrapped(JitWrapped(function), "nnx.jit").is_recognized
+    assert (found.function, found.name, found.decorator.wrap) == (function, "eqx.filter_jit", "")
+    assert wrapped(JitWrapped(function), "nnx.jit").name == "nnx.jit"
 
 
 def test_the_manifest_cannot_say_another() -> None:
@@ -88,3 +87,13 @@ def test_the_manifest_cannot_say_another() -> None:
 def test_nothing_under_a_wrap_is_padded() -> None:
     with pytest.raises(TraceRefused, match=r"functions\.f\.pad: arguments under nnx.jit cannot"):
         wrapped(JitWrapped(function), pad={"n": 0})
+
+
+def test_what_jax_jit_donates_is_read() -> None:
+    def both(x: Any, y: Any) -> Any:
+        return x + y
+
+    for jitted in (jax.jit(both, donate_argnums=(0, 1)), jax.jit(both, donate_argnames=("x",))):
+        assert wrapped(jitted).decorator.donated == ("x",)
+    assert wrapped(jax.jit(both)).decorator.donated == ()
+    assert wrapped(jax.jit(both, donate_argnums=0)).donated == ()

@@ -51,3 +51,13 @@ def step(model, state, x, y):
     value, grads = loss(model)
     updates, state = OPTIMIZER.update(grads, state, eqx.filter(model, eqx.is_array))
     return eqx.apply_updates(model, updates), state, value
+
+
+@eqx.filter_jit(donate="all-except-first")
+def rest_donated(x, y):
+    return x * y
+
+
+@eqx.filter_jit(backend="cpu")
+def on_backend(net, x):
+    return x

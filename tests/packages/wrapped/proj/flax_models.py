@@ -104,24 +104,132 @@ def decode(model, x, *, twice=False):
     return model(y) if twice else y
 
 
+@nnx.jit(donate_argnums=0)
+def donating(model, tokens):
+    model.count[...] += 1
+    return model(tokens)
+
+
 def plain(model, x):
     return model(x)
 
 
-def new_variable(model, x):
-    model.seen = nnx.Variable(x)
-    return x
+# --- attributes that a call changes ---------------------------------------------------------------
 
 
-def other_variable(model, x):
-    model.first.kernel = nnx.Param(model.first.kernel[...] * 2)
+def make_net_in(train):
+    net = make_net()
+    net.train() if train else net.eval()
+    return net
+
+
+@nnx.jit
+def other_mode(model, x):
+    model.eval()
     return model(x)
 
 
-def other_mode(model, x):
-    y = model(x)
+@nnx.jit
+def new_variable(model, x):
+    model.seen = nnx.Intermediate((x,))
+    model.sum = nnx.data(x.sum())
+    model.depth = 2
+    return {"seen": model.seen, "model": model}
+
+
+def make_seen():
+    net = make_net()
+    new_variable(net, jnp.ones((3, 4)))
+    return net
+
+
+@nnx.jit
+def popped(model):
+    del model.depth
+    return nnx.pop(model, nnx.Intermediate)
+
+
+@nnx.jit
+def rewired(model, x):
+    model.first.kernel = nnx.Param(model.first.kernel[...] * 2)
+    model.drop.rngs = None
+    model.more = nnx.List([model.norm, nnx.Linear(2, 2, rngs=nnx.Rngs(1))])
+    model.last = nnx.LoRA(8, 2, 2, base_module=model.last, rngs=nnx.Rngs(1))
+    return model.more[1](model.last(model.norm(model.first(x))))
+
+
+class Twice(nnx.Module):
+    """One object is in it twice."""
+
+    def __init__(self, rngs):
+        self.a = self.b = nnx.Dropout(0.5, rngs=rngs)
+
+
+def make_twice():
+    return Twice(nnx.Rngs(0))
+
+
+@nnx.jit
+def quiet(model, x):
     model.eval()
-    return y
+    return model.a(x)
+
+
+@nnx.jit
+def named(model, x):
+    model.a.label = "a"
+    return x
+
+
+@nnx.jit
+def made(x):
+    net = make_net()
+    net.last.bias[...] = x
+    return net
+
+
+class Total(nnx.Module):
+    def __init__(self):
+        self.sum = nnx.Variable(jnp.zeros((), jnp.int32))
+
+
+@nnx.jit
+def add(total, x):
+    total.sum.set_value(total.sum[...] + x.mean())
+
+
+# --- refused --------------------------------------------------------------------------------------
+
+
+def traced_attribute(model, x):
+    model.sum = x.sum()
+    return x
+
+
+def closure(model, x):
+    model.act = lambda x: x
+    return x
+
+
+def other_metadata(model, x):
+    model.first.kernel.set_metadata(frozen=True)
+    return x
+
+
+@nnx.jit(graph=False)
+def without_graph(model, x):
+    model.seen = nnx.Intermediate(x)
+    return x
+
+
+@nnx.jit(out_shardings=jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+def sharded(model, x):
+    return model(x)
+
+
+def one_twice(model, x):
+    net = nnx.Dropout(0.5)
+    return net, net
 
 
 def same_twice(x):
