@@ -82,18 +82,31 @@ def _item(data: Any, index: int | None) -> Any:
         raise NotThere(msg) from None
 
 
-def _difference(found: Any, expected: Any) -> str | None:
+def _difference(found: Any, expected: Any, step: str = "") -> str | None:
+    """Return how two values differ; in plain containers, the first part that does."""
+    where = f"at {step} " if step else ""
     if found is expected:
         return None
     kinds = type_name(type(expected)), type_name(type(found))
     if type(found) is not type(expected):
-        return f"that is a {kinds[0]}, this is a {kinds[1]}"
+        return f"{where}that is a {kinds[0]}, this is a {kinds[1]}"
     try:
         if expected == found:
             return None
     except Exception as err:  # noqa: BLE001 (the user's `==` may raise anything)
-        return f"comparing them by == raised {type(err).__name__}: {cut(str(err), _LONGEST)}"
-    return f"that is {_text(expected)}, this is {_text(found)}"
+        return f"{where}comparing them by == raised {type(err).__name__}: {cut(str(err), _LONGEST)}"
+    here, there = _parts(found), _parts(expected)
+    if here.keys() == there.keys():
+        for key, part in there.items():
+            if inner := _difference(here[key], part, f"{step}[{key!r}]"):
+                return inner
+    return f"{where}that is {_text(expected)}, this is {_text(found)}"
+
+
+def _parts(value: Any) -> dict[Any, Any]:
+    if type(value) in (tuple, list):
+        return dict(enumerate(value))
+    return value if type(value) is dict else {}
 
 
 def _text(value: Any) -> str:

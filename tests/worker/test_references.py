@@ -95,6 +95,10 @@ def anew():
     return State(np.ones(3, np.float32), struct.Struct("<i"))
 
 
+def pads(n):
+    return State(np.ones(n, np.float32), (CODEC, {"inner": [CODEC]}))
+
+
 def worse():
     return State(np.ones(3, np.float32), Rule("worse"))
 """
@@ -116,6 +120,11 @@ functions:
     args: [{pair: {b: {state: {like: "proj.m:sized", dims: [n], static: [mode]}}, a: "f32[2]"}}]
     dims: {n: [2]}
     static: {mode: [slow, fast]}
+  pads:
+    call: proj.m:step
+    args: [{state: {like: "proj.m:pads", dims: [n]}}]
+    dims: {n: [2, 4]}
+    pad: {n: 0}
   table: {call: "proj.rules:table", args: [{table: {like: "proj.rules:TABLE"}}]}
 """
 BAD = """
@@ -188,6 +197,8 @@ print(json.dumps({{
     "other": refusal(lib.step, m.anew()),
     "kind": refusal(lib.step, m.State(x, m.Rule("1"))),
     "row": refusal(lib.sized, m.State(x, m.Rule("2 slow"))),
+    "padded": lib.pads(m.pads(3)).x.tolist(),
+    "inside": refusal(lib.pads, m.State(x, (m.CODEC, {{"inner": [m.anew().rule]}}))),
     "mode": refusal(lib.both, pair("2 fast"), mode="slow"),
     "raises": raises,
     "readable": refusal(lib.step, m.State(x, "text")),
@@ -208,6 +219,9 @@ print(json.dumps({{
     assert (
         found["row"][1] == f"{place} proj.m:sized: that is Rule('3 slow'), this is Rule('2 slow')"
     )
+    assert found["padded"] == [2, 2, 2]
+    inside = "at [1]['inner'][0] that is <_struct.Struct"
+    assert found["inside"][1].startswith(f"{place} proj.m:pads: {inside}")
     assert found["mode"][1] == (
         "  pair['b']['state'].rule: compared with that of proj.m:sized: "
         "that is Rule('2 slow'), this is Rule('2 fast')"
