@@ -13,8 +13,8 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime.binding import Call
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record, Returned, Template
-from aotbuild.spec.references import NotThere, difference, is_below
-from aotbuild.spec.tree import describe, digest
+from aotbuild.spec.references import NotThere, difference
+from aotbuild.spec.tree import describe, digest, is_below
 from aotbuild.spec.values import cut, decode, import_object
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import inf, prod
+from typing import Any
 
 from aotbuild.spec.record import PYTHON_CALL, Calling, HostCallback, Record
-from aotbuild.spec.references import is_below, references_in
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import HOST
 from aotbuild.spec.tree import (
@@ -17,6 +17,7 @@ from aotbuild.spec.tree import (
     REFERENCES,
     Tree,
     children_of,
+    is_below,
     leaf_count,
     needs_returned,
 )
@@ -155,7 +156,7 @@ def _callback_problem(callback: HostCallback) -> str | None:
 
 def _check_templates(record: Record) -> str | None:
     templates = record.calling.templates
-    references = [*references_in(record.signature.tree)]
+    references = [*_references(record.signature.tree)]
     for path, like in references:
         found = [each.like for each in templates if is_below(path, each.root)]
         if found != [like]:
@@ -166,6 +167,28 @@ def _check_templates(record: Record) -> str | None:
         if not (is_used and is_callable and _is_name(each.like)):
             return f"templates: {each.like!r} is none"
     return None
+
+
+def _references(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the path of the node and `module:attr` of the template of each reference in a tree."""
+    if tree[0] == "node":
+        for item in _data_items(tree[2]):
+            if isinstance(item, dict) and isinstance(item.get("reference"), str):
+                yield path, item["reference"]
+    for index, child in enumerate(children_of(tree)):
+        if child != LEAF:
+            yield from _references(child, (*path, index))
+
+
+def _data_items(data: Any) -> list[Any]:
+    """Return the identities of the items of a node's static data, or that of all of it."""
+    if not isinstance(data, dict):
+        return []
+    ordered = data.get("ordered")
+    if isinstance(ordered, list) and ordered:
+        return _data_items(ordered[-1])
+    found = data.get("tuple")
+    return found if isinstance(found, list) else [data]
 
 
 def _is_name(reference: str) -> bool:

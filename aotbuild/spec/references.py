@@ -6,10 +6,10 @@ template has it in each process that imports the template. As in jit, `==` decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from aotbuild.spec.tree import LEAF, Tree, TreeDef, children_of, subtree
+from aotbuild.spec.tree import TreeDef, subtree
 from aotbuild.spec.values import cut, type_name
 
 _LONGEST = 60
@@ -17,33 +17,6 @@ _LONGEST = 60
 
 class NotThere(ValueError):
     """A template has no such node, or one of another type."""
-
-
-def references_in(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield the path of the node and `module:attr` of the template of each reference in a tree."""
-    if tree[0] == "node":
-        for item in _items(tree[2]):
-            if isinstance(item, dict) and isinstance(item.get("reference"), str):
-                yield path, item["reference"]
-    for index, child in enumerate(children_of(tree)):
-        if child != LEAF:
-            yield from references_in(child, (*path, index))
-
-
-def is_below(path: Sequence[int], root: Sequence[int]) -> bool:
-    """Return whether child indices lead to the node at `root`, or below it."""
-    return list(path[: len(root)]) == list(root)
-
-
-def _items(data: Any) -> list[Any]:
-    """Return the identities of the items of a node's static data, or that of all of it."""
-    if not isinstance(data, dict):
-        return []
-    ordered = data.get("ordered")
-    if isinstance(ordered, list) and ordered:
-        return _items(ordered[-1])
-    found = data.get("tuple")
-    return found if isinstance(found, list) else [data]
 
 
 def difference(

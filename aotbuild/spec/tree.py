@@ -27,7 +27,7 @@ In the description of an output (`spec.outputs`), a node may get what no data ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -250,6 +250,11 @@ def subtree(treedef: TreeDef, path: list[int]) -> Any:
     for index in path:
         treedef = treedef.children()[index]
     return treedef
+
+
+def is_below(path: Sequence[int], root: Sequence[int]) -> bool:
+    """Return whether child indices lead to the node at `root`, or below it."""
+    return list(path[: len(root)]) == list(root)
 
 
 def digest(tree: Tree) -> str:

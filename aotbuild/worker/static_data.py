@@ -13,7 +13,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec, DictSpec, LikeSpec, ListSpec, TupleSpec
 from aotbuild.spec.facts import Facts
 from aotbuild.spec.record import Template
-from aotbuild.spec.references import NotThere, difference, is_below
+from aotbuild.spec.references import NotThere, difference
 from aotbuild.spec.tree import (
     Describer,
     Ignored,
@@ -21,6 +21,7 @@ from aotbuild.spec.tree import (
     Tree,
     TreeRefused,
     field_labels,
+    is_below,
 )
 from aotbuild.spec.values import encode
 from aotbuild.spec.words import did_you_mean
