@@ -4,7 +4,7 @@ from aotbuild.manifest.function import Function
 from aotbuild.manifest.load import load_manifest, parse_manifest
 from aotbuild.manifest.model import Manifest
 from aotbuild.manifest.schema import json_schema
-from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingTree
+from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingLike, ShardingTree
 from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
@@ -27,6 +27,7 @@ __all__ = [
     "NoneSpec",
     "PartitionSpec",
     "Sharding",
+    "ShardingLike",
     "ShardingTree",
     "TupleSpec",
     "bind_values",

@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from aotbuild.manifest import names
-from aotbuild.manifest.shardings import Sharding
+from aotbuild.manifest.shardings import Sharding, likes
 from aotbuild.manifest.specs import ArgSpec, LikeSpec, walk_specs
 from aotbuild.platforms.options import Count, Model, Size, listed, refuse
 from aotbuild.spec.padding import PaddedDim
@@ -291,9 +291,11 @@ class Function(Options):
         """What is imported to trace and to verify it, each `module:qualname` once, in order."""
         specs = (*self.positional.values(), *self.kwargs.values())
         arrays = (array for spec in specs for array in walk_specs(spec))
-        likes = (array.ref for array in arrays if isinstance(array, LikeSpec))
+        trees = (array.ref for array in arrays if isinstance(array, LikeSpec))
+        shardings = (*self.in_shardings.values(), self.out_shardings)
+        placed = (name for sharding in shardings for name in likes(sharding))
         others = (self.returns.like if self.returns else None, self.verify.inputs)
-        return tuple(dict.fromkeys((self.call, *likes, *filter(None, others))))
+        return tuple(dict.fromkeys((self.call, *trees, *placed, *filter(None, others))))
 
     @property
     def out_shardings_given(self) -> bool:

@@ -60,7 +60,7 @@ _FORMS: dict[str, Any] = {
         ],
     },
     "sharding": {
-        "description": "null (replicated), a list of mesh axes per dimension, or a tree of those",
+        "description": "null (replicated), mesh axes per dimension, a tree of those, or like",
         "anyOf": [
             {"type": "null"},
             {
@@ -72,6 +72,7 @@ _FORMS: dict[str, Any] = {
                     ]
                 },
             },
+            _closed(["like"], like={"type": "string"}),
             {"type": "object", "minProperties": 1, "additionalProperties": _SHARDING},
         ],
     },

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Discriminator
 
+from aotbuild.manifest.names import reference_problem
 from aotbuild.manifest.nodes import (
     ListNode,
     MapNode,
@@ -37,8 +38,27 @@ class ShardingTree:
     form: Literal["tree"] = field(default="tree", repr=False)
 
 
+@dataclass(frozen=True)
+class ShardingLike:
+    """The tree of shardings that ``module:attr`` is, or returns."""
+
+    ref: str
+    form: Literal["like"] = field(default="like", repr=False)
+
+
 # None is replicated.
-Sharding: TypeAlias = Annotated[PartitionSpec | ShardingTree, Discriminator("form")] | None
+Sharding: TypeAlias = (
+    Annotated[PartitionSpec | ShardingTree | ShardingLike, Discriminator("form")] | None
+)
+
+
+def likes(sharding: Sharding) -> Iterator[str]:
+    """Yield what a sharding names, as `module:attr`."""
+    if isinstance(sharding, ShardingLike):
+        yield sharding.ref
+    elif isinstance(sharding, ShardingTree):
+        for _, child in sharding.items:
+            yield from likes(child)
 
 
 @dataclass(frozen=True)
@@ -53,11 +73,23 @@ class ShardingReader:
         if isinstance(node, ListNode):
             return self._spec(node, steps)
         if isinstance(node, MapNode):
-            return self._tree(node, steps)
+            return self._like(node, steps) or self._tree(node, steps)
         if node.value is not None:
-            message = "expected null, a list of mesh axes, or a map of shardings"
+            message = "expected null, a list of mesh axes, a map of shardings, or like: module:attr"
             self.report(node.mark, steps, f"{message}, found {describe(node)}")
         return None
+
+    def _like(self, node: MapNode, steps: Steps) -> ShardingLike | None:
+        """Return `{like: module:attr}`; a tree may have the key, too, but no text under it."""
+        found = {key.value: value for key, value in node.entries}.get("like")
+        if not isinstance(found, ScalarNode) or found.value is None:
+            return None
+        message = reference_problem(found.value)
+        if message is None and len(node.entries) > 1:
+            message = "like: stands alone, without other keys beside it"
+        if message:
+            self.report(found.mark, (*steps, "like"), message)
+        return ShardingLike(str(found.value))
 
     def _tree(self, node: MapNode, steps: Steps) -> Sharding:
         if not node.entries:

@@ -248,8 +248,6 @@ def _requirements(target: Target, calls: list[list[str]], own: dict[str, Any]) -
 def _out_specs(traced: Traced, compiled: Any) -> tuple[Spec, ...]:
     if traced.mesh is None:
         return ()
-    given = traced.out_specs
     shardings = jax_private.flat_out_shardings(compiled)
-    if given is not None:
-        return given
-    return specs_of(traced.job.name, shardings, traced.closed_jaxpr.out_avals, traced.mesh)
+    outputs = traced.closed_jaxpr.out_avals
+    return specs_of(traced.job.name, traced.out_specs, shardings, outputs, traced.mesh)

@@ -54,6 +54,22 @@ def passed_back(job: Job, declared: Arguments, result: Any) -> Fed | None:
     return fed
 
 
+def parts_passed_back(
+    job: Job, arguments: Arguments, result: Any, *, is_written: bool
+) -> Iterator[tuple[str, Any]]:
+    """Yield each argument that gets a part of the result in the next call, with that part.
+
+    `is_written`: the result has arguments by their names, which `nnx.jit` changed.
+    """
+    if is_written:
+        yield from ((name, result[name]) for name in arguments if name in result)
+    parts = dict(_parts(result))
+    for name in job.function.feedback:
+        part = _part_for(arguments[name], parts)
+        if part is not None:
+            yield name, parts.pop(part)
+
+
 def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]:
     """Yield a note for each argument as which a part of the result could be passed back.
 

@@ -146,9 +146,9 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
     if traced.mesh is not None:
         mesh = traced.mesh
         options["in_shardings"] = [named_sharding(mesh, spec) for spec in traced.in_specs]
-        outs = traced.out_specs
-        if outs is not None:
-            options["out_shardings"] = [named_sharding(mesh, spec) for spec in outs]
+        options["out_shardings"] = [
+            None if spec is None else named_sharding(mesh, spec) for spec in traced.out_specs
+        ]
     elif device is not None:
         options["in_shardings"] = options["out_shardings"] = SingleDeviceSharding(device)
     return jax.jit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.like import Dims
 from aotbuild.worker.lower import jit_flat
+from aotbuild.worker.shardings import Spec
 from aotbuild.worker.stages import Stages, exported_texts
 from aotbuild.worker.trace import Traced, in_mesh
 from aotbuild.worker.user_errors import user_traceback
@@ -95,6 +97,12 @@ def _requirements(target: Target) -> Requirements:
     return Requirements(platforms=target.platforms, devices=target.devices, x64=x64)
 
 
+def _all_given(specs: Sequence[Spec | None]) -> tuple[Spec, ...]:
+    """Return the specs of outputs, none if XLA chooses some: it does so where it compiles."""
+    given = tuple(spec for spec in specs if spec is not None)
+    return given if len(given) == len(specs) else ()
+
+
 def _calling(traced: Traced) -> Calling:
     outputs = [out for out in traced.outputs if all(isinstance(d, int) for d in out.shape)]
     symbolic = len(outputs) != len(traced.outputs)
@@ -105,7 +113,7 @@ def _calling(traced: Traced) -> Calling:
         donated=traced.donated,
         in_specs=traced.in_specs,
         outputs=() if symbolic else tuple(map(to_aval, traced.closed_jaxpr.out_avals)),
-        out_specs=(traced.out_specs or ()) if traced.mesh else (),
+        out_specs=_all_given(traced.out_specs),
         out_tree=traced.out_tree,
         returned=traced.returned,
         templates=traced.templates,

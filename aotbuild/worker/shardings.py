@@ -1,40 +1,79 @@
-"""The manifest's PartitionSpecs, for each leaf of arguments and results."""
+"""The mesh of the manifest, and the PartitionSpecs of each leaf of arguments and results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import PartitionSpec as ManifestSpec
-from aotbuild.manifest import Sharding, ShardingTree
+from aotbuild.manifest import Sharding, ShardingLike, ShardingTree
 from aotbuild.spec import record
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.user_errors import shorten
+from aotbuild.worker.function import resolve
+from aotbuild.worker.user_errors import shorten, user_traceback
 
 Spec = record.PartitionSpec
 Paths = Sequence[tuple[Any, ...]]
 
 
+def make_mesh(job: Job, devices: Sequence[Any] | None = None) -> Mesh | None:
+    """Return the job's mesh, by default over this process's devices; None without one."""
+    if not job.function.mesh:
+        return None
+    names, sizes = tuple(job.function.mesh), tuple(job.function.mesh.values())
+    chosen = (devices or jax.devices())[: int(np.prod(sizes))]
+    explicit = job.function.explicit_axes
+    types = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in names)
+    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=types)
+
+
 def in_specs(job: Job, paths: Paths, leaves: Sequence[Any]) -> tuple[Spec, ...]:
     """Return the spec of every input leaf; arguments without one are replicated."""
     role = f"functions.{job.name}.in_shardings"
-    trees = [ShardingTree(tuple(job.function.in_shardings.items()))] * len(paths)
-    return _spread(role, trees, paths, leaves, job.function.mesh)
+    tree = ShardingTree(tuple(job.function.in_shardings.items()))
+    return _spread(role, _resolved(job, tree, role), paths, leaves, job.function.mesh)
 
 
-def out_specs(job: Job, paths: Paths, outputs: Sequence[Any]) -> tuple[Spec, ...] | None:
-    """Return the spec of every output leaf; None if the manifest leaves them to XLA."""
-    if not job.function.out_shardings_given:
-        return None
+def out_specs(job: Job, paths: Paths, outputs: Sequence[Any]) -> tuple[Spec, ...]:
+    """Return the spec of every output leaf, as the manifest has them."""
     role = f"functions.{job.name}.out_shardings"
-    trees = [job.function.out_shardings] * len(paths)
-    return _spread(role, trees, paths, outputs, job.function.mesh)
+    tree = _resolved(job, job.function.out_shardings, role)
+    return _spread(role, tree, paths, outputs, job.function.mesh)
+
+
+def specs_of_jit(
+    function: Any, closed: Any, mesh: Mesh | None
+) -> tuple[list[Spec | None], list[Spec | None]]:
+    """Return the specs that a function's own `jax.jit` demands of inputs and outputs, where known.
+
+    `closed` is the jaxpr of the function: one equation, if it is under jit.
+    """
+    jaxpr = closed.jaxpr
+    equation = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
+    if mesh is None or equation is None or not jax_private.is_jitted(function):
+        return [], []
+    ins = _demanded(equation.invars, equation.params.get("in_shardings", ()), mesh)
+    outs = _demanded(equation.outvars, equation.params.get("out_shardings", ()), mesh)
+    return [ins.get(var) for var in jaxpr.invars], [outs.get(var) for var in jaxpr.outvars]
+
+
+def _demanded(variables: Sequence[Any], shardings: Sequence[Any], mesh: Mesh) -> dict[Any, Spec]:
+    """Return the spec of each variable that has a sharding over the devices of a mesh."""
+    found = {}
+    for variable, sharding in zip(variables, shardings, strict=False):
+        if isinstance(sharding, NamedSharding):
+            spec = _over(sharding, len(variable.aval.shape), mesh)
+            if spec is not None:
+                found[variable] = spec
+    return found
 
 
 def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
@@ -43,20 +82,24 @@ def named_sharding(mesh: Mesh, spec: Spec) -> NamedSharding:
 
 
 def specs_of(
-    job_name: str, shardings: Sequence[Any], outputs: Sequence[Any], mesh: Mesh
+    job_name: str,
+    given: Sequence[Spec | None],
+    shardings: Sequence[Any],
+    outputs: Sequence[Any],
+    mesh: Mesh,
 ) -> tuple[Spec, ...]:
-    """Return the specs that XLA chose for outputs; TraceRefused for any other sharding."""
-    pairs = zip(shardings, outputs, strict=True)
-    return tuple(_spec_of(job_name, i, s, len(o.shape), mesh) for i, (s, o) in enumerate(pairs))
+    """Return the specs of outputs: given, or chosen by XLA; TraceRefused for another sharding."""
+    rows = enumerate(zip(given, shardings, outputs, strict=True))
+    return tuple(
+        _spec_of(job_name, index, sharding, len(output.shape), mesh) if spec is None else spec
+        for index, (spec, sharding, output) in rows
+    )
 
 
 def _spec_of(job_name: str, index: int, sharding: Any, ndim: int, mesh: Mesh) -> Spec:
-    if sharding.is_fully_replicated:
-        return ()
-    is_over = isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape
-    spec = sharding.spec if is_over else jax_private.spec_over(mesh, sharding, ndim)
+    spec = _over(sharding, ndim, mesh)
     if spec is not None:
-        return tuple(tuple(a) if isinstance(a, tuple | list) else a for a in spec)
+        return spec
     msg = (
         f"functions.{job_name}: XLA chose {sharding} for output {index}, which is no "
         "PartitionSpec over the mesh; give mesh: the axes of the function's own mesh, or give "
@@ -65,15 +108,26 @@ def _spec_of(job_name: str, index: int, sharding: Any, ndim: int, mesh: Mesh) ->
     raise TraceRefused(msg)
 
 
+def _over(sharding: Any, ndim: int, mesh: Mesh) -> Spec | None:
+    """Return the spec over the axes of a mesh that means the same as a sharding, if any."""
+    if sharding.is_fully_replicated:
+        return ()
+    is_over = isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape
+    spec = sharding.spec if is_over else jax_private.spec_over(mesh, sharding, ndim)
+    if spec is None:
+        return None
+    return tuple(tuple(a) if isinstance(a, tuple | list) else a for a in spec)
+
+
 def _spread(
     role: str,
-    trees: Sequence[Sharding],
+    tree: Sharding,
     paths: Paths,
     leaves: Sequence[Any],
     mesh: dict[str, int],
 ) -> tuple[Spec, ...]:
     specs, used = [], set()
-    for tree, path, leaf in zip(trees, paths, leaves, strict=True):
+    for path, leaf in zip(paths, leaves, strict=True):
         spec, steps = _follow(tree, path)
         used.add(steps)
         problem = _misfit(spec, leaf.shape, mesh)
@@ -81,12 +135,11 @@ def _spread(
             msg = f"{role}: PartitionSpec{spec} does not fit {_place(path)}: {problem}"
             raise TraceRefused(msg)
         specs.append(spec)
-    for steps in _ends(trees[0], ()) if trees else ():
-        if not any(step[: len(steps)] == steps for step in used):
-            path_text = ".".join(map(str, steps))
-            known = ", ".join(dict.fromkeys(map(_place, paths)))
-            msg = f"{role}: {path_text} leads to no array; the arrays are {shorten(known)}"
-            raise TraceRefused(msg)
+    for steps in _unused(tree, (), used) if paths else ():
+        path_text = ".".join(map(str, steps)) or "what like: names"
+        known = ", ".join(dict.fromkeys(map(_place, paths)))
+        msg = f"{role}: {path_text} leads to no array; the arrays are {shorten(known)}"
+        raise TraceRefused(msg)
     return tuple(specs)
 
 
@@ -127,6 +180,17 @@ def _follow(tree: Sharding, path: tuple[Any, ...]) -> tuple[Spec, tuple[Any, ...
     return (), tuple(steps)
 
 
+def _unused(tree: Sharding, steps: tuple[Any, ...], used: set[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield where a sharding leads to no array; of what `like:` named, one has to."""
+    if isinstance(tree, ShardingTree) and not isinstance(tree, _Named):
+        for key, child in tree.items:
+            yield from _unused(child, (*steps, key), used)
+        return
+    ends = list(_ends(tree, steps))
+    if ends and not any(step[: len(end)] == end for end in ends for step in used):
+        yield steps
+
+
 def _ends(tree: Sharding, steps: tuple[Any, ...]) -> Iterable[tuple[Any, ...]]:
     if isinstance(tree, ShardingTree):
         for key, child in tree.items:
@@ -141,3 +205,87 @@ def _key(entry: Any) -> Any:
         if hasattr(entry, attribute):
             return getattr(entry, attribute)
     return entry
+
+
+# --- shardings that `like:` names -----------------------------------------------------------------
+
+_EXPECTED = (
+    "Expected a tree of PartitionSpecs, NamedShardings, None or arrays with shardings, or a "
+    "function without arguments that returns one. It is called with the manifest's mesh as the "
+    "context."
+)
+# By `module:attr`, axes and sizes: each function is called once in a process.
+_known: dict[Any, Sharding] = {}
+
+
+@dataclass(frozen=True)
+class _Named(ShardingTree):
+    """A tree that the user's code made: it may have more than an argument has arrays."""
+
+
+def _resolved(job: Job, sharding: Sharding, role: str) -> Sharding:
+    """Return a sharding with what `like:` names in its place."""
+    if isinstance(sharding, ShardingTree):
+        items = ((key, _resolved(job, child, f"{role}.{key}")) for key, child in sharding.items)
+        return ShardingTree(tuple(items))
+    if not isinstance(sharding, ShardingLike):
+        return sharding
+    key = (sharding.ref, *job.function.mesh.items(), *job.function.explicit_axes)
+    if key not in _known:
+        _known[key] = _like(job, sharding.ref, role)
+    return _known[key]
+
+
+def _like(job: Job, ref: str, role: str) -> Sharding:
+    where = f"{role}: like: {ref}"
+    found = resolve(ref, role)
+    if callable(found) and jax.tree_util.all_leaves([found]):
+        try:
+            with jax.set_mesh(make_mesh(job)):
+                found = found()
+        except (Exception, SystemExit) as err:  # user code may raise anything
+            msg = f"{where} raised\n{user_traceback(err)}\n{_EXPECTED}"
+            raise TraceRefused(msg) from err
+    pairs = jax.tree_util.tree_flatten_with_path(found, is_leaf=lambda x: x is None)[0]
+    root: dict[Any, Any] = {}
+    for path, leaf in pairs:
+        spec = _spec_in(leaf, job.function.mesh, f"{where}{jax.tree_util.keystr(path)}")
+        if not path:
+            return spec
+        node = root
+        for entry in path[:-1]:
+            node = node.setdefault(_key(entry), {})
+        node[_key(path[-1])] = spec
+    return _named(root)
+
+
+def _named(nodes: Mapping[Any, Any]) -> _Named:
+    items = ((k, _named(v) if isinstance(v, dict) else v) for k, v in nodes.items())
+    return _Named(tuple(items))
+
+
+def _spec_in(leaf: Any, mesh: Mapping[str, int], where: str) -> ManifestSpec | None:
+    """Return the spec of a leaf; TraceRefused if it is over another mesh, or no sharding."""
+    found = getattr(leaf, "sharding", None) if hasattr(leaf, "shape") else leaf
+    if isinstance(found, NamedSharding):
+        if dict(found.mesh.shape) != dict(mesh) and not found.is_fully_replicated:
+            msg = f"{where} is over {found.mesh}; write its axes under mesh:"
+            raise TraceRefused(msg)
+        found = found.spec
+    if isinstance(found, PartitionSpec):
+        return ManifestSpec(_axes(found, mesh, where))
+    is_whole = isinstance(found, jax.sharding.Sharding) and found.is_fully_replicated
+    if found is None or is_whole or isinstance(found, bool | int | float | complex):
+        return None
+    msg = f"{where} is a {type(leaf).__module__}.{type(leaf).__qualname__}\n{_EXPECTED}"
+    raise TraceRefused(msg)
+
+
+def _axes(spec: PartitionSpec, mesh: Mapping[str, int], where: str) -> tuple[Any, ...]:
+    axes = tuple(tuple(axis) if isinstance(axis, tuple | list) else axis for axis in spec)
+    names = [name for axis in axes for name in (axis if isinstance(axis, tuple) else (axis,))]
+    unknown = [name for name in names if name is not None and name not in mesh]
+    if unknown:
+        msg = f"{where}: the mesh has no axis {unknown[0]!r}, only {', '.join(mesh)}"
+        raise TraceRefused(msg)
+    return axes

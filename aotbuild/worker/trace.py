@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -29,14 +29,26 @@ from aotbuild.worker.avals import (
     to_aval,
 )
 from aotbuild.worker.deferred import of_arrays, result_tree
-from aotbuild.worker.feedback import feedback_notes, passed_back, with_feedback
+from aotbuild.worker.feedback import (
+    feedback_notes,
+    parts_passed_back,
+    passed_back,
+    with_feedback,
+)
 from aotbuild.worker.function import Binding, bind, call_arguments, resolve_function
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
 from aotbuild.worker.like import Dims
 from aotbuild.worker.nnx_call import is_module
 from aotbuild.worker.purity.second_trace import Purity
 from aotbuild.worker.returned import find_reference
-from aotbuild.worker.shardings import Spec, in_specs, named_sharding, out_specs
+from aotbuild.worker.shardings import (
+    Spec,
+    in_specs,
+    make_mesh,
+    named_sharding,
+    out_specs,
+    specs_of_jit,
+)
 from aotbuild.worker.static_data import describe_arguments, with_aliases
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 from aotbuild.worker.wrap import (
@@ -141,9 +153,11 @@ class Traced:
     """A function at one signature: its flat jaxpr, its inputs and outputs.
 
     `leaves` are the flat inputs as `ShapeDtypeStruct`. `paths` are their key paths, each beginning
-    with the argument's name; `outputs` and `out_paths` likewise. Where dims are symbolic, the
-    signature is that of the job's row. `notes` are for the user. `fed` is what the next call gets,
-    if that has other avals.
+    with the argument's name; `outputs` and `out_paths` likewise, with None for what `nnx.jit`
+    writes into an argument. Where dims are symbolic, the signature is that of the job's row.
+    `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` has
+    the index of the input that an output is in the next call, by that of the output. `own_specs`
+    are those of the function's own jit, for inputs and outputs.
     """
 
     job: Job
@@ -153,7 +167,7 @@ class Traced:
     leaves: tuple[Any, ...]
     paths: tuple[tuple[Any, ...], ...]
     outputs: tuple[Any, ...]
-    out_paths: tuple[tuple[Any, ...], ...]
+    out_paths: tuple[tuple[Any, ...] | None, ...]
     out_tree: Tree
     mesh: Mesh | None
     context: Mesh | None
@@ -161,6 +175,8 @@ class Traced:
     fed: Fed | None = None
     returned: Returned | None = None
     templates: tuple[Template, ...] = ()
+    again: Mapping[int, int] = field(default_factory=dict)
+    own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())
 
     @property
     def donated(self) -> tuple[int, ...]:
@@ -171,12 +187,36 @@ class Traced:
     @property
     def in_specs(self) -> tuple[Spec, ...]:
         """The PartitionSpec of every leaf over the mesh; empty without one."""
-        return in_specs(self.job, self.paths, self.leaves) if self.mesh else ()
+        if self.mesh is None:
+            return ()
+        found, own = in_specs(self.job, self.paths, self.leaves), self.own_specs[0]
+        given = self.job.function.in_shardings
+        free = [bool(own) and path[0] not in given for path in self.paths]
+        return tuple(
+            (own[i] or spec) if is_free else spec
+            for i, (spec, is_free) in enumerate(zip(found, free, strict=True))
+        )
 
     @property
-    def out_specs(self) -> tuple[Spec, ...] | None:
-        """The PartitionSpec of every output; None if the manifest leaves them to XLA."""
-        return out_specs(self.job, self.out_paths, self.outputs)
+    def out_specs(self) -> tuple[Spec | None, ...]:
+        """The PartitionSpec of every output; None where XLA chooses, and () without a mesh.
+
+        What the next call takes is where that call wants it, if the manifest does not say more.
+        """
+        if self.mesh is None:
+            return ()
+        options, ins = self.job.function, self.in_specs
+        specs = list(self.own_specs[1] or (None,) * len(self.outputs))
+        if not options.explicit_axes:
+            for output, leaf in self.again.items():
+                specs[output] = ins[leaf]
+        if options.out_shardings_given:
+            results = [(i, path) for i, path in enumerate(self.out_paths) if path is not None]
+            outputs = [self.outputs[i] for i, _ in results]
+            given = out_specs(self.job, [path for _, path in results], outputs)
+            for (i, _), spec in zip(results, given, strict=True):
+                specs[i] = spec
+        return tuple(specs)
 
 
 def trace_job(job: Job, symbolic: Dims | None) -> Traced:
@@ -214,6 +254,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     after = result_of(jitted.wrapped.wrap, arguments, result)
     leaves = tuple(leaf for _, leaf in flat)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
+    order = _leaf_order(jitted, len(leaves))
+    closed_jaxpr = _reorder(traced.jaxpr, order, leaves, jitted.context)
     return Traced(
         job=job,
         function=replace(
@@ -226,13 +268,11 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         signature=Signature(
             described.tree, tuple(map(to_aval, concrete)), jitted.binding.static_values()
         ),
-        closed_jaxpr=_reorder(
-            traced.jaxpr, _leaf_order(jitted, len(leaves)), leaves, jitted.context
-        ),
+        closed_jaxpr=closed_jaxpr,
         leaves=leaves,
         paths=tuple(named_path(path, jitted.names) for path, _ in flat),
         outputs=tuple(out for _, out in outputs),
-        out_paths=tuple(tuple(path) for path, _ in outputs),
+        out_paths=tuple(_out_path(path, after is result) for path, _ in outputs),
         out_tree=out_tree,
         returned=reference.returned if reference and needs_returned(out_tree) else None,
         templates=described.templates,
@@ -240,7 +280,32 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         context=jitted.context,
         notes=(*_wrap_notes(jitted), *notes, *feedback_notes(job, arguments, after)),
         fed=passed_back(job, jitted.declared, after),
+        again=_again(jitted, outputs, after, after is not result),
+        own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),
     )
+
+
+def _out_path(path: Sequence[Any], is_plain: bool) -> tuple[Any, ...] | None:
+    """Return the path of an output in the user's result; None for what `nnx.jit` writes."""
+    if is_plain:
+        return tuple(path)
+    return tuple(path[1:]) if path[0].idx == 0 else None
+
+
+def _again(
+    jitted: Jitted, outputs: Sequence[tuple[Any, Any]], after: Any, is_written: bool
+) -> dict[int, int]:
+    """Return the index of the input that gets an output in the next call, by that of the output."""
+    arguments = {**jitted.args, **dict(sorted(jitted.kwargs.items()))}
+    numbers = iter(range(len(jax.tree.leaves(jitted.canonical))))
+    places = {name: _numbers(tree, numbers) for name, tree in arguments.items()}
+    indices = {id(leaf): index for index, (_, leaf) in enumerate(outputs)}
+    return {
+        indices[id(leaf)]: place
+        for name, part in parts_passed_back(jitted.job, arguments, after, is_written=is_written)
+        for leaf, place in zip(jax.tree.leaves(part), places[name], strict=True)
+        if id(leaf) in indices
+    }
 
 
 def trace_on(job: Job, devices: Sequence[Any]) -> Traced:
@@ -283,7 +348,7 @@ def jit_job(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | Non
     named = marked(wrapped.wrap, {**args, **dict(sorted(kwargs.items()))})
     args = {name: named.pop(name) for name in args}
     given = with_feedback(job, args), with_feedback(job, named)
-    mesh = _make_mesh(job, devices)
+    mesh = make_mesh(job, devices)
     jitted = Jitted(job, function, wrapped, binding, *given, {**args, **named}, mesh, mesh)
     return _sharded(jitted) if job.function.explicit_axes else jitted
 
@@ -444,17 +509,6 @@ def _reorder(
     run = jaxpr_as_fun(closed_jaxpr)
     with in_mesh(mesh):
         return jax.make_jaxpr(lambda *flat: run(*(flat[i] for i in order)))(*leaves)
-
-
-def _make_mesh(job: Job, devices: Sequence[Any] | None) -> Mesh | None:
-    """Return the job's mesh, or None without one."""
-    if not job.function.mesh:
-        return None
-    names, sizes = tuple(job.function.mesh), tuple(job.function.mesh.values())
-    chosen = (devices or jax.devices())[: int(np.prod(sizes))]
-    explicit = job.function.explicit_axes
-    types = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in names)
-    return Mesh(np.array(chosen).reshape(sizes), names, axis_types=types)
 
 
 def _hashable(function: Any, binding: Binding) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.manifests import function, manifest, refused, refused_option, whole
 
-from aotbuild.manifest import PartitionSpec, ShardingTree
+from aotbuild.manifest import PartitionSpec, ShardingLike, ShardingTree
 from aotbuild.manifest.function import Export, Returned
 
 
@@ -79,13 +79,18 @@ class TestShardings:
     def test_values(self) -> None:
         found = function(
             "mesh: {data: 2, model: 4}, "
-            "in_shardings: {x: [data, null, [model]], y: {w: {0: [], 'b': null}}}, "
+            "in_shardings: {x: [data, null, [model]], y: {w: {0: [], 'b': null}, c: {like: m:a}}}, "
             "out_shardings: [[data, model]]"
         )
         assert found.mesh == {"data": 2, "model": 4}
         assert found.in_shardings == {
             "x": PartitionSpec(("data", None, ("model",))),
-            "y": ShardingTree((("w", ShardingTree(((0, PartitionSpec(())), ("b", None)))),)),
+            "y": ShardingTree(
+                (
+                    ("w", ShardingTree(((0, PartitionSpec(())), ("b", None)))),
+                    ("c", ShardingLike("m:a")),
+                )
+            ),
         }
         assert found.out_shardings == PartitionSpec((("data", "model"),))
 
@@ -103,7 +108,11 @@ class TestShardings:
             ("mesh: {d: 2}, out_shardings: [d, [d]]", ("out_shardings: the axis 'd' is used more "
              "than once")),
             ("mesh: {d: 2}, out_shardings: d", ("out_shardings: expected null, a list of mesh "
-             "axes, or a map of shardings, found the text 'd'")),
+             "axes, a map of shardings, or like: module:attr, found the text 'd'")),
+            ("mesh: {d: 2}, out_shardings: {like: specs}", ("out_shardings.like: expected "
+             "module:attr")),
+            ("mesh: {d: 2}, in_shardings: {x: {like: m:specs, w: [d]}}", ("in_shardings.x.like: "
+             "like: stands alone, without other keys beside it")),
             ("mesh: {d: 2}, out_shardings: [1]", ("out_shardings.0: expected the name of a mesh "
              "axis, found the number 1")),
             ("mesh: {d: 2}, out_shardings: {}", ("out_shardings: an empty map shards nothing; "

@@ -19,6 +19,7 @@ from aotbuild.manifest import (
     NoneSpec,
     PartitionSpec,
     Sharding,
+    ShardingLike,
     ShardingTree,
     TupleSpec,
     bind_values,
@@ -211,7 +212,9 @@ SPECS = st.recursive(
 )
 AXES = st.none() | NAMES | st.lists(NAMES, max_size=2).map(tuple)
 SHARDINGS: st.SearchStrategy[Sharding] = st.recursive(
-    st.none() | st.builds(PartitionSpec, st.lists(AXES, max_size=3).map(tuple)),
+    st.none()
+    | st.builds(PartitionSpec, st.lists(AXES, max_size=3).map(tuple))
+    | st.builds(ShardingLike, st.just("m:specs")),
     lambda inner: st.builds(
         ShardingTree, st.lists(st.tuples(NAMES | st.integers(0, 9), inner), max_size=3).map(tuple)
     ),
