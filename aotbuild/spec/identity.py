@@ -222,8 +222,8 @@ def _mapping(kind: Any, attribute: Any, data: Any, again: Callable[[Any], Any]) 
     No code of the type runs.
     """
     is_dict = isinstance(data, dict) and "dict" in data and isinstance(attribute, str)
-    own = getattr(kind, "__dict__", {})
-    if not (is_dict and isinstance(kind, type) and issubclass(kind, Mapping)) or "__del__" in own:
+    is_mapping = isinstance(kind, type) and issubclass(kind, Mapping)
+    if not (is_dict and is_mapping) or hasattr(kind, "__del__"):
         return _no_constant(f"{kind.__module__}:{kind.__qualname__}")
     made = object.__new__(kind)
     made.__dict__[attribute] = again(data)

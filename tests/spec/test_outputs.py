@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,44 @@ def test_what_modules_have_that_are_imported_with_the_type(extra: Any) -> None:
     assert restored(tree).node_data()[1][0] == extra
 
 
+class Names(Mapping[str, Any]):
+    """A mapping around a dict, as flax has one in each module."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        raise AssertionError
+
+    def __getitem__(self, name: str) -> Any:
+        return self._names[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Names) and self._names == other._names
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._names))
+
+    _names: dict[str, Any]
+
+
+class Closing(Names):
+    def __del__(self) -> None:
+        raise AssertionError
+
+
+def test_mappings_are_made_without_running_their_code() -> None:
+    extra = object.__new__(Names)
+    extra._names = {"a": True, "b": (1, None)}
+    tree = describe_output(structure(State(1, extra)), structure(((), {})))
+    found = restored(tree).node_data()[1][0]
+    assert type(found) is Names
+    assert dict(found) == {"a": True, "b": (1, None)}
+
+
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["arrays"], meta_fields=["extra"])
 @dataclass
 class Decoding(State, json.JSONDecoder):
@@ -125,6 +164,10 @@ def test_types_bring_the_packages_of_their_bases_and_of_nodes_around_them() -> N
         ({"enum": [f"{__name__}:Mode", "SLOW"]}, "KeyError"),
         ({"object": ["builtins:int", []]}, "a builtins:int is no constant of its module"),
         ({"object": [f"{__name__}:Sentinel", [["a", 1]]]}, "is no constant of its module"),
+        ({"object": [f"{__name__}:Closing", [["_names", {"dict": []}]]]}, "is no constant of its"),
+        ({"object": [f"{__name__}:Names", [["_names", 1]]]}, "is no constant of its module"),
+        ({"object": [f"{__name__}:Names", [["a", 1], ["b", 2]]]}, "is no constant of its module"),
+        ({"object": [f"{__name__}:Names", 1]}, "TypeError"),
         ({"name": 3}, "AttributeError"),
     ],
 )
