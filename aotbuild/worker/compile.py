@@ -21,6 +21,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
 from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
+from aotbuild.worker.jitted import jit_job
 from aotbuild.worker.lower import Lowered, lower
 from aotbuild.worker.shardings import Spec, specs_of
 from aotbuild.worker.stages import (
@@ -34,7 +35,7 @@ from aotbuild.worker.stages import (
 )
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, identity, rewrite
-from aotbuild.worker.trace import Traced, jit_job
+from aotbuild.worker.traced import Traced
 from aotbuild.worker.tuning.choose import choose, reason_not_to_measure, startup_of
 from aotbuild.worker.tuning.measure import Measurer, measure
 

@@ -15,11 +15,12 @@ from aotbuild.spec.record import Calling, Record, Requirements
 from aotbuild.spec.target import Target
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder
+from aotbuild.worker.jitted import in_mesh
 from aotbuild.worker.like import Dims
 from aotbuild.worker.lower import jit_flat
 from aotbuild.worker.shardings import Spec
 from aotbuild.worker.stages import Stages, exported_texts
-from aotbuild.worker.trace import Traced, in_mesh
+from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 

@@ -44,7 +44,8 @@ from aotbuild.worker.skeleton import skeleton
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED
-from aotbuild.worker.trace import Traced, known_of, trace_job
+from aotbuild.worker.trace import known_of, trace_job
+from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 # What ends a path in bytes: a control character or a quote.

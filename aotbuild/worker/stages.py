@@ -15,7 +15,7 @@ from aotbuild.spec.record import Blob
 from aotbuild.store.local import Entry
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.blobs import BlobFolder
-from aotbuild.worker.trace import Traced
+from aotbuild.worker.traced import Traced
 
 # Constants of more elements are written as `dense_resource<__elided__>`.
 _MOST_ELEMENTS = 16

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import traceback
+from typing import Any
 
 import jax
 
@@ -55,6 +56,25 @@ _MESH_REMEDIES = (
         ),
     ),
 )
+# Errors of tracing, and what to do.
+_REMEDIES: tuple[tuple[Any, str], ...] = (
+    (
+        jax.errors.TracerArrayConversionError,
+        "numpy was given a traced array: use jax.numpy, or list the argument under static:.",
+    ),
+    (
+        jax.errors.NonConcreteBooleanIndexError,
+        "A mask decides the shape of the result: use jax.numpy.where with three arguments.",
+    ),
+    (
+        jax.errors.InconclusiveDimensionOperation,
+        "Sizes are symbols here: say what is true of them under export: constraints.",
+    ),
+    (
+        (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
+        "The value decides what is computed: list it under static:, or use lax.cond or lax.select.",
+    ),
+)
 
 
 def user_traceback(error: BaseException) -> str:
@@ -63,6 +83,13 @@ def user_traceback(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         where += frame_text(error.filename, error.lineno, "")
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
+
+
+def remedy(error: BaseException) -> str:
+    """Return what to change where a function raised while it was traced."""
+    known = next((text for kind, text in _REMEDIES if isinstance(error, kind)), None)
+    general = "Call it once with jax.eval_shape and these shapes to see the same error."
+    return known or mesh_remedy(error) or general
 
 
 def mesh_remedy(error: BaseException) -> str | None:

@@ -16,8 +16,8 @@ from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
 from aotbuild.worker.deferred import structure_of
 from aotbuild.worker.function import resolve_function
+from aotbuild.worker.jitted import Jitted
 from aotbuild.worker.lower import Lowered
-from aotbuild.worker.trace import Jitted
 from aotbuild.worker.user_errors import shorten, user_traceback
 from aotbuild.worker.wrap import marked
 

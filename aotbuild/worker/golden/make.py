@@ -27,7 +27,7 @@ from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import NotForHost, Reference, float_dtypes, lower_reference
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
-from aotbuild.worker.trace import Traced
+from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 # What is cheap enough for `golden: auto`: bytes of arrays, and FLOPs of a call.

@@ -15,7 +15,8 @@ from aotbuild.spec.golden import sample_indices
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
-from aotbuild.worker.trace import Jitted, Traced, in_mesh, jit_like
+from aotbuild.worker.jitted import Jitted, in_mesh
+from aotbuild.worker.traced import Traced, jit_like
 from aotbuild.worker.user_errors import shorten
 
 _STATIC = object()

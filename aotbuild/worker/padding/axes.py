@@ -14,7 +14,8 @@ from aotbuild.manifest.signatures import value_problem
 from aotbuild.spec.padding import Axes, PaddedDim, Padding
 from aotbuild.worker.avals import is_key_dtype, named_path
 from aotbuild.worker.deferred import result_tree
-from aotbuild.worker.trace import Jitted, Traced, jit_like
+from aotbuild.worker.jitted import Jitted
+from aotbuild.worker.traced import Traced, jit_like
 from aotbuild.worker.user_errors import user_traceback
 
 Shapes = list[tuple[int, ...]]

@@ -28,7 +28,7 @@ from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
 from aotbuild.worker.golden.reference import Reference, float_dtypes, lower_job
 from aotbuild.worker.padding.axes import granularity, smaller_size
-from aotbuild.worker.trace import Traced
+from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
 _NOTHING_FINITE = (
