@@ -16,19 +16,26 @@ PLACE = re.compile(r"<!-- zoo: (\w+) -->")
 GAP = re.compile(r"\n+# …\n+")
 
 
-def blocks(page: Path) -> Iterator[tuple[str, str]]:
+def blocks(text: str) -> Iterator[tuple[str, str]]:
     """Yield the path in the first line of each block that has one, and the rest of the block."""
-    for _, _, body in FENCE.findall(text_of(page)):
+    for _, _, body in FENCE.findall(text):
         first, _, rest = body.partition("\n")
         if re.fullmatch(r"# [\w/]+\.\w+", first):
             yield first.removeprefix("# "), rest
 
 
 def differences(page: Path) -> Iterator[str]:
-    (program,) = PLACE.findall(text_of(page))
-    shown = dict(blocks(page))
-    if "aot.yaml" not in shown:
+    """Yield how a page differs from its programs; what it shows of one is before its table."""
+    head, *parts = PLACE.split(text_of(page))
+    names, texts = parts[::2], [head, *parts[1::2]]
+    texts[-2:] = ["".join(texts[-2:])]
+    if "aot.yaml" not in dict(blocks(texts[0])):
         yield "no manifest"
+    for name, text in zip(names, texts, strict=True):
+        yield from _differences(name, dict(blocks(text)))
+
+
+def _differences(program: str, shown: dict[str, str]) -> Iterator[str]:
     for path, body in shown.items():
         text = (PROGRAMS / program / path).read_text(encoding="utf-8")
         if path == "aot.yaml" and body != text:
