@@ -9,14 +9,13 @@ from typing import Any
 
 from aotbuild.runtime.binding import Call
 from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.facts import Facts
+from aotbuild.spec.facts import Facts, differing
 from aotbuild.spec.tree import LEAF, MARKERS, Describer, Tree, children_of, field_labels
 from aotbuild.spec.values import cut, shown
 
 _LONGEST = 60
 # Differences inside one fingerprint that are shown.
 _SHOWN = 3
-_NOTHING = "nothing"
 
 
 class TreeWords:
@@ -112,14 +111,8 @@ class TreeWords:
         if have is None or want is None:
             yield f"{path}: compiled with another {_shown(expected)}"
             return
-        here, there = dict(have.parts), dict(want.parts)
-        apart = [part for part in there if part in here and here[part] != there[part]]
-        # Lists are cut, so a part that only one of them has says less.
-        apart = apart or [
-            part for part in {**there, **here} if not (part in here and part in there)
-        ]
-        for part in apart[:_SHOWN]:
-            was, now = there.get(part, _NOTHING), here.get(part, _NOTHING)
+        apart = differing(have, want)
+        for part, now, was in apart[:_SHOWN]:
             yield f"{path}{part}: compiled with {was}, called with {now}"
         if not apart:
             yield f"{path}: compiled with another {_shown(expected)}, which differs deep inside"

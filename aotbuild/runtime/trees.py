@@ -121,9 +121,12 @@ def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
     data = treedef.node_data() if Marker.registered else None
     if data is None:
         return treedef
-    children = [with_static_values(child, make_treedef) for child in treedef.children()]
-    is_static = data[0] is Marker and data[1].form == "static"
-    return make_treedef((StaticValue, data[1]) if is_static else data, children)
+    if data[0] is Marker:
+        return make_treedef((StaticValue, data[1]), ()) if data[1].form == "static" else treedef
+    children = treedef.children()
+    made = [with_static_values(child, make_treedef) for child in children]
+    is_same = all(old is new for old, new in zip(children, made, strict=True))
+    return treedef if is_same else make_treedef(data, made)
 
 
 def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
@@ -167,7 +170,7 @@ def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
     if kind == "namedtuple":
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise _unusable(name, f"{found!r}, which is not a namedtuple")
-        return found, found
+        return found, None
     return found, _static_data(tree[2], trees, name)
 
 

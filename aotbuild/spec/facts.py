@@ -23,6 +23,7 @@ Form: TypeAlias = tuple[str, Any, list[tuple[str, list[Any]]]]
 _MOST_PARTS = 96
 _LONGEST = 60
 _CODE_LABEL = "(code)"
+_NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,15 @@ class Facts:
             msg = f"expected texts, found {data!r}"
             raise TypeError(msg)
         return cls(digest, python, tuple((path, text) for path, text in parts))
+
+
+def differing(one: Facts, other: Facts) -> list[tuple[str, str, str]]:
+    """Return the paths at which two facts differ, with the text of each; none if it is deeper."""
+    mine, theirs = dict(one.parts), dict(other.parts)
+    apart = [part for part in theirs if part in mine and mine[part] != theirs[part]]
+    # Lists are cut, so a part that only one of them has says less.
+    apart = apart or [part for part in {**theirs, **mine} if not (part in mine and part in theirs)]
+    return [(part, mine.get(part, _NOTHING), theirs.get(part, _NOTHING)) for part in apart]
 
 
 def make_facts(name: str, digest: str, forms: Mapping[str, Form]) -> Facts:

@@ -7,7 +7,7 @@ A description is JSON:
 `["none"]`                             None, a tree without leaves
 `["tuple", child…]`, `["list", …]`     the containers themselves
 `["dict", [key…], child…]`             keys as `values.encode`, in JAX's (sorted) order
-`["namedtuple", "module:name", …]`     a subclass of tuple with `_fields`
+`["namedtuple", "module:name", …]`     a subclass of tuple with `_fields`, which are the children
 `["node", "module:name", aux, …]`      any other registered type, and its auxiliary data as
                                        `spec.identity`
 `["static", value]`                    a `Marker`: a static leaf, as `spec.identity`
@@ -169,13 +169,13 @@ class Describer:
         if len(path) > DEEPEST:  # the reader of an index refuses deeper ones
             raise TreeRefused(path, type_name(kind), f"it is nested deeper than {DEEPEST} levels")
         try:
-            head = self._head(kind, aux, path)
+            head = self._head(kind, aux, path, len(treedef.children()))
         except (NotEncodable, TreeRefused, RecursionError) as err:
             raise TreeRefused(path, type_name(kind), str(err)) from err
         children = enumerate(treedef.children())
         return head + [self.describe(child, (*path, index)) for index, child in children]
 
-    def _head(self, kind: type, aux: Any, path: tuple[int, ...]) -> list[Any]:
+    def _head(self, kind: type, aux: Any, path: tuple[int, ...], arity: int) -> list[Any]:
         if kind is type(None):
             return ["none"]
         if kind in (tuple, list):
@@ -184,7 +184,7 @@ class Describer:
             return ["dict", [key if type(key) is str else self._identity(key) for key in aux]]
         if kind is Marker:
             return [aux.form, self._identity(aux.value)]
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        if _is_plain_namedtuple(kind, aux, arity):
             return ["namedtuple", qualified_name(kind)]
         return ["node", qualified_name(kind), self._static_data(kind, aux, path)]
 
@@ -218,6 +218,12 @@ class Describer:
 
     def _identity(self, value: Any) -> Any:
         return self._identities.identity(value)
+
+
+def _is_plain_namedtuple(kind: type, aux: Any, arity: int) -> bool:
+    """Return whether jax takes the fields for the children; another way may be registered."""
+    fields = getattr(kind, "_fields", None)
+    return issubclass(kind, tuple) and fields is not None and aux is None and arity == len(fields)
 
 
 def _random_order(kind: type) -> list[str]:

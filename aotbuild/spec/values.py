@@ -13,6 +13,7 @@ import importlib
 import json
 import math
 import sys
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -87,13 +88,17 @@ def qualified_name(obj: Any, module: str | None = None, below: str = "") -> str:
     """
     module = module or getattr(obj, "__module__", None)
     qualname = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
+    is_of_class = isinstance(obj, types.MethodType) and isinstance(obj.__self__, type)
+    if is_of_class:  # a class method, which may be inherited
+        module, qualname = obj.__self__.__module__, f"{obj.__self__.__qualname__}.{obj.__name__}"
     if not isinstance(module, str) or not isinstance(qualname, str):
         msg = f"a {type(obj).__qualname__} has no module and qualified name"
         raise NotEncodable(msg)
     found = _imported(module)
     for part in f"{qualname}{below}".split("."):
         found = getattr(found, part, None)
-    if found is not obj:
+    # Reading a class method makes another object each time.
+    if found is not obj and not (is_of_class and found == obj):
         msg = f"{module}:{qualname} does not lead back to the object itself"
         raise NotEncodable(msg)
     return f"{module}:{qualname}{below}"
@@ -121,11 +126,17 @@ def field_names(value: Any) -> list[str]:
 
 
 def is_cache(kind: type, name: str, value: Any) -> bool:
-    """Return whether an attribute only keeps what was computed: a hash or a cached property."""
+    """Return whether an attribute only keeps what was computed.
+
+    That is a hash, a cached property, or an `_…_cache` that is None in the class until it is
+    needed, as that of a unit of astropy.
+    """
     if name.startswith("_") and name.rstrip("_").endswith("_hash"):
         return isinstance(value, int | None)
-    found = (base.__dict__[name] for base in kind.__mro__ if name in base.__dict__)
-    return type(next(found, None)).__name__ == "cached_property"
+    found = [base.__dict__[name] for base in kind.__mro__ if name in base.__dict__]
+    if name.startswith("_") and name.endswith("_cache") and found and found[0] is None:
+        return True
+    return type(next(iter(found), None)).__name__ == "cached_property"
 
 
 def _imported(module: str) -> Any:

@@ -12,6 +12,7 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.facts import Facts
 from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
 from aotbuild.spec.wrap import Wrap, is_marker
@@ -75,7 +76,7 @@ def describe_result(job: Job, result: Any, inputs: Any, reference: Reference | N
         return describe_output(structure, structure_of(inputs), returned)
     except TreeRefused as err:
         what = _place(key_path(result, err.path), result)
-        about = f"\n{why_not(reference, _node(structure, err.path))}" if reference else ""
+        about = f"\n{why_not(reference, *_node(structure, err.path))}" if reference else ""
         msg = (
             f"{job.call} {what.format(err.node)}: {err.reason}{about}\n"
             "Return standard containers, namedtuples, registered dataclasses with plain static "
@@ -96,12 +97,13 @@ def _place(path: tuple[Any, ...], result: Any) -> str:
     return f"puts a {{}} into an argument, at {_shown(below[2:] if first.idx > 1 else below)}"
 
 
-def _node(structure: Any, path: tuple[int, ...]) -> Tree:
-    """Return the description of the node at these child indices."""
-    tree = Describer(local=True).describe(structure)
+def _node(structure: Any, path: tuple[int, ...]) -> tuple[Tree, tuple[Facts, ...]]:
+    """Return the description of the node at these child indices, and facts about the whole."""
+    describer = Describer(local=True)
+    tree = describer.describe(structure)
     for index in path:
         tree = children_of(tree)[index]
-    return tree
+    return tree, describer.facts()
 
 
 def key_path(tree: Any, indices: tuple[int, ...]) -> tuple[Any, ...]:

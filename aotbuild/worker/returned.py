@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.frozen import dataclass
 from aotbuild.manifest import LikeSpec, bind_values
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.facts import Facts, differing
 from aotbuild.spec.record import Returned
-from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe, digest
+from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of, digest
 from aotbuild.spec.values import cut, encode
 from aotbuild.worker.like import like_structure
 
+# Parts of the identities of a node there and of one that is returned; and the path, there and
+# returned of what differs in their digests.
+_Difference: TypeAlias = tuple[Any, Any, list[tuple[str, str, str]]]
+
 _LONGEST = 200
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The tree under `returns:`: how a record names it, and its description."""
+    """The tree under `returns:`: how a record names it, its description, and facts about that."""
 
     returned: Returned
     tree: Tree
+    facts: tuple[Facts, ...]
 
 
 def find_reference(job: Job) -> Reference | None:
@@ -36,8 +44,9 @@ def find_reference(job: Job) -> Reference | None:
     bound = bind_values(spec, job.dims, named)
     assert isinstance(bound, LikeSpec), "it stays what it is"
     role = f"functions.{job.name}.returns"
+    describer = Describer()
     try:
-        tree = describe(like_structure(bound, role))
+        tree = describer.describe(like_structure(bound, role))
     except TreeRefused as err:
         msg = (
             f"{role}: like: {option.like} has a {err.node}, whose static data means nothing in "
@@ -45,19 +54,31 @@ def find_reference(job: Job) -> Reference | None:
         )
         raise TraceRefused(msg) from err
     values = tuple((name, encode(value)) for name, value in bound.values)
-    return Reference(Returned(option.like, values, digest(tree)), tree)
+    returned = Returned(option.like, values, digest(tree))
+    return Reference(returned, tree, describer.facts())
 
 
-def why_not(reference: Reference, wanted: Tree) -> str:
-    """Return why no node of the reference has the type and static data of a node of the result."""
-    name, like = wanted[1].replace(":", "."), reference.returned.like
-    same_type = [node for node in _nodes(reference.tree) if node[1] == wanted[1]]
+def why_not(reference: Reference, wanted: Tree, facts: Iterable[Facts]) -> str:
+    """Return why no node of the reference has the type and static data of a node of the result.
+
+    `facts` are those about the result.
+    """
+    like = f"returns: like: {reference.returned.like}"
+    if wanted[0] != "node":
+        return f"{like} gives the static data of nodes only"
+    name = wanted[1].replace(":", ".")
+    same_type = [node[2] for node in _nodes(reference.tree) if node[1] == wanted[1]]
     if not same_type:
-        return f"returns: like: {like} has no {name}"
-    expected, found = _first_difference(same_type[0][2:3], wanted[2:3])
+        return f"{like} has no {name}"
+    known = {each.digest: each for each in (*reference.facts, *facts)}
+    ways = [list(_differences(data, wanted[2], known)) for data in same_type]
+    # Where nothing is known about a difference, the two are no more alike than with all of it.
+    nearest = min(ways, key=lambda found: sum(len(parts) or _SHOWN + 1 for *_, parts in found))
+    there, returned, parts = nearest[0]
     return (
-        f"returns: like: {like} has a {name} with other static data\n"
-        f"  there     {_text(expected)}\n  returned  {_text(found)}"
+        f"{like} has a {name} with other static data\n"
+        f"  there     {_text(there, [(part, text) for part, text, _ in parts])}\n"
+        f"  returned  {_text(returned, [(part, text) for part, _, text in parts])}"
     )
 
 
@@ -68,18 +89,26 @@ def _nodes(tree: Tree) -> Iterator[Tree]:
         yield from _nodes(child)
 
 
-def _first_difference(one: Any, other: Any) -> tuple[Any, Any]:
-    """Return the innermost parts of two JSON values that differ first."""
+def _differences(one: Any, other: Any, known: Mapping[str, Facts]) -> Iterator[_Difference]:
+    """Yield the innermost parts of two identities that differ, and what differs in digests."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         pairs = [(one[key], other[key]) for key in one]
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = list(zip(one, other, strict=True))
     else:
-        return one, other
+        yield one, other, []
+        return
     if "fingerprint" in one:  # its name and digest belong together
-        return one, other
-    return next((_first_difference(a, b) for a, b in pairs if a != b), (one, other))
+        mine, theirs = (known.get(each["fingerprint"][1]) for each in (one, other))
+        yield one, other, differing(mine, theirs)[:_SHOWN] if mine and theirs else []
+        return
+    for a, b in pairs:
+        if canonical_json(a) != canonical_json(b):
+            yield from _differences(a, b, known)
 
 
-def _text(data: Any) -> str:
+def _text(data: Any, parts: list[tuple[str, str]]) -> str:
+    if isinstance(data, dict) and "fingerprint" in data:
+        listed = ", ".join(f"{part} {text}".strip() for part, text in parts)
+        return f"{data['fingerprint'][0]}: {listed}".removesuffix(": ")
     return cut(json.dumps(data, ensure_ascii=False), _LONGEST)

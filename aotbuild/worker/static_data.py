@@ -219,7 +219,8 @@ def _below(tree: Any, place: str, path: tuple[int, ...]) -> Iterator[Ignored]:
     if data is None:
         return
     kind, aux = data
-    if kind not in (tuple, list, dict, type(None)) and not hasattr(kind, "_fields"):
+    is_plain = hasattr(kind, "_fields") and aux is None
+    if kind not in (tuple, list, dict, type(None)) and not is_plain:
         labels = field_labels(kind, len(aux)) if type(aux) is tuple else []
         yield from ((f"{place}{label}", path, index) for index, label in enumerate(labels))
         if type(aux) is not tuple:

@@ -122,6 +122,20 @@ class TestEqualToJit:
         check(library.f, fn, state)
         assert type(library.f(state)[1][0]) is type(state[0])
 
+    def test_a_namedtuple_that_is_registered_as_another_node_comes_back(
+        self, tmp_path: Path
+    ) -> None:
+        from jax.example_libraries import optimizers
+
+        adam = optimizers.adam(0.1)
+        fn = lambda x: adam.init_fn({"w": x})  # noqa: E731
+        library = load(tmp_path, build("init", fn, {"x": X}))
+        check(library.init, fn, X)
+        step = lambda state, x: adam.update_fn(0, {"w": x}, state)  # noqa: E731
+        (tmp_path / "step").mkdir()
+        library = load(tmp_path / "step", build("step", step, {"state": fn(X), "x": X}))
+        check(library.step, step, fn(X), X)
+
     def test_linear_algebra(self, tmp_path: Path) -> None:
         def fn(x: Any) -> Any:
             return jnp.linalg.eigh(x), jnp.linalg.qr(x), jnp.linalg.svd(x), jnp.linalg.solve(x, x)

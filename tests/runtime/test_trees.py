@@ -33,6 +33,17 @@ class Plain:
     pass
 
 
+# Namedtuples that are registered in another way, as the optimizer states of jax's examples.
+Tagged = namedtuple("Tagged", "x tag")
+jax.tree_util.register_pytree_node(
+    Tagged, lambda value: ((value.x,), value.tag), lambda tag, children: Tagged(*children, tag)
+)
+First = namedtuple("First", "x rest")
+jax.tree_util.register_pytree_node(
+    First, lambda value: ((value.x,), None), lambda _, children: First(*children, "made")
+)
+
+
 INPUTS = jax.tree_util.tree_structure((({"a": 1, "b": [1, 2]},), {"k": 1}))
 
 
@@ -46,6 +57,8 @@ INPUTS = jax.tree_util.tree_structure((({"a": 1, "b": [1, 2]},), {"k": 1}))
         {"b": 1, "a": {2: 1, 1: 2}},
         Point(1, [Point(2, 3)]),
         OrderedDict(z=1, a=2),
+        Tagged([1, Point(2, None)], "kind"),
+        First({"a": Tagged(1, ("t", 2))}, None),
     ],
 )
 def test_round_trips(value: Any) -> None:
@@ -63,6 +76,12 @@ def test_a_registered_type_as_input_and_output() -> None:
     structure = jax.tree_util.tree_structure(State(1, 2))
     inputs = jax.tree_util.tree_structure(((State(1, 2),), {}))
     assert restore(describe_output(structure, inputs), inputs) == structure
+
+
+def test_the_data_of_a_registered_namedtuple_counts() -> None:
+    one, other = (describe(jax.tree_util.tree_structure(Tagged(1, tag))) for tag in ("a", "b"))
+    assert one == ["node", f"{__name__}:Tagged", "a", "*"]
+    assert one != other
 
 
 @pytest.mark.parametrize(

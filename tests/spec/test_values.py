@@ -38,6 +38,26 @@ class Plain:
         self.rate = 0.5
 
 
+class Unit:
+    _decomposed_cache: Plain | None = None
+    _table_cache = 3
+
+    @classmethod
+    def parse(cls) -> Unit:
+        return cls()
+
+
+class Prefixed(Unit):
+    pass
+
+
+def local() -> type[Unit]:
+    class Local(Unit):
+        pass
+
+    return Local
+
+
 plain = st.recursive(
     st.none()
     | st.booleans()
@@ -103,6 +123,24 @@ def test_a_kept_hash_is_left_out() -> None:
     assert encode(one) == encode(other) == encode(Plain())
     other.hash = 7  # type: ignore[attr-defined]
     assert encode(other) != encode(one)
+
+
+def test_a_cache_that_its_class_leaves_empty_is_left_out() -> None:
+    """What a user calls a cache, or sets in the class, does not."""
+    one, other = Unit(), Unit()
+    other._decomposed_cache = Plain()
+    assert encode(one) == encode(other)
+    for name in ("_table_cache", "_new_cache", "decomposed_cache"):
+        changed = Unit()
+        setattr(changed, name, 5)
+        assert encode(changed) != encode(one), name
+
+
+def test_a_class_method_is_found_by_its_name() -> None:
+    assert encode(Unit.parse) == {"name": f"{__name__}:Unit.parse"}
+    assert encode(Prefixed.parse) == {"name": f"{__name__}:Prefixed.parse"}
+    with pytest.raises(NotEncodable, match="does not lead back"):
+        encode(local().parse)
 
 
 @pytest.mark.parametrize(

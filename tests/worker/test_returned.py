@@ -61,6 +61,14 @@ def other():
     return State(0, decay(0.25))
 
 
+def several():
+    return [State(0, None), State(0, "a rule"), State(0, decay(0.75))]
+
+
+def leaf(x):
+    return {"x": x, "rule": decay(0.5)}
+
+
 def plain(x):
     return x
 
@@ -97,6 +105,12 @@ version: 1
 package: proj
 functions:
   other: {call: "proj.m:begin", args: [x: "f32[3]"], returns: {like: "proj.m:other"}}
+  several: {call: "proj.m:begin", args: [x: "f32[3]"], returns: {like: "proj.m:several"}}
+  leaf:
+    call: proj.m:leaf
+    args: [x: "f32[3]"]
+    wrap: eqx.filter_jit
+    returns: {like: "proj.m:other"}
   absent: {call: "proj.m:begin", args: [x: "f32[3]"], returns: {like: "proj.m:plain"}}
   untyped: {call: "proj.m:begin", args: [x: "f32[3]"], returns: {like: "proj.m:LOG"}}
   fails: {call: "proj.m:begin", args: [x: "f32[3]"], returns: {like: "proj.m:fails"}}
@@ -210,9 +224,14 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("other", [
             "proj.m:begin returns a proj.m.State at result['state']: its static data holds ",
             "returns: like: proj.m:other has a proj.m.State with other static data\n",
-            '  there     {"fingerprint": ["proj.m.decay.<locals>.<lambda>", "',
-            '  returned  {"fingerprint": ["proj.m.decay.<locals>.<lambda>", "',
+            "  there     proj.m.decay.<locals>.<lambda>: .rate 0.25\n",
+            "  returned  proj.m.decay.<locals>.<lambda>: .rate 0.5\n",
             "or name a tree that has the same static data under returns: {like: module:attr}.",
+        ]),
+        ("several", ["  there     proj.m.decay.<locals>.<lambda>: .rate 0.75\n"]),
+        ("leaf", [
+            "proj.m:leaf returns a static leaf at result['rule']: its static data holds ",
+            "returns: like: proj.m:other gives the static data of nodes only\n",
         ]),
         ("absent", ["functions.absent.returns: like: proj.m:plain raised", "missing 1 required"]),
         ("untyped", ["returns: like: proj.m:LOG has no proj.m.State\n"]),

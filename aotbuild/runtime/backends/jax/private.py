@@ -432,14 +432,22 @@ def _prng_impl(dtype: str) -> Any:
 
 def _dispatch_treedef(node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
     """Return a treedef as `make_treedef` does, of the registry in which PRNG keys are nodes."""
-    registry = tree_util.dispatch_registry
-    return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
+    return _made_of(tree_util.dispatch_registry, node_data, children)
 
 
 def make_treedef(node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
     """Return the treedef of a node, or of a leaf; ValueError if its type is not registered."""
-    registry = tree_util.default_registry
-    return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
+    return _made_of(tree_util.default_registry, node_data, children)
+
+
+def _made_of(registry: Any, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
+    kind, data = node_data or (None, None)
+    if not (isinstance(kind, type) and hasattr(kind, "_fields") and kind in tree_util._registry):
+        return tree_util.PyTreeDef.from_node_data_and_children(registry, node_data, children)
+    # jaxlib would make a plain namedtuple of a type that is registered otherwise, such as
+    # `jax.example_libraries.optimizers.OptimizerState`.
+    held = [child.unflatten([object()] * child.num_leaves) for child in children]
+    return registry.flatten(tree_util._registry[kind].from_iter(data, held))[1]
 
 
 def has_tracers(values: Sequence[Any]) -> bool:
