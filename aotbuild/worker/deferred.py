@@ -119,16 +119,13 @@ def of_arrays(function: Callable[..., Any], *trees: Any) -> Callable[..., Any]:
     return call
 
 
-def result_tree(traced: Any, *, is_plain: bool = True) -> Any:
-    """Return the result of a `jax.stages.Traced`, with a `ShapeDtypeStruct` for each array.
-
-    One that is not plain, of a function under a wrap, has no `Deferred`s.
-    """
+def result_tree(traced: Any) -> Any:
+    """Return the result of a `jax.stages.Traced`, with a `ShapeDtypeStruct` for each array."""
     leaves = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         for aval in traced.jaxpr.out_avals
     ]
-    return hold(traced.out_tree, leaves) if is_plain else traced.out_tree.unflatten(leaves)
+    return hold(traced.out_tree, leaves)
 
 
 def _made(value: Any) -> Any:

@@ -59,10 +59,12 @@ def parts_passed_back(
 ) -> Iterator[tuple[str, Any]]:
     """Yield each argument that gets a part of the result in the next call, with that part.
 
-    `is_written`: the result has arguments by their names, which `nnx.jit` changed.
+    `is_written`: the result has arguments by their names, which `nnx.jit` changed. One that has
+    another tree then is that of another signature.
     """
     if is_written:
-        yield from ((name, result[name]) for name in arguments if name in result)
+        written = [name for name in arguments if name in result]
+        yield from ((n, result[n]) for n in written if _is_alike(arguments[n], result[n]))
     parts = dict(_parts(result))
     for name in job.function.feedback:
         part = _part_for(arguments[name], parts)

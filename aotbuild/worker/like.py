@@ -65,9 +65,8 @@ def like_tree(
     parts = _parts(spec, role, where, symbolic, wrap)
     pairs = zip(parts.paths, parts.leaves, strict=True)
     leaves = [_leaf(leaf, f"{where}{path}", is_static) for path, leaf in pairs]
-    if wrap is None:
-        return hold(parts.treedef, leaves, parts.paths)
-    return wrap.restore((jax.tree.unflatten(parts.treedef, leaves),))[0]
+    tree = hold(parts.treedef, leaves, parts.paths)
+    return wrap.restore((tree,))[0] if wrap else tree
 
 
 def like_structure(spec: LikeSpec, role: str) -> Any:

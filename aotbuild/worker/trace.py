@@ -63,7 +63,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
         return trace(job, symbolic, list(own.devices.flat))
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
-    result = result_tree(traced, is_plain=jitted.wrapped.wrap is None)
+    result = result_tree(traced)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
     out_tree = describe_result(job, result, jitted.canonical, reference)
     arguments = {**jitted.args, **jitted.kwargs}
