@@ -10,7 +10,7 @@ from typing import Any
 from aotbuild.runtime.binding import Call
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.facts import Facts, differing
-from aotbuild.spec.tree import LEAF, MARKERS, Describer, Tree, children_of, field_labels
+from aotbuild.spec.tree import LEAF, MARKERS, Describer, Tree, children_of, field_labels, type_words
 from aotbuild.spec.values import cut, shown
 
 _LONGEST = 60
@@ -59,6 +59,8 @@ class TreeWords:
             return
         if found[0] in MARKERS:
             yield from self._data(path, found[1], expected[1])
+        if found[0] in ("namedtuple", "node"):
+            yield from self._data(f"{path}(type)", found[1], expected[1])
         if found[0] == "node":
             kind, _ = treedef.node_data()
             yield from self._static(path, kind, found[2], expected[2])
@@ -157,7 +159,9 @@ def _shown(data: Any) -> str:
 
 def _kind(tree: Tree) -> Any:
     """Return what must be equal before children and static data are compared."""
-    return tree[:2] if tree[0] in ("node", "dict", "namedtuple") else tree[0]
+    if tree[0] in ("namedtuple", "node"):
+        return tree[0], type_words(tree[1])
+    return tree[:2] if tree[0] == "dict" else tree[0]
 
 
 def _node(tree: Tree) -> str:
@@ -172,4 +176,4 @@ def _node(tree: Tree) -> str:
         return f"a dict with keys {', '.join(map(shown, tree[1])) or '(none)'}"
     if kind in ("tuple", "list"):
         return f"a {kind} of {count}"
-    return f"a {tree[1].replace(':', '.')} with {count} children"
+    return f"a {type_words(tree[1])} with {count} children"

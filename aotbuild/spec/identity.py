@@ -141,6 +141,8 @@ def _is_whole(tree: Any, nodes: tuple[str, ...]) -> bool:
     """Return whether the static data of all nodes in a treedef can be made."""
     if not isinstance(tree, list):
         return True
+    if tree[0] in ("node", "namedtuple") and not isinstance(tree[1], str):
+        return False  # a function made the type
     if tree[0] == "node":
         nodes = (*nodes, tree[1])
         if not is_decodable(tree[2], *nodes):

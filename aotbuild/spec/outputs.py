@@ -12,7 +12,16 @@ from typing import Any
 
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.identity import is_decodable, what_is_opaque
-from aotbuild.spec.tree import HEADS, LEAF, Describer, Tree, TreeDef, TreeRefused, children_of
+from aotbuild.spec.tree import (
+    HEADS,
+    LEAF,
+    Describer,
+    Tree,
+    TreeDef,
+    TreeRefused,
+    children_of,
+    type_words,
+)
 
 # A reference without children stands for a whole subtree.
 _Places = dict[bytes, list[Any]]
@@ -49,19 +58,21 @@ def _refer(
         return tree
     children = children_of(tree)
     data = tree[_DATA[tree[0]]] if tree[0] in _DATA else None
-    node = tree[1] if tree[0] == "node" else ""
-    nodes = (*around, tree[1]) if tree[0] in ("node", "namedtuple") else around
-    is_plain = is_decodable(data, *nodes)
+    named = tree[0] in ("node", "namedtuple")
+    importable = not named or isinstance(tree[1], str)
+    nodes = (*around, tree[1]) if named and importable else around
+    is_plain = importable and is_decodable(data, *nodes)
     same = trees.get(canonical_json(tree)) if tree[0] in _WITH_DATA else None
     if same and (children or not is_plain):
         return same
     head = tree[: HEADS[tree[0]]] if is_plain else heads.get(_head(tree))
     if head is None:
-        reason = (
-            f"its static data holds {what_is_opaque(data, *nodes)}, and neither an argument nor "
-            "returns: has the same"
+        what = f"its static data holds {what_is_opaque(data, *nodes)}"
+        reason = what if importable else "no name leads to this type, which a function made"
+        name = type_words(tree[1]) if named else _WORDS[tree[0]]
+        raise TreeRefused(
+            path, name, f"{reason}, and neither an argument nor returns: has the same"
         )
-        raise TreeRefused(path, node.replace(":", ".") or _WORDS[tree[0]], reason)
     below = enumerate(children)
     return [*head, *(_refer(child, trees, heads, (*path, i), nodes) for i, child in below)]
 

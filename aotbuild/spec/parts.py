@@ -103,6 +103,17 @@ def _type(value: type) -> Parts:
     return "class", type_name(value), [*bases, *body]
 
 
+def _dataclass_field(value: Any) -> Parts:
+    """Return what a field of a dataclass consists of.
+
+    Its annotation does not count, as no class's do: one made by a library names the types of the
+    values that it saw, which are others under a trace.
+    """
+    names = [name for name in type(value).__slots__ if name not in ("type", "_field_type")]
+    kind = getattr(value._field_type, "name", None)
+    return "field", kind, [(f".{name}", getattr(value, name)) for name in names]
+
+
 def _wrapped(value: Any) -> Parts:
     return "wrapped", type_name(type(value)), [("", value.__func__)]
 
@@ -165,6 +176,10 @@ def _of_type(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kinds)
 
 
+def _is_dataclass_field(value: Any) -> bool:
+    return type_name(type(value)) == "dataclasses.Field"
+
+
 def _is_namedtuple(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
@@ -203,6 +218,7 @@ _BY_KIND: tuple[tuple[Callable[[Any], bool], Callable[[Any], Parts]], ...] = (
     (_of_type(enum.Enum), _enum),
     (_of_type(set, frozenset), _set),
     (_is_namedtuple, _namedtuple),
+    (_is_dataclass_field, _dataclass_field),
     (_of_type(functools.partial), _partial),
     (_of_type(types.ModuleType), lambda value: ("module", value.__name__, [])),
     (_of_type(*_PROCESS_ONLY), _by_type_only),

@@ -199,7 +199,10 @@ def _is_name(reference: str) -> bool:
 
 
 def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]:
-    """Yield why JSON is not a tree; `inputs` allows references to the inputs."""
+    """Yield why JSON is not a tree; `inputs` allows references to the inputs.
+
+    A tree with references is made from its description, so its types need names.
+    """
     if tree == LEAF:
         return
     if not isinstance(tree, list) or not tree or not isinstance(tree[0], str):
@@ -211,7 +214,8 @@ def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]
     elif tree[0] in REFERENCES and not inputs:
         yield f"{tree[0]!r} is a reference, which only results have"
     else:
-        yield from _reference_problems(tree) if tree[0] in REFERENCES else _node_problems(tree)
+        is_reference = tree[0] in REFERENCES
+        yield from _reference_problems(tree) if is_reference else _node_problems(tree, named=inputs)
         for child in children_of(tree):
             yield from _tree_problems(child, inputs=inputs, depth=depth + 1)
 
@@ -224,10 +228,10 @@ def _reference_problems(tree: Tree) -> Iterator[str]:
         yield f"{tree!r} has children of its own"
 
 
-def _node_problems(tree: Tree) -> Iterator[str]:
+def _node_problems(tree: Tree, *, named: bool) -> Iterator[str]:
     if tree[0] in ("none", *MARKERS) and len(tree) != HEADS[tree[0]]:
         yield f"a {tree[0]} has children"
-    if tree[0] in ("namedtuple", "node") and not isinstance(tree[1], str):
+    if tree[0] in ("namedtuple", "node") and not _is_type(tree[1], named=named):
         yield f"{tree[1]!r} is no name of a type"
     if tree[0] == "dict":
         keys = tree[1] if isinstance(tree[1], list) else []
@@ -236,6 +240,15 @@ def _node_problems(tree: Tree) -> Iterator[str]:
             yield f"a dict of {len(tree) - 2} children has the keys {keys!r}"
         elif len(plain) == len(keys) and len(set(map(_hashable, plain))) != len(plain):
             yield f"a dict has equal keys: {keys!r}"
+
+
+def _is_type(data: object, *, named: bool) -> bool:
+    """Return whether this is a type in a description: `named`, or a fingerprint."""
+    if isinstance(data, str):
+        return True
+    body = data.get("fingerprint") if isinstance(data, dict) and not named else None
+    is_pair = isinstance(body, list) and len(body) == 2
+    return is_pair and all(isinstance(text, str) for text in body or ())
 
 
 def _hashable(key: object) -> object:

@@ -9,7 +9,8 @@ A description is JSON:
 `["dict", [key…], child…]`             keys as `values.encode`, in JAX's (sorted) order
 `["namedtuple", "module:name", …]`     a subclass of tuple with `_fields`, which are the children
 `["node", "module:name", aux, …]`      any other registered type, and its auxiliary data as
-                                       `spec.identity`
+                                       `spec.identity`; a type that no name leads to is a
+                                       fingerprint, here and in a namedtuple
 `["static", value]`                    a `Marker`: a static leaf, as `spec.identity`
 `["shared", position]`                 a `Marker`: the same Variable as the one at that position
 `["argument", [index…]]`               a `Marker`, outputs only: that object of the caller
@@ -185,8 +186,15 @@ class Describer:
         if kind is Marker:
             return [aux.form, self._identity(aux.value)]
         if _is_plain_namedtuple(kind, aux, arity):
-            return ["namedtuple", qualified_name(kind)]
-        return ["node", qualified_name(kind), self._static_data(kind, aux, path)]
+            return ["namedtuple", self._type(kind)]
+        return ["node", self._type(kind), self._static_data(kind, aux, path)]
+
+    def _type(self, kind: type) -> Any:
+        """Return `module:name`, or what identifies a type that a function made."""
+        try:
+            return qualified_name(kind)
+        except NotEncodable:
+            return self._identity(kind)
 
     def _static_data(self, kind: type, aux: Any, path: tuple[int, ...]) -> Any:
         if (path, None) in self._ignored:
@@ -261,6 +269,11 @@ def subtree(treedef: TreeDef, path: list[int]) -> Any:
 def is_below(path: Sequence[int], root: Sequence[int]) -> bool:
     """Return whether child indices lead to the node at `root`, or below it."""
     return list(path[: len(root)]) == list(root)
+
+
+def type_words(found: Any) -> str:
+    """Return the type in a description as `module.name`, for people."""
+    return str(found if isinstance(found, str) else next(iter(found.values()))[0]).replace(":", ".")
 
 
 def digest(tree: Tree) -> str:

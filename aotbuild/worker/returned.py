@@ -13,7 +13,7 @@ from aotbuild.manifest import LikeSpec, bind_values
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.facts import Facts, differing
 from aotbuild.spec.record import Returned
-from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of, digest
+from aotbuild.spec.tree import HEADS, Describer, Tree, TreeRefused, children_of, digest, type_words
 from aotbuild.spec.values import cut, encode
 from aotbuild.worker.like import like_structure
 
@@ -22,6 +22,7 @@ from aotbuild.worker.like import like_structure
 _Difference: TypeAlias = tuple[Any, Any, list[tuple[str, str, str]]]
 
 _LONGEST = 200
+_NODES = ("node", "namedtuple")
 _SHOWN = 3
 
 
@@ -64,14 +65,14 @@ def why_not(reference: Reference, wanted: Tree, facts: Iterable[Facts]) -> str:
     `facts` are those about the result.
     """
     like = f"returns: like: {reference.returned.like}"
-    if wanted[0] != "node":
+    if wanted[0] not in _NODES:
         return f"{like} gives the static data of nodes only"
-    name = wanted[1].replace(":", ".")
-    same_type = [node[2] for node in _nodes(reference.tree) if node[1] == wanted[1]]
+    name = type_words(wanted[1])
+    same_type = [_head(node) for node in _nodes(reference.tree) if type_words(node[1]) == name]
     if not same_type:
         return f"{like} has no {name}"
     known = {each.digest: each for each in (*reference.facts, *facts)}
-    ways = [list(_differences(data, wanted[2], known)) for data in same_type]
+    ways = [list(_differences(head, _head(wanted), known)) for head in same_type]
     # Where nothing is known about a difference, the two are no more alike than with all of it.
     nearest = min(ways, key=lambda found: sum(len(parts) or _SHOWN + 1 for *_, parts in found))
     there, returned, parts = nearest[0]
@@ -82,8 +83,13 @@ def why_not(reference: Reference, wanted: Tree, facts: Iterable[Facts]) -> str:
     )
 
 
+def _head(tree: Tree) -> list[Any]:
+    """Return the type and the static data of a node."""
+    return list(tree[1 : HEADS[tree[0]]])
+
+
 def _nodes(tree: Tree) -> Iterator[Tree]:
-    if tree[0] == "node":
+    if tree[0] in _NODES:
         yield tree
     for child in children_of(tree):
         yield from _nodes(child)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import functools
 import json
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import ml_dtypes
@@ -129,6 +130,40 @@ def test_mappings_are_made_without_running_their_code() -> None:
 @dataclass
 class Decoding(State, json.JSONDecoder):
     """As a class of a user's package has a base of a library, whose sentinels it holds."""
+
+
+def local(rate: float) -> Any:
+    class Scaled(State):
+        @classmethod
+        def apply(cls, x: float) -> float:
+            return x * rate
+
+    jax.tree_util.register_dataclass(Scaled, ["arrays"], ["extra"])
+    return Scaled
+
+
+class Pair(NamedTuple):
+    a: Any
+
+
+def test_types_that_a_function_made_come_from_inputs_or_a_named_tree() -> None:
+    made = local(0.5)
+    inputs = structure(((made(1, 2),), {}))
+    tree = describe_output(structure([made((1, 2), 2)]), inputs)
+    assert tree == ["list", ["like_input", [0, 0], ["tuple", "*", "*"]]]
+    assert restored(tree, inputs) == structure([made((1, 2), 2)])
+    tree = describe_output(structure(local(0.5)(1, 2)), structure(((), {})), describe(inputs))
+    assert tree == ["returns", [0, 0], "*"]
+    pair = namedtuple("Pair", "a")
+    assert describe_output(structure(pair(1)), structure(((pair(2),), {}))) == ["input", [0, 0]]
+
+
+@pytest.mark.parametrize("result", [local(0.25)(1, 2), namedtuple("Pair", "b")(1)])
+def test_types_that_a_function_made_need_one(result: Any) -> None:
+    inputs = structure(((local(0.5)(1, 2), Pair(1)), {}))
+    expected = "no name leads to this type, which a function made, and neither an argument nor"
+    with pytest.raises(TreeRefused, match=expected):
+        describe_output(structure(result), inputs)
 
 
 def test_what_the_package_of_a_base_class_has() -> None:

@@ -28,6 +28,7 @@ def tree(value: Any) -> Edit:
 
 TWICE = ["tuple", ["tuple", "*"], ["dict", ["a", "a"], "*", "*"]]
 EQUAL = ["tuple", ["tuple"], ["dict", [1, True], "*", "*"]]
+NO_TYPE = ["node", {"fingerprint": "a"}, None, "*", "*"]
 DEEP: Any = "*"
 for _ in range(300):
     DEEP = ["list", DEEP]
@@ -47,6 +48,11 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "result path": (calling(out_tree=["input", [-1]]), "does not lead to a node"),
     "result leaves": (calling(out_tree=["list", "*", "*"]), "2 leaves has 1 avals"),
     "result deep": (calling(out_tree=DEEP), "deeper than"),
+    "result type without a name": (
+        calling(out_tree=["namedtuple", {"fingerprint": ["a", "0" * 32]}, "*"]),
+        "no name of a type",
+    ),
+    "argument type": (tree(["tuple", ["tuple", NO_TYPE], ["dict", []]]), "no name of a type"),
     "result type": (calling(out_tree=["namedtuple", 3, "*"]), "no name of a type"),
     "kept range": (calling(kept=[0, 3]), "not indices of 3 inputs"),
     "kept twice": (calling(kept=[0, 0]), "not indices"),

@@ -69,6 +69,37 @@ class Graph:
     sizes: Any
 
 
+# As clu's metrics: a type for each name.
+def averaged(name):
+    @jax.tree_util.register_pytree_node_class
+    @dataclasses.dataclass
+    class Average:
+        total: Any
+
+        def tree_flatten(self):
+            return (self.total,), None
+
+        @classmethod
+        def tree_unflatten(cls, aux, children):
+            return cls(*children)
+
+        def merge(self, **values):
+            return type(self)(self.total + values[name])
+
+    return Average
+
+
+Loss = averaged("loss")
+
+
+# As rejax's states: a type for each call, with the types of the values as annotations.
+def collected(values):
+    kinds = {name: type(value) for name, value in values.items()}
+    made = dataclasses.dataclass(type("Collected", (), {"__annotations__": kinds}))
+    jax.tree_util.register_dataclass(made, list(values), [])
+    return made(**values)
+
+
 class Opaque:
     def __reduce__(self):
         raise TypeError("not this one")
@@ -118,6 +149,26 @@ def opaque():
     return state.TrainState({"w": jnp.ones(3)}, state.Opaque(), state.sgd(0.001))
 
 
+def add_loss(metrics):
+    return {name: each.merge(loss=1.0, norm=2.0) for name, each in metrics.items()}
+
+
+def metrics():
+    return {"loss": state.Loss(jnp.zeros(()))}
+
+
+def begin():
+    return state.collected({"w": np.ones(3, "float32"), "count": np.int32(0)})
+
+
+def advance(collected):
+    return state.collected({"w": collected.w * 2, "count": collected.count + 1})
+
+
+def fresh():
+    return advance(begin())
+
+
 def opaque_step(state):
     return type(state)({"w": state.params["w"] * 2}, state.apply_fn, state.tx)
 """
@@ -136,6 +187,15 @@ functions:
   graph:
     call: proj.model:graph
     args: [{x: "f32[3]"}]
+  add_loss:
+    call: proj.model:add_loss
+    args: [{metrics: {like: "proj.model:metrics"}}]
+  advance:
+    call: proj.model:advance
+    args: [{collected: {like: "proj.model:begin"}}]
+  fresh:
+    call: proj.model:fresh
+    returns: {like: "proj.model:begin"}
   opaque_step:
     call: proj.model:opaque_step
     args: [{state: {like: "proj.model:opaque"}}]
@@ -162,11 +222,15 @@ again, loss = lib.step(again, x)
 cut = lib.smaller(two)
 made, _ = lib.graph(x)
 doubled = lib.opaque_step(model.opaque())
+merged = lib.add_loss({"loss": state.Loss(np.float32(1))})["loss"]
+begun = [state.collected({"w": x, "count": np.int32(n)}) for n in (0, 5)]
+advanced = [lib.advance(each) for each in begun]
+fresh = lib.fresh()
 compiled = [event for event in events if "compile" in event]
 
-def complaint(state):
+def complaint(state, function=lib.step, *more):
     try:
-        lib.step(state, x)
+        function(state, *more)
     except SignatureMismatch as error:
         return [line.strip() for line in str(error).splitlines()]
 
@@ -181,9 +245,12 @@ print(json.dumps({
     "sizes": [repr(size) for size in made.sizes],
     "doubled": [doubled.params["w"].tolist(), type(doubled.apply_fn).__name__],
     "compiled": compiled,
-    "rate": complaint(two),
-    "field": complaint(third),
-    "module": complaint(state.make(Other(3).apply)),
+    "made": [type(merged) is state.Loss, float(merged.total), int(fresh.count), fresh.w.tolist()],
+    "advanced": [[type(a) is type(b), int(a.count)] for a, b in zip(advanced, begun)],
+    "rate": complaint(two, lib.step, x),
+    "field": complaint(third, lib.step, x),
+    "module": complaint(state.make(Other(3).apply), lib.step, x),
+    "type": complaint({"loss": state.averaged("norm")(np.float32(1))}, lib.add_loss),
 }))
 """
 
@@ -211,6 +278,16 @@ def test_results_get_the_static_data_of_arguments(called: Any) -> None:
     assert called["same"] == [True, True, True]
     assert called["cut"] == [1, 1]
     assert called["doubled"] == [[2, 2, 2], "Opaque"]
+
+
+def test_nodes_of_types_that_a_function_made(called: Any) -> None:
+    assert called["made"] == [True, 2, 1, [2, 2, 2]]
+    assert called["advanced"] == [[True, 1], [True, 6]]
+
+
+def test_another_type_that_the_same_function_made_is_named(called: Any) -> None:
+    line = "metrics['loss'](type).merge.name: compiled with 'loss', called with 'norm'"
+    assert line in called["type"]
 
 
 def test_static_data_is_decoded(called: Any) -> None:
