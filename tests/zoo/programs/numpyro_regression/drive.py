@@ -16,6 +16,10 @@ def svi_update(update):
     return state, losses
 
 
+def svi_fit(fit):
+    return fit(jax.random.PRNGKey(3), *data())
+
+
 def posterior_mean(predict):
     x, group, _ = data()
     return predict(guide_params(), x, group, jax.random.PRNGKey(2))

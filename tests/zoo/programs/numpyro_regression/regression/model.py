@@ -47,6 +47,16 @@ def posterior_mean(params, x, group, key):
     return predict(key, x, group)["y"].mean(0)
 
 
+fitted = SVI(model, autoguide.AutoMultivariateNormal(model), numpyro.optim.Adam(0.01), Trace_ELBO())
+
+
+def svi_fit(key, x, group, y):
+    # The guide is set up while this is traced, and keeps its first parameters.
+    state = fitted.init(key, x, group, y)
+    state, losses = jax.lax.scan(lambda s, _: fitted.update(s, x, group, y), state, length=20)
+    return fitted.get_params(state), losses
+
+
 def guide_params():
     return svi.get_params(svi_state())
 
