@@ -40,11 +40,15 @@ _ARRAY = object()
 
 @dataclass(frozen=True)
 class _Parts:
-    """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was."""
+    """A tree taken apart: `leaves` has avals of its arrays, and everything else as it was.
+
+    `is_computed` is whether jax has computed arrays in it.
+    """
 
     treedef: Any
     paths: tuple[str, ...]
     leaves: tuple[Any, ...]
+    is_computed: bool = False
 
 
 # What functions returned in this process, so that each runs once, and equal static data stays equal
@@ -69,10 +73,14 @@ def like_tree(
     return wrap.restore((tree,))[0] if wrap else tree
 
 
-def like_structure(spec: LikeSpec, role: str) -> Any:
-    """Return the treedef of what `like:` names; a function is run, as a load will do."""
+def like_structure(spec: LikeSpec, role: str) -> tuple[Any, bool]:
+    """Return the treedef of what `like:` names, and whether jax has computed arrays in it.
+
+    A function is run, as a load will do.
+    """
     spec = replace(spec, run=_is_function(_found(spec, role)))
-    return _parts(spec, role, f"{role}: like: {spec.ref}", None, None).treedef
+    parts = _parts(spec, role, f"{role}: like: {spec.ref}", None, None)
+    return parts.treedef, parts.is_computed
 
 
 def structure_anew(spec: LikeSpec, role: str) -> Any:
@@ -172,7 +180,12 @@ def _taken_apart(tree: Any, wrap: Wrap | None) -> _Parts:
     tree = mark(wrap, (tree,))[0] if isinstance(wrap, NnxJit) else tree
     pairs, treedef = jax.tree_util.tree_flatten_with_path(tree)
     paths = tuple(jax.tree_util.keystr(path) for path, _ in pairs)
-    return _Parts(treedef, paths, tuple(leaf for _, leaf in pairs))
+    leaves = tuple(leaf for _, leaf in pairs)
+    return _Parts(treedef, paths, leaves, any(map(_is_computed, leaves)))
+
+
+def _is_computed(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
 def _abstract(parts: _Parts) -> _Parts:

@@ -28,11 +28,15 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Reference:
-    """The tree under `returns:`: how a record names it, its description, and facts about that."""
+    """The tree under `returns:`: how a record names it, its description, and facts about that.
+
+    `notes` are for the user, if a result needs it.
+    """
 
     returned: Returned
     tree: Tree
     facts: tuple[Facts, ...]
+    notes: tuple[str, ...] = ()
 
 
 def find_reference(job: Job) -> Reference | None:
@@ -47,7 +51,8 @@ def find_reference(job: Job) -> Reference | None:
     role = f"functions.{job.name}.returns"
     describer = Describer()
     try:
-        tree = describer.describe(like_structure(bound, role))
+        structure, is_computed = like_structure(bound, role)
+        tree = describer.describe(structure)
     except TreeRefused as err:
         msg = (
             f"{role}: like: {option.like} has a {err.node}, whose static data means nothing in "
@@ -56,7 +61,11 @@ def find_reference(job: Job) -> Reference | None:
         raise TraceRefused(msg) from err
     values = tuple((name, encode(value)) for name, value in bound.values)
     returned = Returned(option.like, values, digest(tree))
-    return Reference(returned, tree, describer.facts())
+    note = (
+        f"{role}: like: {option.like} holds arrays that jax computes, which may compile at the "
+        "first call in a process; make them with numpy"
+    )
+    return Reference(returned, tree, describer.facts(), (note,) if is_computed else ())
 
 
 def why_not(reference: Reference, wanted: Tree, facts: Iterable[Facts]) -> str:

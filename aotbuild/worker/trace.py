@@ -66,6 +66,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     result = result_tree(traced)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
     out_tree = describe_result(job, result, jitted.canonical, reference)
+    reference = reference if needs_returned(out_tree) else None
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)
     leaves = tuple(leaf for _, leaf in flat)
@@ -82,11 +83,16 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         outputs=tuple(out for _, out in outputs),
         out_paths=tuple(_out_path(path, after is result) for path, _ in outputs),
         out_tree=out_tree,
-        returned=reference.returned if reference and needs_returned(out_tree) else None,
+        returned=reference.returned if reference else None,
         templates=described.templates,
         mesh=jitted.mesh,
         context=jitted.context,
-        notes=(*_wrap_notes(jitted), *notes, *feedback_notes(job, arguments, after)),
+        notes=(
+            *_wrap_notes(jitted),
+            *notes,
+            *feedback_notes(job, arguments, after),
+            *(reference.notes if reference else ()),
+        ),
         fed=passed_back(job, jitted.declared, after),
         again=_again(jitted, outputs, after, after is not result),
         own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),

@@ -54,7 +54,7 @@ def pick(x, mode):
 def template(n, mode):
     with LOG.open("a") as file:
         file.write(f"{n} {mode}\\n")
-    return [n, State(0, decay(0.5 if mode == "slow" else 2.0))]
+    return [jnp.ones(n), State(0, decay(0.5 if mode == "slow" else 2.0))]
 
 
 def other():
@@ -122,7 +122,8 @@ functions:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = write_project(tmp_path_factory.mktemp("returned"), GOOD, m=SOURCE)
-    build(root)
+    package = build(root)
+    (root / "notes").write_text("\n".join(package.notes), encoding="utf-8")
     (root / "proj" / "log").unlink()
     return root
 
@@ -144,6 +145,15 @@ def test_the_record_names_it_if_the_result_needs_it(root: Path) -> None:
             found.add(each.calling.returned.values)
     assert found == {(("n", n), ("mode", mode)) for n in (2, 3) for mode in ("slow", "fast")}
     assert record(root, "none").calling.returned is None
+
+
+def test_arrays_of_jax_in_it_are_a_note(root: Path) -> None:
+    notes = (root / "notes").read_text(encoding="utf-8")
+    assert (
+        "functions.pick.returns: like: proj.m:template holds arrays that jax computes, which may "
+        "compile at the first call in a process; make them with numpy"
+    ) in notes
+    assert "functions.begin.returns" not in notes
 
 
 def test_results_are_rebuilt_with_it(root: Path) -> None:
