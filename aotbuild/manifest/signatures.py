@@ -187,7 +187,9 @@ def _position_problem(declared: Declaration, position: object) -> str | None:
 
 def _values(declared: Declaration, node: Node, steps: tuple[object, ...]) -> tuple[Hashable, ...]:
     if isinstance(node, MapNode):
-        declared.add(node.mark, steps, f"expected a list of values, found {describe(node)}")
+        remedy = "to give an object, let `call` name a functools.partial that has it"
+        message = f"expected a list of values, found {describe(node)}; {remedy}"
+        declared.add(node.mark, steps, message)
         return ()
     if isinstance(node, ScalarNode):
         return (_value(declared, node, steps),)

@@ -49,6 +49,7 @@ def signature_mismatch(
     if found.count > _SHOWN_SIGNATURES:
         more = found.count - _SHOWN_SIGNATURES
         lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
+    lines += _feedback_hint(call, steps, nearest[:1])
     if found.room and call.bound.function.pad is None:
         lines += _pad_hint(call, nearest, best[found.room])
     summary = f"no signature of {found.count} fits this call; the nearest:"
@@ -79,6 +80,25 @@ def _pad_hint(call: Call, nearest: Sequence[Verdict], room: Verdict) -> Iterator
     others = [verdict.record.signature.leaves for verdict in nearest]
     if room.fits and all(any(o[n : n + 1] != (wanted[n],) for o in others) for n in larger):
         yield f"with `pad:` in the manifest this call could be padded to {room.record}"
+
+
+def _feedback_hint(
+    call: Call, steps: Sequence[tuple[str, ...]], nearest: Sequence[Verdict]
+) -> Iterator[str]:
+    """Yield that the manifest can have a call compiled that gets results of the call before.
+
+    Such a result may have another dtype or weak type than the first argument.
+    """
+    found, wanted = call.signature, nearest[0].record.signature if nearest else None
+    if wanted is None or not is_same([found.tree, found.statics], [wanted.tree, wanted.statics]):
+        return
+    pairs = enumerate(zip(found.leaves, wanted.leaves, strict=True))
+    apart = {n: has.shape == want.shape for n, (has, want) in pairs if has != want}
+    # Only arrays of jax have this attribute, and all results are such.
+    if apart and all(apart.values()) and all(hasattr(call.leaves[n], "weak_type") for n in apart):
+        names = ", ".join(dict.fromkeys(steps[n][0] for n in apart))
+        listed = f"[{names}]" if "," in names else names
+        yield f"if this is a result of the call before: `feedback: {listed}` compiles both calls"
 
 
 # --- differences --------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from aotbuild.spec.tree import (
     Tree,
     TreeRefused,
     children_of,
+    random_order,
     subtree,
 )
 from aotbuild.spec.values import Decoders, decode, import_object
@@ -171,7 +172,22 @@ def _node_data(tree: Tree, trees: Trees) -> tuple[type, Any]:
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise _unusable(name, f"{found!r}, which is not a namedtuple")
         return found, None
-    return found, _static_data(tree[2], trees, name)
+    return found, _static_data(_in_order(found, tree[2], name), trees, name)
+
+
+def _in_order(kind: Any, data: Any, name: str) -> Any:
+    """Return the static data of a node whose children are in the same random order as here."""
+    if not (isinstance(data, dict) and "ordered" in data):
+        return data
+    names, inner = data["ordered"]
+    if names != random_order(kind):
+        there, here = (", ".join(map(str, each)) for each in (names, random_order(kind)))
+        msg = (
+            f"an output holds a {name}, whose arrays are in a random order\n"
+            f"  expected {there}\n  found    {here}\nSet PYTHONHASHSEED=0, as builds do."
+        )
+        raise AotbuildError(msg)
+    return inner
 
 
 def _static_data(data: Any, trees: Trees, node: str) -> Any:

@@ -99,7 +99,11 @@ def long_dtype(name: str) -> str:
         return name
     if name in SHORT_DTYPES:
         return SHORT_DTYPES[name]
-    msg = f"unknown dtype {name!r}; known: {', '.join(SHORT_DTYPES)}"
+    # A late import: a cold start pays for it, and only errors need it.
+    from aotbuild.spec.words import did_you_mean
+
+    hint = did_you_mean(name, SHORT_DTYPES)
+    msg = f"unknown dtype {name!r}{hint}; known: {', '.join(SHORT_DTYPES)}"
     raise ValueError(msg)
 
 

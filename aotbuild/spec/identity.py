@@ -129,7 +129,12 @@ def is_decodable(data: Any, *nodes: str) -> bool:
             msg = "a node of it cannot be made"
             raise ValueError(msg)
 
-    others: dict[str, Decoder] = {"numpy": lambda *_: None, "dtype": _dtype, "treedef": whole}
+    others: dict[str, Decoder] = {
+        "numpy": lambda *_: None,
+        "dtype": _dtype,
+        "treedef": whole,
+        "ordered": lambda body, again: again(body[1]),
+    }
     try:
         decode(data, {**others, **{tag: named(tag) for tag in NAMED}})
     except ValueError:
@@ -150,6 +155,17 @@ def _is_whole(tree: Any, nodes: tuple[str, ...]) -> bool:
     # Not the keys of a dict, which may be a list, too.
     children = tree[3:] if tree[0] == "node" else tree[2:] if tree[0] == "dict" else tree[1:]
     return all(_is_whole(child, nodes) for child in children)
+
+
+def _opaque_node(tree: Any, nodes: tuple[str, ...]) -> str:
+    """Return what cannot be made of the innermost node in a treedef that is not whole."""
+    if tree[0] in ("node", "namedtuple") and not isinstance(tree[1], str):
+        return what_is_opaque(tree[1])
+    if tree[0] == "node":
+        nodes = (*nodes, tree[1])
+        if not is_decodable(tree[2], *nodes):
+            return what_is_opaque(tree[2], *nodes)
+    return next(_opaque_node(child, nodes) for child in tree[1:] if not _is_whole(child, nodes))
 
 
 def _dtype(name: Any, _: Any) -> None:
@@ -179,6 +195,10 @@ def what_is_opaque(data: Any, *nodes: str) -> str:
     (tag, body), *_ = data.items()
     if tag in ("tuple", "dict"):
         return what_is_opaque(body, *nodes)
+    if tag == "ordered":
+        return what_is_opaque(body[1], *nodes)
+    if tag == "treedef":
+        return _opaque_node(body, nodes)
     name = body[0] if isinstance(body, list) and body else body
     return str(name).replace(":", ".") if tag != "set" else "a set"
 

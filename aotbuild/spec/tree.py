@@ -202,7 +202,7 @@ class Describer:
         if type(aux) is not tuple:
             return self._item(aux, path, None)
         found = {"tuple": [self._field(kind, aux, path, index) for index in range(len(aux))]}
-        order = _random_order(kind)
+        order = random_order(kind)
         return {"ordered": [order, found]} if order else found
 
     def _field(self, kind: type, aux: Any, path: tuple[int, ...], index: int) -> Any:
@@ -234,7 +234,7 @@ def _is_plain_namedtuple(kind: type, aux: Any, arity: int) -> bool:
     return issubclass(kind, tuple) and fields is not None and aux is None and arity == len(fields)
 
 
-def _random_order(kind: type) -> list[str]:
+def random_order(kind: type) -> list[str]:
     """Return the names of the children if their order depends on PYTHONHASHSEED; else nothing.
 
     numpyro's distributions are flattened in the order of a set: without the names, a call in

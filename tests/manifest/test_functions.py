@@ -153,7 +153,8 @@ class TestStatic:
             ("{-1: 1}", ("static: position -1 is out of range; 3 positional arguments make it "
              "0 to 2")),
             ("{s: []}", "static.s: expected at least one value, found an empty list"),
-            ("{s: {}}", "static.s: expected a list of values, found an empty map"),
+            ("{s: {}}", ("static.s: expected a list of values, found an empty map; to give an "
+             "object, let `call` name a functools.partial that has it")),
             ("{s: [1, 1]}", "static.s.1: the value '1' is listed twice"),
             ("{s: .nan}", "static.s: NaN equals no value, so no call could match it"),
             ("{s: [{a: 1}]}", ("static.s.0: a static value is hashable: null, a boolean, number, "

@@ -83,7 +83,9 @@ class TestText:
         assert refused(text) == [f"12: functions.f.args.x: {message}"]
 
     def test_unknown_dtype(self) -> None:
-        assert refused("f31[2]")[0].startswith("12: functions.f.args.x: unknown dtype 'f31'; known")
+        assert refused("f31[2]")[0].startswith(
+            "12: functions.f.args.x: unknown dtype 'f31' (did you mean 'f32'?); known"
+        )
 
     def test_too_long(self) -> None:
         assert "too long" in refused(f"f32[{'1,' * 200}]")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,26 @@ def test_an_array_with_a_weak_type(tmp_path: Path) -> None:
     line = "x: expected f32[4], found ~f32[4]: expected an array without weak type"
     assert f"{line}; x.astype(x.dtype) removes it" in str(caught.value)
     assert np.array_equal(opened.f(of_numbers.astype(of_numbers.dtype), of_numbers[0]), [4.0] * 4)
+
+
+def test_a_result_of_the_call_before(tmp_path: Path) -> None:
+    """As an environment's state, which begins with Python numbers."""
+
+    def step(state: Any, x: Any) -> Any:
+        return {"total": state["total"] + x.sum(), "best": state["best"] * x[0]}
+
+    x, first = np.ones(2, "float32"), {"total": 0.0, "best": 1.0}
+    opened = aotbuild.load(write(tmp_path, [build("step", step, {"state": first, "x": x})]))
+    hint = "if this is a result of the call before: `feedback: state` compiles both calls"
+    with pytest.raises(SignatureMismatch, match=re.escape(hint)):
+        opened.step(opened.step(first, x), x)
+    numbers = {name: np.int32(0) for name in first}
+    with pytest.raises(SignatureMismatch) as caught:
+        opened.step(numbers, x)  # no result
+    assert "feedback" not in str(caught.value)
+    with pytest.raises(SignatureMismatch) as caught:
+        opened.step(first, jnp.ones(3))
+    assert "feedback" not in str(caught.value)
 
 
 def test_paths_into_trees(library: Any) -> None:

@@ -172,8 +172,42 @@ def test_what_the_package_of_a_base_class_has() -> None:
 
 
 def test_treedefs_in_static_data_are_looked_into() -> None:
-    with pytest.raises(TreeRefused, match="its static data holds"):
-        describe_output(structure(State(1, structure(MADE))), structure(((), {})))
+    for inner in (MADE, [State(MADE, 1)]):
+        with pytest.raises(
+            TreeRefused, match=r"its static data holds \S+closure.<locals>.<lambda>,"
+        ):
+            describe_output(structure(State(1, structure(inner))), structure(((), {})))
+    expected = r"its static data holds \S+local.<locals>.Scaled, and"
+    with pytest.raises(TreeRefused, match=expected):
+        describe_output(structure(State(1, structure(local(0.5)(1, 2)))), structure(((), {})))
+
+
+class Normal(State):
+    """As a distribution of numpyro: the order of its fields depends on PYTHONHASHSEED."""
+
+    order = ("loc", "scale")
+
+    @classmethod
+    def gather_pytree_data_fields(cls) -> tuple[str, ...]:
+        return cls.order
+
+    @classmethod
+    def gather_pytree_aux_fields(cls) -> tuple[str, ...]:
+        return ("shape",)
+
+
+jax.tree_util.register_dataclass(Normal, ["arrays"], ["extra"])
+
+
+def test_nodes_in_a_random_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = describe_output(structure(Normal(1, (2, None))), structure(((), {})))
+    assert restored(tree) == structure(Normal(1, (2, None)))
+    with pytest.raises(TreeRefused, match=r"its static data holds \S+closure.<locals>.<lambda>,"):
+        describe_output(structure(Normal(1, closure(2))), structure(((), {})))
+    monkeypatch.setattr(Normal, "order", ("scale", "loc"))
+    expected = "expected loc, scale, shape\n  found    scale, loc, shape\nSet PYTHONHASHSEED=0"
+    with pytest.raises(AotbuildError, match=expected):
+        restored(tree)
 
 
 def test_functions_of_other_packages_are_no_data() -> None:
