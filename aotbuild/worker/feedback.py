@@ -5,7 +5,8 @@ jit traces such a call a second time; with `feedback:` another job compiles it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -54,22 +55,53 @@ def passed_back(job: Job, declared: Arguments, result: Any) -> Fed | None:
     return fed
 
 
-def parts_passed_back(
-    job: Job, arguments: Arguments, result: Any, *, is_written: bool
-) -> Iterator[tuple[str, Any]]:
-    """Yield each argument that gets a part of the result in the next call, with that part.
+@dataclass(frozen=True)
+class Again:
+    """A part of the result that can be an argument of the next call.
 
-    `is_written`: the result has arguments by their names, which `nnx.jit` changed. One that has
-    another tree then is that of another signature.
+    `places` has the index of the input for that of each output. `is_kept`: the manifest says that
+    it is the argument, or `nnx.jit` does.
     """
-    if is_written:
-        written = [name for name in arguments if name in result]
-        yield from ((n, result[n]) for n in written if _is_alike(arguments[n], result[n]))
+
+    argument: str
+    part: str
+    places: Mapping[int, int]
+    is_kept: bool
+
+
+def find_again(
+    job: Job,
+    arguments: Arguments,
+    inputs: Mapping[str, Sequence[int]],
+    outputs: Sequence[Any],
+    result: Any,
+    *,
+    is_written: bool,
+) -> Iterator[Again]:
+    """Yield what can be an argument of the next call.
+
+    `inputs` are the indices of the arguments' leaves; `outputs` are the leaves of the result.
+    `is_written`: the result has arguments by their names, which `nnx.jit` changed. One array alone
+    is no state, so it has to be named.
+    """
+    indices = {id(leaf): index for index, leaf in enumerate(outputs)}
     parts = dict(_parts(result))
-    for name in job.function.feedback:
-        part = _part_for(arguments[name], parts)
-        if part is not None:
-            yield name, parts.pop(part)
+    for name in dict.fromkeys((*job.function.feedback, *arguments)):
+        written = result.get(name) if is_written else None
+        if written is not None and not _is_alike(arguments[name], written):
+            continue  # what has another tree then is that of another signature
+        part = name if written is not None else _part_for(arguments[name], parts)
+        is_kept = written is not None or name in job.function.feedback
+        if part is None or not (is_kept or _is_state(arguments[name], parts[part])):
+            continue
+        leaves = jax.tree.leaves(parts.pop(part) if written is None else written)
+        pairs = zip(leaves, inputs[name], strict=True)
+        places = {indices[id(leaf)]: place for leaf, place in pairs if id(leaf) in indices}
+        yield Again(name, part, places, is_kept)
+
+
+def _is_state(tree: Any, part: Any) -> bool:
+    return structure_of(tree) != jax.tree.structure(0) and _is_equal(tree, part)
 
 
 def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]:

@@ -125,7 +125,12 @@ class Session:
                 target=str(target),
                 function=traced.function,
                 record=record,
-                notes=(*traced.notes, *there.notes(record), *decision_notes(record)),
+                notes=(
+                    *traced.notes,
+                    *traced.moved_notes(record.calling),
+                    *there.notes(record),
+                    *decision_notes(record),
+                ),
                 plain=self._plain(candidate, candidates),
             )
             data = there.searchable(self._blobs.read(record.blob))

@@ -21,7 +21,7 @@ from aotbuild.spec.tree import needs_returned
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
-from aotbuild.worker.feedback import feedback_notes, parts_passed_back, passed_back
+from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
 from aotbuild.worker.like import Dims
@@ -69,6 +69,14 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     reference = reference if needs_returned(out_tree) else None
     arguments = {**jitted.args, **jitted.kwargs}
     after = result_of(jitted.wrapped.wrap, arguments, result)
+    again = find_again(
+        job,
+        arguments,
+        jitted.places(),
+        [leaf for _, leaf in outputs],
+        after,
+        is_written=after is not result,
+    )
     leaves = tuple(leaf for _, leaf in flat)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
     function, signature = _signed(jitted, described, concrete)
@@ -94,7 +102,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
             *(reference.notes if reference else ()),
         ),
         fed=passed_back(job, jitted.declared, after),
-        again=_again(jitted, outputs, after, after is not result),
+        again=tuple(again),
         own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),
     )
 
@@ -119,21 +127,6 @@ def _out_path(path: Sequence[Any], is_plain: bool) -> tuple[Any, ...] | None:
     if is_plain:
         return tuple(path)
     return tuple(path[1:]) if path[0].idx == 0 else None
-
-
-def _again(
-    jitted: Jitted, outputs: Sequence[tuple[Any, Any]], after: Any, is_written: bool
-) -> dict[int, int]:
-    """Return the index of the input that gets an output in the next call, by that of the output."""
-    arguments = {**jitted.args, **dict(sorted(jitted.kwargs.items()))}
-    places = jitted.places()
-    indices = {id(leaf): index for index, (_, leaf) in enumerate(outputs)}
-    return {
-        indices[id(leaf)]: place
-        for name, part in parts_passed_back(jitted.job, arguments, after, is_written=is_written)
-        for leaf, place in zip(jax.tree.leaves(part), places[name], strict=True)
-        if id(leaf) in indices
-    }
 
 
 def trace_on(job: Job, devices: Sequence[Any]) -> Traced:

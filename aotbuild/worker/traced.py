@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jax.sharding import Mesh
 
 from aotbuild.build.jobs import Fed, Job
-from aotbuild.spec.record import Returned, Template
+from aotbuild.spec.record import Calling, Returned, Template
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree
+from aotbuild.worker.feedback import Again
 from aotbuild.worker.jitted import Jitted, jit_job
-from aotbuild.worker.shardings import Spec, in_specs, out_specs
+from aotbuild.worker.shardings import Spec, in_specs, is_same_spec, out_specs
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Traced:
     `leaves` are the flat inputs as `ShapeDtypeStruct`. `paths` are their key paths, each beginning
     with the argument's name; `outputs` and `out_paths` likewise, with None for what `nnx.jit`
     writes into an argument. Where dims are symbolic, the signature is that of the job's row.
-    `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` has
-    the index of the input that an output is in the next call, by that of the output. `own_specs`
-    are those of the function's own jit, for inputs and outputs.
+    `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` are
+    parts of the result that can be arguments of that call. `own_specs` are those of the function's
+    own jit, for inputs and outputs.
     """
 
     job: Job
@@ -43,7 +44,7 @@ class Traced:
     fed: Fed | None = None
     returned: Returned | None = None
     templates: tuple[Template, ...] = ()
-    again: Mapping[int, int] = field(default_factory=dict)
+    again: tuple[Again, ...] = ()
     own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())
 
     @property
@@ -76,7 +77,8 @@ class Traced:
         options, ins = self.job.function, self.in_specs
         specs = list(self.own_specs[1] or (None,) * len(self.outputs))
         if not options.explicit_axes:
-            for output, leaf in self.again.items():
+            kept = (again.places for again in self.again if again.is_kept)
+            for output, leaf in (pair for places in kept for pair in places.items()):
                 specs[output] = ins[leaf]
         if options.out_shardings_given:
             results = [(i, path) for i, path in enumerate(self.out_paths) if path is not None]
@@ -85,6 +87,20 @@ class Traced:
             for (i, _), spec in zip(results, given, strict=True):
                 specs[i] = spec
         return tuple(specs)
+
+    def moved_notes(self, calling: Calling) -> Iterator[str]:
+        """Yield a note for each state that comes back from a call with other shardings."""
+        if self.job.function.out_shardings_given or self.job.function.explicit_axes:
+            return
+        for again in self.again if calling.out_specs else ():
+            pairs = ((calling.in_specs[i], calling.out_specs[o]) for o, i in again.places.items())
+            moved = sum(not is_same_spec(before, after) for before, after in pairs)
+            if moved:
+                name, count = again.argument, len(again.places)
+                yield (
+                    f"{again.part} could be passed back as `{name}`, but {moved} of its {count} "
+                    f"arrays have other shardings than in_shardings; feedback: {name} keeps them"
+                )
 
 
 def jit_like(traced: Traced, job: Job) -> Jitted:

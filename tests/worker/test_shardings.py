@@ -44,6 +44,12 @@ def step(state, x):
     return State(jax.tree.map(lambda p: p - change, state.params), state.step + 1), change
 
 
+def gather(state, x):
+    state, change = step(state, x)
+    params = {**state.params, "w": jax.lax.with_sharding_constraint(state.params["w"], P())}
+    return State(params, state.step), change
+
+
 def of_context():
     assert jax.sharding.get_abstract_mesh().shape == {"data": 2, "model": 2}
     return {"params": {"w": NamedSharding(grid(), P("model"))}}
@@ -100,6 +106,8 @@ GOOD = {
     "of_object": f'{FED}    in_shardings: {{state: {{like: "proj.m:SPECS"}}}}',
     "of_function": f'{STEP}    in_shardings: {{state: {{like: "proj.m:of_context"}}}}',
     "of_arrays": f'{STEP}    in_shardings: {{state: {{like: "proj.m:arrays"}}, x: [data]}}',
+    "elsewhere": STEP.replace("step", "gather")
+    + '    in_shardings: {state: {like: "proj.m:arrays"}}',
     "below": f'{STEP}    in_shardings: {{state: {{params: {{like: "proj.m:BELOW"}}}}}}',
     "of_results": f'{STEP}    out_shardings: {{like: "proj.m:result_specs"}}',
     "own": OWN,
@@ -149,6 +157,14 @@ def test_like(built: Package, name: str, specs: object) -> None:
 def test_what_is_passed_back_stays_where_it_is(built: Package) -> None:
     found = calling(built, "of_object")
     assert found.out_specs[:4] == found.in_specs[:4]
+
+
+def test_a_note_where_a_state_comes_back_elsewhere(built: Package) -> None:
+    notes = {note for note in built.notes if "other shardings" in note}
+    (found,) = (note for note in notes if "elsewhere" in note)
+    assert "result[0] could be passed back as `state`, but 1 of its 4 arrays have other" in found
+    assert "feedback: state keeps them" in found
+    assert not any("of_object" in note or "of_results" in note for note in notes)
 
 
 def test_like_of_results(built: Package) -> None:
