@@ -6,7 +6,7 @@ The outputs of an executable are a tuple of
   again;
 - the new values of the caller's Variables, by position among the units of `spec.wrap`;
 - whether there are such markers;
-- only where the function changes attributes: a tuple with `[object, removed, data, static]` for
+- only where the function changes attributes: a list with `[object, removed, data, static]` for
   each object of the caller: the names that it loses, and what it gets by name, which is trees like
   the result, and static values.
 """
