@@ -97,6 +97,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         context=jitted.context,
         notes=(
             *_wrap_notes(jitted),
+            *_empty_notes(job, outputs, closed_jaxpr),
             *notes,
             *feedback_notes(job, arguments, after),
             *(reference.notes if reference else ()),
@@ -220,6 +221,15 @@ def _wrap_notes(jitted: Jitted) -> Iterator[str]:
                 f"{job.call} changes {changed}, and jax.jit drops that; wrap: nnx.jit writes it "
                 "into the caller's objects"
             )
+
+
+def _empty_notes(job: Job, outputs: Sequence[Any], closed_jaxpr: Any) -> Iterator[str]:
+    """Yield a note if a call has no use: types may register none of their arrays as children."""
+    if not outputs and not closed_jaxpr.effects:
+        yield (
+            f"{job.call} returns no arrays, so a call computes nothing; if its result should have "
+            "some, their type registers none with jax"
+        )
 
 
 def _trace(jitted: Jitted) -> Any:

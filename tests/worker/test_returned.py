@@ -256,3 +256,41 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_refused(failures: dict[str, str], name: str, parts: list[str]) -> None:
     for part in parts:
         assert part in failures[name], failures[name]
+
+
+EMPTY = """
+import jax
+
+
+class Box:
+    def __init__(self, x):
+        self.x = x
+
+
+jax.tree_util.register_pytree_node(Box, lambda box: ((), None), lambda *_: Box(None))
+
+
+def boxed(x):
+    return Box(x * 2)
+
+
+def prints(x):
+    jax.debug.print("{x}", x=x)
+"""
+
+
+def test_a_result_without_arrays_is_noted(tmp_path: Path) -> None:
+    manifest = """
+version: 1
+package: proj
+functions:
+  boxed: {call: "proj.m:boxed", args: [x: "f32[]"]}
+  prints: {call: "proj.m:prints", args: [x: "f32[]"]}
+"""
+    package = build(write_project(tmp_path, manifest, m=EMPTY))
+    assert [note for note in package.notes if "no arrays" in note] == [
+        (
+            "boxed(): proj.m:boxed returns no arrays, so a call computes nothing; if its result "
+            "should have some, their type registers none with jax"
+        )
+    ]
