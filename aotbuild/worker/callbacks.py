@@ -44,14 +44,13 @@ def check_equation(equation: Any) -> None:
     _function(*_called_back(params["callback"]))
 
 
-def check_target(call: str, target: Target, *, mesh: bool) -> None:
+def check_target(call: str, target: Target) -> None:
     """Raise TraceRefused for a target whose executables cannot call back, as far as it is known."""
-    if target.platform == HOST and not mesh:
+    if target.platform == HOST:
         return
-    where = "over a mesh" if mesh else f"for {target.platform}"
     msg = (
-        f"{call} calls back into Python, which only executables for one CPU device can do, not "
-        f"those {where}\nRemove the callback, or make a function without it for this target."
+        f"{call} calls back into Python, which only executables for CPUs can do, not those for "
+        f"{target.platform}\nRemove the callback, or make a function without it for this target."
     )
     raise TraceRefused(msg)
 

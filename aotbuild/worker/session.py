@@ -166,7 +166,7 @@ class Session:
             "compiler_options": traced.job.function.compiler_options,
         }
         if any(callbacks_in(traced.closed_jaxpr)):
-            check_target(traced.job.call, target, mesh=traced.mesh is not None)
+            check_target(traced.job.call, target)
         if target.is_portable:
             record = export_portable(traced, target, self._blobs, provenance, self._stages)
             return record, None

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from support.cli import run
+from support.forks import forked
 from support.processes import fresh
 from support.projects import build, make_importable, write_project
 
@@ -238,9 +239,6 @@ def of_a_partial(x):
 def of_a_method(x):
     return jax.pure_callback(BOX.method, SHAPE(x.shape, x.dtype), x)
 
-
-def over_a_mesh(x):
-    return jax.pure_callback(host.add, SHAPE(x.shape, x.dtype), x)
 """
     manifest = (
         MANIFEST[: MANIFEST.index("  pure")]
@@ -260,5 +258,56 @@ def over_a_mesh(x):
     }
     assert "a partial has no module and qualified name" in reasons["of_a_partialcpu"]
     assert "lead back to the object itself" in reasons["of_a_methodcpu"]
-    assert "only executables for one CPU device can do" in reasons["purepor"]
+    assert "only executables for CPUs can do" in reasons["purepor"]
     assert "purecpu" not in reasons
+
+
+OVER_A_MESH = """
+import json, sys
+import jax, numpy as np
+import aotbuild
+from proj import code, host, meshes
+library = aotbuild.load(sys.argv[1])
+x = np.arange(8, dtype=np.float32)
+for name in ("whole", "parts"):
+    host.calls.clear()
+    found = np.asarray(getattr(library, name)(x))
+    calls = sorted(host.calls)
+    host.calls.clear()
+    expected = np.asarray(jax.jit(getattr(meshes, name))(jax.device_put(x, meshes.PLACE)))
+    assert found.tolist() == expected.tolist() == (x + 1).tolist(), name
+    assert calls and set(calls) == {"add"}, calls
+print("null")
+"""
+
+
+def test_over_a_mesh(tmp_path: Path) -> None:
+    meshes = (
+        CODE
+        + """
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+MESH = jax.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
+PLACE = NamedSharding(MESH, P("x"))
+
+
+def whole(x):
+    return jax.pure_callback(host.add, SHAPE(x.shape, x.dtype), x)
+
+
+@jax.shard_map(mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+def parts(x):
+    return jax.pure_callback(host.add, SHAPE(x.shape, x.dtype), x)
+"""
+    )
+    manifest = """
+version: 1
+package: proj
+defaults: {mesh: {x: 4}, in_shardings: {x: [x]}}
+functions:
+  whole: {call: "proj.meshes:whole", args: [x: "f32[8]"]}
+  parts: {call: "proj.meshes:parts", args: [x: "f32[8]"]}
+"""
+    root = write_project(tmp_path / "here", manifest, code=CODE, host=HOST, meshes=meshes)
+    build(root)
+    forked(OVER_A_MESH, str(root / "proj" / "_aot"), devices=4, path=root)

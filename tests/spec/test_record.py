@@ -79,19 +79,17 @@ CALLBACK = {
 CALLS_PYTHON = ["host callback", "python"]
 
 
-def called_back(*calls: list[str], devices: int = 1, **changes: Any) -> Edit:
+def called_back(*calls: list[str], platform: str = "cpu", **changes: Any) -> Edit:
     def edit(data: dict[str, Any]) -> None:
-        data["requires"] |= {"custom_calls": list(calls), "devices": devices}
-        data["target"] = f"cpu:x86-64-v3:{devices}"
-        single = {"mesh": [], "in_specs": [], "out_specs": []} if devices == 1 else {}
-        data["calling"] |= {"callbacks": [{**CALLBACK, **changes}], **single}
+        data["requires"] |= {"custom_calls": list(calls), "platforms": [platform]}
+        data["calling"]["callbacks"] = [{**CALLBACK, **changes}]
 
     return edit
 
 
 EDITS |= {
     "callback without its call": (called_back(), "1, and custom calls that say otherwise"),
-    "callback devices": (called_back(CALLS_PYTHON, devices=2), "is not one cpu device"),
+    "callback platform": (called_back(CALLS_PYTHON, platform="cuda"), "is not for cpu"),
     "callback kind": (called_back(CALLS_PYTHON, kind="zork"), "a 'zork' of 'pack.host:log'"),
     "callback name": (called_back(CALLS_PYTHON, call="os; x:y"), "a 'debug' of 'os; x:y' is none"),
     "print name": (called_back(CALLS_PYTHON, kind="print"), "a 'print' of 'pack.host:log'"),
