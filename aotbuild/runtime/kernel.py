@@ -7,16 +7,15 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable, SignatureMismatch
-from aotbuild.runtime.binding import REMEDY, Bound, Call, bind, dynamic_values, rebind
+from aotbuild.errors import AotbuildError, NoExecutable
+from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
+from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
-from aotbuild.runtime.package import Package, left_out
-from aotbuild.runtime.select import Verdict, refusal_trace, select
+from aotbuild.runtime.package import Package
+from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.trees import (
-    differences,
     flatten,
-    leaf_steps,
     restore,
     restore_outputs,
     with_static_values,
@@ -25,17 +24,9 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.platforms.base import Host
-    from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback, Placement
+    from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
-
-_MOST_MISMATCHES = 1024
-_REFUSED_REMEDY = (
-    "Change what a reason names, install a wheel that was built for this host, or set "
-    "AOTBUILD_FALLBACK=portable or =jit."
-)
-_FAILED_REMEDY = "Mend what failed and build again, or set AOTBUILD_FALLBACK=jit."
 
 
 class Kernel:
@@ -91,7 +82,7 @@ class Kernel:
 
             bound, _ = with_markers(bound, self._dispatch.backend)
         call = flatten(bound, self._dispatch.backend)
-        return call, self._dispatch.judge(call, self._dispatch.pad_plan(call))
+        return call, self._dispatch.choice.judge(call, self._dispatch.pad_plan(call))
 
     def padding(self, call: Call) -> str:
         """Return how a call is padded, as `batch 3 → 8`; empty if it is not padded."""
@@ -109,7 +100,7 @@ class Kernel:
 
         Raises NoExecutable if all are refused, InvalidArgument if an argument is on other devices.
         """
-        verdict, _ = self._dispatch.choose(call, verdicts)
+        verdict, _ = self._dispatch.choice.choose(call, verdicts)
         return verdict.record
 
 
@@ -137,8 +128,12 @@ class Dispatch:
         self._source = source
         self._chosen = devices
         self._primed: dict[int, Executable] = {}
-        self._mismatches: dict[tuple[str, str, bool], SignatureMismatch] = {}
         self._padded = None
+        if function.pad:
+            from aotbuild.runtime.padding import PaddedCalls
+
+            self._padded = PaddedCalls(package.index, function, backend)
+        self.choice = Choice(package, backend, function, devices, self._padded)
         if function.wrap:
             from aotbuild.runtime.wrapped import wrapped_call
 
@@ -154,10 +149,6 @@ class Dispatch:
         name, call_source = function.name, self._call_source
         self.plain = backend.dispatch(name, call_source, self._miss, positions, statics)
         self._canonical = backend.dispatch(name, call_source, self._canonical_miss, [0], [])
-        if function.pad:
-            from aotbuild.runtime.padding import PaddedCalls
-
-            self._padded = PaddedCalls(package.index, function, backend)
 
     def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Serve a call; return (outputs, fastpath data or None, False) to the C++ cache."""
@@ -199,7 +190,7 @@ class Dispatch:
         if warm_up is None:
             self.package.stats.count("misses")
         call = flatten(bound, self.backend)
-        executable = self._loader.load(*self.choose(call, self.judge(call)))
+        executable = self._loader.load(*self.choice.choose(call, self.choice.judge(call)))
         out_tree = restore_outputs(executable.record, call.treedef, self.backend.trees)
         outputs = warm_up.outputs(executable) if warm_up else executable.run(call.leaves)
         data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
@@ -231,74 +222,6 @@ class Dispatch:
     def pad_plan(self, call: Call) -> PadPlan | None:
         """Return how a call is padded, None if it is not."""
         return self._padded.plan_of(call) if self._padded else None
-
-    def judge(self, call: Call, plan: PadPlan | None = None) -> tuple[Verdict, ...]:
-        """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
-        index, name = self.package.index, self.function.name
-        host = self.package.probe(self._devices(call))
-        records = index.records(name, plan.key if plan else call.signature.key())
-        if not records:
-            raise self._left_out(call) or self._mismatch(call, host)
-        return select(self._equal(call, records) if call.compared else records, host)
-
-    def _equal(self, call: Call, records: list[Record]) -> list[Record]:
-        """Return the records to whose templates a call's static data is equal."""
-        trees = self.backend.trees
-        lines = [differences(call, record, trees) for record in records]
-        equal = [record for record, unequal in zip(records, lines, strict=True) if not unequal]
-        if not equal:
-            summary = "an argument's static data is not what was compiled"
-            raise SignatureMismatch(self.function.name, summary, lines[0], REMEDY)
-        return equal
-
-    def _left_out(self, call: Call) -> SignatureMismatch | None:
-        """Return the error of a signature that failed when the wheel was built; None if not so."""
-        name = self.function.name
-        lines = left_out(self.package.index).of_call(name, call.signature.key()).lines(name)
-        summary = "this signature is in the manifest, but failed"
-        return SignatureMismatch(name, summary, lines, _FAILED_REMEDY) if lines else None
-
-    def _mismatch(self, call: Call, host: Host) -> SignatureMismatch:
-        """Return the error of a signature without records; the search is done once for each."""
-        from aotbuild.runtime.mismatch import signature_mismatch
-
-        key = (call.signature.key(), host.platform, host.x64)
-        if key not in self._mismatches:
-            if len(self._mismatches) >= _MOST_MISMATCHES:
-                self._mismatches.clear()
-            steps = leaf_steps(call.bound, self.backend.trees)
-            self._mismatches[key] = signature_mismatch(call, steps, self.package.index, host)
-        known = self._mismatches[key]
-        padding = self._padded.why_not(call) if self._padded else []
-        failed = left_out(self.package.index).lines(known.function)
-        trace = [*known.trace, *padding, *failed, *self.package.absent]
-        return SignatureMismatch(known.function, known.summary, trace, known.remedy)
-
-    def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:
-        """Return the best verdict that fits, and where its executable runs this call."""
-        fitting = [verdict for verdict in verdicts if verdict.fits]
-        if not fitting:
-            summary = "no executable may run here"
-            trace = refusal_trace(verdicts, self.package.probe(self._devices(call)))
-            labels = {verdict.record.provenance.get("label") for verdict in verdicts}
-            trace += left_out(self.package.index).lines(self.function.name, labels)
-            trace += self.package.absent
-            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
-        return fitting[0], self._place(call, fitting[0])
-
-    def _place(self, call: Call, verdict: Verdict) -> Placement:
-        try:
-            placement: Placement = self.backend.place(call, verdict.record, self._devices(call))
-            return placement
-        except InvalidArgument as err:
-            if self.package.fallback_policy == "none":
-                raise
-            summary = "the arguments are placed where no executable runs"
-            trace = str(err).splitlines()
-            raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
-
-    def _devices(self, call: Call) -> DeviceSet:
-        return self._chosen or self.backend.devices_of_call(call)
 
 
 class _WarmUp:
