@@ -47,10 +47,10 @@ class Job(BaseModel):
 
     `function` has one row of dims and one value of each static argument; those of the other jobs
     are left out. Where dims are symbolic, `symbolic` has the expression or size of each dim, and
-    the row is the function's first. `hardware` has what is known of each target. `buckets` are the
-    sizes of the padded dims in all rows, each once, sorted. `golden` is as in the manifest, or why
-    the function is not called this time. `fed` has what calls pass back: the result of the call
-    before, the last being this job's.
+    the row is the function's first with these sizes. `hardware` has what is known of each target.
+    `buckets` are the sizes of the padded dims in all rows, each once, sorted. `golden` is as in the
+    manifest, or why the function is not called this time. `fed` has what calls pass back: the
+    result of the call before, the last being this job's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -142,12 +142,11 @@ def make_jobs(units: Sequence[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
             place = joined.get((unit.signature_label, unit.toolchain), place)
         groups.setdefault((unit.signature_label, place, _seen(unit)), []).append(unit)
     functions = {unit.name: unit.function for unit in units}
-    rows = {name: function.rows for name, function in functions.items()}
     buckets = {name: _buckets(function) for name, function in functions.items()}
     jobs: dict[Settings, list[tuple[Settings, Job, tuple[BuildUnit, ...]]]] = {}
     for (_, place, _), members in groups.items():
         name, settings = members[0].name, _settings(members[0], place)
-        job = _job(members, dict(rows[name][0]), buckets[name])
+        job = _job(members, buckets[name])
         jobs.setdefault(settings, []).append((settings, job, tuple(members)))
     return [job for same in jobs.values() for job in same]
 
@@ -177,11 +176,17 @@ def _buckets(function: Function) -> Buckets:
     return tuple(sorted({tuple(dict(row)[name] for name in function.pad) for row in function.rows}))
 
 
-def _job(units: list[BuildUnit], first_row: dict[str, int], buckets: Buckets) -> Job:
+def _first_row(unit: BuildUnit) -> dict[str, int]:
+    """Return the first row of the function that has the sizes of a unit with symbolic dims."""
+    sizes = {pair for pair in unit.row if isinstance(pair[1], int)}
+    return next(dict(row) for row in unit.function.rows if sizes <= set(row))
+
+
+def _job(units: list[BuildUnit], buckets: Buckets) -> Job:
     unit = units[0]
     row = dict(unit.row)
     is_symbolic = any(isinstance(size, str) for size in row.values())
-    dims = first_row if is_symbolic else row
+    dims = _first_row(unit) if is_symbolic else row
     static = {name: (value,) for name, value in unit.statics}
     return Job(
         name=unit.name,

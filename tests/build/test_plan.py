@@ -60,6 +60,12 @@ class TestUnits:
         assert found.count("f(n=b) for portable:cpu,tpu:1") == 1
         assert len(found) == 3
 
+    def test_a_portable_unit_for_each_size_that_stays(self) -> None:
+        rows = "dims: {a: [1, 2], n: [8, 16]}, export: {dims: {a: b}}"
+        jobs = make_jobs(plan(BOTH, f"call: m:f, args: [x: 'f32[a,n]'], {rows}").units)
+        found = [(job.symbolic, job.dims) for _, job, _ in jobs if job.symbolic]
+        assert found == [({"a": "b", "n": size}, {"a": 1, "n": size}) for size in (8, 16)]
+
     def test_a_mesh_takes_the_targets_of_its_size(self) -> None:
         text = "targets: [cpu: {devices: 4}, cpu: {devices: 1}]\n"
         units = plan(text, f"{ENTRY}, mesh: {{a: 2, b: 2}}").units

@@ -125,6 +125,21 @@ class TestPortable:
             with pytest.raises(SignatureMismatch, match="portable:cpu:1: REFUSED: "):
                 library.f(wrong)
 
+    def test_symbolic_shapes_with_other_sizes_beside(self, tmp_path: Path) -> None:
+        from jax import export
+
+        (dim,) = export.symbolic_shape("b")
+        built = []
+        for size in (4, 6):
+            native = build("f", double, {"x": np.ones((2, size), "float32")})
+            shape = jax.ShapeDtypeStruct((dim, size), "float32")
+            built += [native, portable(native, double, shape, symbolic=True)]
+        library = aotbuild.load(write(tmp_path, built, fallback="portable"))
+        for shape in ((3, 4), (5, 6)):
+            x = np.ones(shape, "float32")
+            np.testing.assert_array_equal(library.f(x)["y"], x * 2)
+        assert library.stats()["portable_compiled"] == 2
+
     def test_nothing_fits(self, tmp_path: Path, native: Built) -> None:
         library = aotbuild.load(write(tmp_path, [native], fallback="portable"))
         with pytest.raises(SignatureMismatch, match="no portable record was built"):
