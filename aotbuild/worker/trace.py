@@ -238,8 +238,10 @@ def _trace(jitted: Jitted) -> Any:
     except TraceRefused:
         raise
     except (Exception, SystemExit) as err:  # user code may raise anything
-        call = jitted.job.call
-        msg = f"{call} raised while it was traced\n{user_traceback(err)}\n{remedy(err)}"
+        job = jitted.job
+        symbols = ", ".join(n for n, size in job.symbolic.items() if isinstance(size, str))
+        what = remedy(err, symbols)
+        msg = f"{job.call} raised while it was traced\n{user_traceback(err)}\n{what}"
         raise TraceRefused(msg) from err
 
 

@@ -67,13 +67,15 @@ _REMEDIES: tuple[tuple[Any, str], ...] = (
         "A mask decides the shape of the result: use jax.numpy.where with three arguments.",
     ),
     (
-        jax.errors.InconclusiveDimensionOperation,
-        "Sizes are symbols here: say what is true of them under export: constraints.",
-    ),
-    (
         (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
         "The value decides what is computed: list it under static:, or use lax.cond or lax.select.",
     ),
+)
+
+_SYMBOLS = (
+    "Sizes are symbols in the portable form, here {}. If the code needs a number, leave the dim "
+    "out of export: dims, so that each size gets a form. If it compares sizes, say what is true of "
+    "them under export: constraints."
 )
 
 
@@ -85,11 +87,17 @@ def user_traceback(error: BaseException) -> str:
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
 
 
-def remedy(error: BaseException) -> str:
-    """Return what to change where a function raised while it was traced."""
+def remedy(error: BaseException, symbols: str = "") -> str:
+    """Return what to change where a function raised while it was traced.
+
+    `symbols` lists the dims that are symbolic, if there are any.
+    """
     known = next((text for kind, text in _REMEDIES if isinstance(error, kind)), None)
-    general = "Call it once with jax.eval_shape and these shapes to see the same error."
-    return known or mesh_remedy(error) or general
+    known = known or mesh_remedy(error)
+    if symbols:
+        # Code that needs a number fails in many ways, as does code that turns a size into an array.
+        return "\n".join(filter(None, (known, _SYMBOLS.format(symbols))))
+    return known or "Call it once with jax.eval_shape and these shapes to see the same error."
 
 
 def mesh_remedy(error: BaseException) -> str | None:
@@ -130,8 +138,17 @@ def shorten(text: str) -> str:
 
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the innermost frames, and the innermost one that is in no installed package."""
     frames = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in frames if not _is_hidden(frame.filename)][-_FRAMES:]
+    shown = [frame for frame in frames if not _is_hidden(frame.filename)]
+    outer, inner = shown[:-_FRAMES], shown[-_FRAMES:]
+    if all(map(_is_installed, inner)):
+        inner = [frame for frame in outer if not _is_installed(frame)][-1:] + inner
+    return inner
+
+
+def _is_installed(frame: traceback.FrameSummary) -> bool:
+    return f"-packages{os.sep}" in frame.filename
 
 
 def _is_hidden(filename: str) -> bool:

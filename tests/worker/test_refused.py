@@ -122,6 +122,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "ValueError: bad luck: 💥",
         UNTRACED,
     ),
+    "in_a_library": ("@library", 'LIBRARY["dig"](x, 9)', "library.py:2 in dig"),
     "exits": ("raised while it was traced", "@exits", "SystemExit: 3"),
     "endless": ("RecursionError",),
     "mute": ("Mute: its text cannot be shown (RuntimeError in __str__)",),
@@ -184,6 +185,11 @@ EXPORTED: dict[str, tuple[str, ...]] = {
         "vjp_order: 0",
     ),
     "inconclusive": ("raised while it was traced", "@compare", "under export: constraints"),
+    "number": (
+        "cannot be interpreted as an integer",
+        "@count_up",
+        "symbols in the portable form, here n. If the code needs a number, leave the dim out",
+    ),
     "constraint": ("functions.constraint.export.constraints: jax refuses '3 >= 4'",),
     "custom_call": ("cannot be exported for cpu", "export: disabled_checks"),
 }

@@ -62,6 +62,15 @@ def inner(x):
     raise ValueError("bad luck: 💥")  # @inner
 
 
+LIBRARY: dict = {}
+DIG = "def dig(x, depth):\n    return dig(x, depth - 1) if depth else x + 'a'\n"
+exec(compile(DIG, "/lib/site-packages/library.py", "exec"), LIBRARY)  # noqa: S102
+
+
+def in_a_library(x):
+    return LIBRARY["dig"](x, 9)  # @library
+
+
 def raises(x):
     return jnp.sum(jax.jit(inner)(x))  # @raises
 
@@ -257,6 +266,10 @@ def loop(x):
 
 def compare(x):
     return x[: 3 if x.shape[0] > 3 else 1]  # @compare
+
+
+def count_up(x):
+    return sum(x[i] for i in range(x.shape[0]))  # @count_up
 
 
 def unsafe(x):
