@@ -192,11 +192,22 @@ class Dispatch:
         call = flatten(bound, self.backend)
         executable = self._loader.load(*self.choice.choose(call, self.choice.judge(call)))
         out_tree = restore_outputs(executable.record, call.treedef, self.backend.trees)
-        outputs = warm_up.outputs(executable) if warm_up else executable.run(call.leaves)
+        outputs = warm_up.outputs(executable) if warm_up else self._outputs(executable, call)
         data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
         # The C++ cache keeps a treedef that it makes of this one.
         out_tree = with_static_values(out_tree, self.backend.trees.make_treedef)
         return out_tree.unflatten(outputs), data, False
+
+    def _outputs(self, executable: Executable, call: Call) -> list[Any]:
+        try:
+            return executable.run(call.leaves)
+        except Exception as err:
+            from aotbuild.runtime.donation import donated_twice
+
+            found = donated_twice(err, call, executable.record, self.backend.trees)
+            if found is None:
+                raise
+            raise found from err
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
         """Make the usual calls of a record, once for each executable.

@@ -168,6 +168,15 @@ class TestCalls:
             assert cache.is_deleted()
         assert library.stats()["misses"] == 1
 
+    def test_an_array_that_is_donated_and_passed_twice_is_named(self, tmp_path: Path) -> None:
+        fn = lambda cache, x: (cache + x, x * 2)  # noqa: E731
+        library = load(tmp_path, build("f", fn, {"cache": X, "x": X}, donate=["cache"]))
+        x = jnp.asarray(X)
+        with pytest.raises(InvalidArgument, match="argument x\n.*\n  found .* is also cache\n"):
+            library.f(x, x)
+        np.testing.assert_array_equal(library.f(x, X)[0], X + X)
+        assert x.is_deleted()
+
     def test_a_deleted_array_is_named(self, tmp_path: Path) -> None:
         library = load(tmp_path, build("f", affine, {"params": PARAMS, "x": X}))
         x = jnp.asarray(X)

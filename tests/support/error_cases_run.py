@@ -307,6 +307,16 @@ def call_donated_array(place: Place) -> str:
 
 
 @case
+def call_donated_twice(place: Place) -> str:
+    def step(state: dict[str, Any]) -> dict[str, Any]:
+        return {"average": 0.9 * state["average"] + state["params"], "params": -state["params"]}
+
+    state = {"params": jnp.asarray(X), "average": jnp.asarray(X)}
+    opened = library(place, build("step", step, {"state": state}, donate=["state"]))
+    return raised(lambda: opened.step({**state, "params": state["average"]}))
+
+
+@case
 def call_inside_jit(place: Place) -> str:
     opened = library(place, scored())
     return raised(lambda: jax.jit(lambda x: opened.score(x, "relu"))(X))
