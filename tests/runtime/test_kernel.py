@@ -172,7 +172,7 @@ class TestCalls:
         fn = lambda cache, x: (cache + x, x * 2)  # noqa: E731
         library = load(tmp_path, build("f", fn, {"cache": X, "x": X}, donate=["cache"]))
         x = jnp.asarray(X)
-        with pytest.raises(InvalidArgument, match="argument x\n.*\n  found .* is also cache\n"):
+        with pytest.raises(InvalidArgument, match=r"argument x\n.*\n  found .* is also cache\n"):
             library.f(x, x)
         np.testing.assert_array_equal(library.f(x, X)[0], X + X)
         assert x.is_deleted()
