@@ -21,7 +21,16 @@ print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] == "a
 """
 # What is imported only if it is needed: by another call, another package, or an error.
 LATE = {
-    *("companions", "constants", "custom_calls", "mismatch", "padding", "preload", "signatures"),
+    *(
+        "companions",
+        "constants",
+        "custom_calls",
+        "donation",
+        "mismatch",
+        "padding",
+        "preload",
+        "signatures",
+    ),
     *("stages", "warmup", "wheel_source", "backends.jax.fallback", "backends.protocol"),
 }
 
