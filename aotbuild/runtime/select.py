@@ -215,7 +215,10 @@ def check_jaxlib(record: Record, host: Host) -> str | None:
 def check_x64(record: Record, host: Host) -> str | None:
     if record.requires.x64 == host.x64:
         return None
-    return f"jax_enable_x64: expected {record.requires.x64}, found {host.x64}"
+    hint = "config: {jax_enable_x64: true} in the manifest compiles with it"
+    if record.requires.x64:
+        hint = "JAX_ENABLE_X64=1 turns it on"
+    return f"jax_enable_x64: expected {record.requires.x64}, found {host.x64} ({hint})"
 
 
 def check_custom_calls(record: Record, host: Host) -> str | None:

@@ -43,7 +43,8 @@ TABLE = [
     ("v3", "4 cpus", ("devices: expected 4, found 1 "
      "(XLA_FLAGS=--xla_force_host_platform_device_count=4 makes more)")),
     ("on 1 of 8 cpus", "4 cpus", "devices: expected 4, found 1, which on(…) names"),
-    ("x64", "v3", "jax_enable_x64: expected False, found True"),
+    ("x64", "v3", ("jax_enable_x64: expected False, found True "
+     "(config: {jax_enable_x64: true} in the manifest compiles with it)")),
     ("other jaxlib", "v3", "jaxlib: expected 1.2.3, found 1.2.4"),
     # GPUs.
     ("h200", "h200", OPTIMAL),
