@@ -14,6 +14,8 @@ PAGES = [page for page in sorted((DOCS / "gallery").glob("*.md")) if page.stem !
 PLACE = re.compile(r"<!-- zoo: (\w+) -->")
 # In a block of code: what the page leaves out.
 GAP = re.compile(r"\n+# …\n+")
+# In a row of a table: the function, and what was seen on each version.
+ROW = re.compile(r"\| `(\w+\.\w+)` \| ([^|]+) \| ([^|]+) \|")
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -64,3 +66,12 @@ def test_programs_say_of_themselves_only_what_is_known() -> None:
 def test_tables_name_programs_that_there_are() -> None:
     known = {program.name for program in find_programs()} | {"all"}
     assert {name for page in PAGES for name in PLACE.findall(text_of(page))} <= known
+
+
+@pytest.mark.parametrize("page", [DOCS / "gallery" / "index.md", *PAGES], ids=name_of)
+def test_tables_have_every_function_and_what_was_seen(page: Path) -> None:
+    (shown,) = PLACE.findall(text_of(page))
+    rows = ROW.findall(text_of(page))
+    programs = [program for program in find_programs() if shown in ("all", program.name)]
+    assert [row[0] for row in rows] == [f"{p.name}.{f}" for p in programs for f in p.functions]
+    assert [row for row in rows if "not run" in row[1:]] == []
