@@ -48,7 +48,7 @@ $(VENV)-zoo-%/.installed: tests/zoo/requirements-%.txt | $(VENV)/.installed
 	touch $@
 
 zoo: $(VENV)/.installed $(ZOO:%=$(VENV)-zoo-%/.installed)
-	$(BIN)/python -m pytest tests/zoo $(ZOO:%=--zoo %) $(ARGS)
+	$(BIN)/python -m pytest tests/zoo -n $(JOBS) $(ZOO:%=--zoo %) $(ARGS)
 	$(BIN)/python tests/zoo/table.py
 
 check: lint
