@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from itertools import pairwise
 
 from packaging.version import Version
 
 from aotbuild.build.plan import Plan
 from aotbuild.manifest import Manifest
-from aotbuild.spec.record import Record
 from aotbuild.toolchains.environments import may_be_running
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
 
@@ -39,16 +37,12 @@ def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
     return [] if others or not may_be_running(first, manifest) else [_jax(manifest), *project]
 
 
-def deferred_requirements(manifest: Manifest) -> list[str]:
-    """Return the Requires-Dist of an editable install that compiles later, where it is."""
-    return [f"aotbuild{_compatible(metadata.version('aotbuild'))}", _jax(manifest)]
-
-
-def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
+def wheel_requirements(plan: Plan) -> list[str]:
     """Return the Requires-Dist of a wheel: the exact jaxlib (and jax), a compatible aotbuild.
 
-    Several toolchains give exactly their versions. Portable artifacts alone allow the jaxlib that
-    made them and all later ones, which compile them where they run.
+    The plan alone decides, so that they are known before anything is compiled. Several toolchains
+    give exactly their versions. Portable artifacts alone allow the jaxlib that made them and all
+    later ones, which compile them where they run.
     """
     needed = [f"aotbuild{_compatible(plan.environment.aotbuild)}"]
     toolchains = list(dict.fromkeys(unit.toolchain for unit in plan.units))
@@ -56,7 +50,7 @@ def wheel_requirements(plan: Plan, records: Iterable[Record]) -> list[str]:
     needed.append(f"jaxlib{specifier([toolchain.jaxlib for toolchain in toolchains])}")
     if plan.manifest.runtime == "jax":
         needed.append(f"jax{specifier([toolchain.jax for toolchain in toolchains])}")
-    if any(record.target.is_portable for record in records):
+    if any(unit.target.is_portable for unit in plan.units):
         needed.append("flatbuffers>=24.3")
     return needed
 

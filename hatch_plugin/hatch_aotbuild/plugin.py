@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.requirements import Requirement
 
 from aotbuild.build.pack import Package, build_package, size_note
-from aotbuild.build.plan import make_plan
+from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.progress import Event, UnitDone
-from aotbuild.build.requirements import (
-    build_requirements,
-    deferred_requirements,
-    wheel_requirements,
-    wheel_tag,
-)
+from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
@@ -33,66 +28,8 @@ from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path, write_whole
 from aotbuild.toolchains.environments import find_environment, make_environments
-
-_TABLE = "tool.hatch.build.targets.wheel.hooks.aotbuild"
-# Keys that hatchling itself defines for every hook.
-_HATCHLING = {
-    "dependencies",
-    "enable-by-default",
-    "require-runtime-dependencies",
-    "require-runtime-features",
-    "path",
-}
-_EDITABLE = ("build", "defer")
-_ON_FAILURE = ("error", "skip")
-
-
-@dataclass(frozen=True)
-class Options:
-    """`manifest` is relative to the project; `editable` says what `pip install -e` does.
-
-    `on_failure` says what becomes of units that fail. `sbom` asks for a bill of materials in the
-    wheel.
-    """
-
-    manifest: str = "aot.yaml"
-    editable: str = "build"
-    on_failure: str = "error"
-    sbom: bool = False
-
-
-def read_options(table: Mapping[str, Any]) -> Options:
-    """Read the hook's table; PlanError names a key or value that is not one.
-
-    AOTBUILD_MANIFEST, AOTBUILD_EDITABLE and AOTBUILD_ON_FAILURE in the environment override
-    `manifest`, `editable` and `on-failure`.
-    """
-    known = [option.name.replace("_", "-") for option in fields(Options)]
-    unknown = sorted(set(table) - {*known} - _HATCHLING)
-    if unknown:
-        msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
-        raise PlanError(msg)
-    manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
-    sbom = table.get("sbom", False)
-    if not isinstance(manifest, str):
-        msg = f"[{_TABLE}]: manifest: expected a path, found {manifest!r}"
-        raise PlanError(msg)
-    editable = _choice(table, "editable", _EDITABLE)
-    on_failure = _choice(table, "on-failure", _ON_FAILURE)
-    if not isinstance(sbom, bool):
-        msg = f"[{_TABLE}]: sbom: expected true or false, found {sbom!r}"
-        raise PlanError(msg)
-    return Options(manifest, editable, on_failure, sbom)
-
-
-def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str:
-    """Return the value of a key, by default the first choice; its variable overrides the table."""
-    variable = f"AOTBUILD_{key.upper().replace('-', '_')}"
-    found = os.environ.get(variable) or table.get(key, choices[0])
-    if found not in choices:
-        msg = f"[{_TABLE}]: {key}: expected one of {', '.join(choices)}, found {found!r}"
-        raise PlanError(msg)
-    return str(found)
+from aotbuild.toolchains.wanted import project_requirements
+from hatch_aotbuild.options import NAME, Options, check_dynamic, read_options
 
 
 def check_sbom() -> None:
@@ -151,7 +88,7 @@ def put_stages(
 class AotBuildHook(BuildHookInterface[Any]):
     """Hatchling's build hook `aotbuild`."""
 
-    PLUGIN_NAME = "aotbuild"
+    PLUGIN_NAME = NAME
     # Units that failed and were left out.
     _missing = 0
 
@@ -159,6 +96,8 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Return what the build environment needs: the project's dependencies and the toolchain."""
         if self.target_name != "wheel":
             return []
+        with self._abort_on_error():
+            check_dynamic(self.metadata.config.get("project", {}), self.metadata.hatch)
         needed = build_requirements(self._manifest, self._project)
         return [*needed, *([SBOM_LIBRARY] if self._options.sbom else [])]
 
@@ -168,7 +107,6 @@ class AotBuildHook(BuildHookInterface[Any]):
             return
         if version == "editable" and self._options.editable == "defer":
             self._say("editable install, compiling is deferred")
-            build_data["dependencies"] += deferred_requirements(self._manifest)
             return
         package = self._build_or_abort()
         self._leave_out_source_artifacts()
@@ -179,7 +117,6 @@ class AotBuildHook(BuildHookInterface[Any]):
             included[str(package.stages)] = str(stages_path(Path(self._sources.artifacts)))
         build_data["pure_python"] = False
         build_data["tag"] = wheel_tag(package.plan)
-        build_data["dependencies"] += wheel_requirements(package.plan, package.records)
         if self._options.sbom:
             build_data["sbom_files"].append(str(self._workplace / SBOM_NAME))
 
@@ -237,6 +174,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         chosen_folder(os.environ)  # fails before anything is compiled
         environment = find_environment(self._manifest, self._project, self._say)
         plan = make_plan(self._manifest, environment)
+        self._check_requirements(plan)
         self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
         make_environments(environment.toolchains, self._say)
         skip = self._options.on_failure == "skip"
@@ -257,10 +195,27 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _say(self, line: str) -> None:
         self.app.display_info(f"aotbuild: {line}")
 
-    @property
-    def _project(self) -> list[str]:
+    @cached_property
+    def _project(self) -> Sequence[str]:
         """The project's own dependencies."""
-        return [str(requirement) for requirement in self.metadata.core.dependencies]
+        with self._abort_on_error():
+            return project_requirements(Path(self.root))
+
+    def _check_requirements(self, plan: Plan) -> None:
+        """Raise PlanError if the wheel's metadata would lack what its executables require.
+
+        Metadata from the PKG-INFO of a source distribution stays as it was made there.
+        """
+        stated = set(map(Requirement, self.metadata.core.dependencies))
+        missing = [text for text in wheel_requirements(plan) if Requirement(text) not in stated]
+        if missing:
+            msg = (
+                "the metadata of this project was made by another build\n"
+                f"  expected {', '.join(missing)}\n"
+                f"  found    {', '.join(sorted(map(str, stated)))}\n"
+                "Make the source distribution again, with the aotbuild and the jax of this build."
+            )
+            raise PlanError(msg)
 
     @cached_property
     def _options(self) -> Options:

@@ -1,0 +1,107 @@
+"""What pyproject.toml says to the hooks, and the variables that override it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hatchling.metadata.core import HatchMetadata
+
+from aotbuild.errors import PlanError
+from aotbuild.toolchains.wanted import METADATA_TABLE
+
+NAME = "aotbuild"
+_TABLE = f"tool.hatch.build.targets.wheel.hooks.{NAME}"
+# Keys that hatchling itself defines for every hook.
+_HATCHLING = {
+    "dependencies",
+    "enable-by-default",
+    "require-runtime-dependencies",
+    "require-runtime-features",
+    "path",
+}
+_EDITABLE = ("build", "defer")
+_ON_FAILURE = ("error", "skip")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`manifest` is relative to the project; `editable` says what `pip install -e` does.
+
+    `on_failure` says what becomes of units that fail. `sbom` asks for a bill of materials in the
+    wheel.
+    """
+
+    manifest: str = "aot.yaml"
+    editable: str = "build"
+    on_failure: str = "error"
+    sbom: bool = False
+
+
+def read_options(table: Mapping[str, Any]) -> Options:
+    """Read the hook's table; PlanError names a key or value that is not one.
+
+    AOTBUILD_MANIFEST, AOTBUILD_EDITABLE and AOTBUILD_ON_FAILURE in the environment override
+    `manifest`, `editable` and `on-failure`.
+    """
+    known = [option.name.replace("_", "-") for option in fields(Options)]
+    unknown = sorted(set(table) - {*known} - _HATCHLING)
+    if unknown:
+        msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
+        raise PlanError(msg)
+    manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
+    sbom = table.get("sbom", False)
+    if not isinstance(manifest, str):
+        msg = f"[{_TABLE}]: manifest: expected a path, found {manifest!r}"
+        raise PlanError(msg)
+    editable = _choice(table, "editable", _EDITABLE)
+    on_failure = _choice(table, "on-failure", _ON_FAILURE)
+    if not isinstance(sbom, bool):
+        msg = f"[{_TABLE}]: sbom: expected true or false, found {sbom!r}"
+        raise PlanError(msg)
+    return Options(manifest, editable, on_failure, sbom)
+
+
+def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str:
+    """Return the value of a key, by default the first choice; its variable overrides the table."""
+    variable = f"AOTBUILD_{key.upper().replace('-', '_')}"
+    found = os.environ.get(variable) or table.get(key, choices[0])
+    if found not in choices:
+        msg = f"[{_TABLE}]: {key}: expected one of {', '.join(choices)}, found {found!r}"
+        raise PlanError(msg)
+    return str(found)
+
+
+def wheel_table(hatch: HatchMetadata[Any]) -> dict[str, Any]:
+    """Return the build hook's table: that of wheels, else that of all targets."""
+    tables = (hatch.build_targets.get("wheel", {}), hatch.build_config)
+    found = (table.get("hooks", {}).get(NAME) for table in tables)
+    return next((table for table in found if table is not None), {})
+
+
+def check_dynamic(project: Mapping[str, Any], hatch: HatchMetadata[Any]) -> None:
+    """Raise PlanError unless the project leaves its requirements to the metadata hook.
+
+    `project` is the [project] table as it is written. Installers take dependencies that are written
+    there for all that there are, and would leave out jaxlib.
+    """
+    has_table = NAME in hatch.metadata.hook_config
+    own = project.get("dependencies", [])
+    if has_table and "dependencies" not in project and "dependencies" in project.get("dynamic", []):
+        return
+    found = f"dependencies = {own}" if "dependencies" in project else "no such lines"
+    dynamic = sorted({*project.get("dynamic", []), "dependencies"})
+    listed = [f"dependencies = {own}".replace("'", '"')] if own else []
+    table = hatch.metadata.hook_config.get(NAME, {})
+    listed = listed or [f"{key} = {value}".replace("'", '"') for key, value in table.items()]
+    lines = ("[project]", f"dynamic = {dynamic}".replace("'", '"'), "", f"[{METADATA_TABLE}]")
+    msg = (
+        "pyproject.toml: what the wheel requires is known only when its toolchain is\n"
+        f"  expected dependencies that the metadata hook {NAME} sets\n"
+        f"  found    {found}\n"
+        "Write these lines; the project's own dependencies stand in the second table:\n\n"
+        + "\n".join(f"  {line}".rstrip() for line in (*lines, *listed))
+    )
+    raise PlanError(msg)
