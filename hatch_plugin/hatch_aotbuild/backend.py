@@ -18,6 +18,7 @@ from hatchling.build import (
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
 )
+from hatchling.builders.constants import EDITABLES_REQUIREMENT
 from hatchling.builders.wheel import WheelBuilder
 
 __all__ = [
@@ -33,17 +34,28 @@ __all__ = [
 
 
 def prepare_metadata_for_build_wheel(
-    metadata_directory: str, config_settings: dict[str, Any] | None = None
+    metadata_directory: str,
+    config_settings: dict[str, Any] | None = None,  # noqa: ARG001 (the signature is PEP 517's)
 ) -> str:
     """Write METADATA, and return the name of the .dist-info folder (PEP 517)."""
+    return _write_metadata(metadata_directory, [])
+
+
+def prepare_metadata_for_build_editable(
+    metadata_directory: str,
+    config_settings: dict[str, Any] | None = None,  # noqa: ARG001 (the signature is PEP 660's)
+) -> str:
+    """Write METADATA of an editable install, and return the name of its folder (PEP 660)."""
+    return _write_metadata(metadata_directory, [EDITABLES_REQUIREMENT])
+
+
+def _write_metadata(place: str, editables: list[str]) -> str:
     builder = WheelBuilder(str(Path.cwd()))
-    folder = Path(metadata_directory, f"{builder.artifact_project_id}.dist-info")
+    config = builder.config
+    # As hatchling does for editable wheels.
+    extra = editables if config.dev_mode_exact and not config.dev_mode_dirs else []
+    text = config.core_metadata_constructor(builder.metadata, extra_dependencies=extra)
+    folder = Path(place, f"{builder.artifact_project_id}.dist-info")
     folder.mkdir(exist_ok=True)
-    text = builder.config.core_metadata_constructor(builder.metadata)
     (folder / "METADATA").write_text(text, encoding="utf-8")
     return folder.name
-
-
-# An editable wheel has the same metadata (PEP 660). hatchling itself adds to it only for projects
-# that ask for exact editable installs (`dev-mode-exact`).
-prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel

@@ -58,7 +58,7 @@ class Program:
 
     @property
     def libraries(self) -> list[str]:
-        return list(self.project["project"]["dependencies"])
+        return list(self.project["tool"]["hatch"]["metadata"]["hooks"]["aotbuild"]["dependencies"])
 
     @property
     def functions(self) -> list[str]:

@@ -239,11 +239,14 @@ def mark(entry: Path) -> None:
 PYPROJECT = """
 [build-system]
 requires = ["hatchling", "aotbuild[build]"]
-build-backend = "hatchling.build"
+build-backend = "hatch_aotbuild.backend"
 
 [project]
 name = "proj"
 version = "0.1"
+dynamic = ["dependencies"]
+
+[tool.hatch.metadata.hooks.aotbuild]
 
 [tool.hatch.build.targets.wheel]
 packages = ["proj"]

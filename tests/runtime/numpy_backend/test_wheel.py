@@ -15,10 +15,12 @@ FILES = {
     "pyproject.toml": """
 [build-system]
 requires = ["hatchling>=1.29", "aotbuild[build]"]
-build-backend = "hatchling.build"
+build-backend = "hatch_aotbuild.backend"
 [project]
 name = "slim"
 version = "1.0"
+dynamic = ["dependencies"]
+[tool.hatch.metadata.hooks.aotbuild]
 [tool.hatch.build.targets.wheel.hooks.aotbuild]
 manifest = "aot.yaml"
 """,

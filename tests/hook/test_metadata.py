@@ -1,0 +1,153 @@
+"""The metadata hook: what a wheel requires, as installers ask for it before there is a wheel."""
+
+from __future__ import annotations
+
+from email.parser import Parser
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from support.projects import write_project
+
+from aotbuild.toolchains.wanted import project_requirements
+from hatch_aotbuild import backend
+
+JAX = metadata.version("jax")
+JAXLIB = metadata.version("jaxlib")
+MANIFEST = """
+version: 1
+package: proj
+functions:
+  f: {call: "proj.model:f", args: [x: "f32[4]"]}
+"""
+HEAD = """
+[build-system]
+requires = ["hatchling", "aotbuild[build]"]
+build-backend = "hatch_aotbuild.backend"
+
+[project]
+name = "proj"
+version = "1"
+"""
+DYNAMIC = 'dynamic = ["dependencies"]\n'
+HOOK = "[tool.hatch.metadata.hooks.aotbuild]\n"
+BUILD_HOOK = "[tool.hatch.build.targets.wheel.hooks.aotbuild]\n"
+OWN = 'dependencies = ["einops>=0.8", "numpy; sys_platform == \'linux\'"]\n'
+LINES = """\
+  [project]
+  dynamic = ["dependencies"]
+
+  [tool.hatch.metadata.hooks.aotbuild]"""
+
+
+def project(root: Path, monkeypatch: pytest.MonkeyPatch, text: str, more: str = "") -> Path:
+    """Write a project and go there, as the process of a build backend does."""
+    write_project(root / "project", MANIFEST + more, model="raise SystemExit('not imported')")
+    (root / "project" / "pyproject.toml").write_text(HEAD + text)
+    monkeypatch.chdir(root / "project")
+    return root / "project"
+
+
+def required(place: Path) -> list[str]:
+    folder = backend.prepare_metadata_for_build_wheel(str(place))
+    text = (place / folder / "METADATA").read_text()
+    return Parser().parsestr(text).get_all("Requires-Dist") or []
+
+
+def refused() -> str:
+    with pytest.raises(SystemExit) as caught:
+        backend.prepare_metadata_for_build_wheel(".")
+    return str(caught.value)
+
+
+def test_own_dependencies_and_what_executables_require(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(tmp_path, monkeypatch, DYNAMIC + HOOK + OWN + BUILD_HOOK)
+    assert required(tmp_path) == [
+        "aotbuild<0.2,>=0.1",
+        "einops>=0.8",
+        f"jax=={JAX}",
+        f"jaxlib=={JAXLIB}",
+        "numpy; sys_platform == 'linux'",
+    ]
+
+
+def test_the_manifest_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + BUILD_HOOK + 'manifest = "b.yaml"\n')
+    (root / "aot.yaml").rename(root / "b.yaml")
+    with (root / "b.yaml").open("a") as file:
+        file.write("runtime: jaxlib\ntargets: [portable]\n")
+    found = ["aotbuild<0.2,>=0.1", "flatbuffers>=24.3", f"jaxlib>={JAXLIB}"]
+    assert required(tmp_path) == found
+
+
+def test_an_editable_install_has_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, DYNAMIC + HOOK + BUILD_HOOK + 'editable = "defer"\n')
+    expected = required(tmp_path)
+    backend.prepare_metadata_for_build_editable(str(tmp_path))
+    text = (tmp_path / "proj-1.dist-info" / "METADATA").read_text()
+    assert Parser().parsestr(text).get_all("Requires-Dist") == expected
+
+
+def test_the_project_itself_needs_what_it_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + OWN + BUILD_HOOK)
+    assert project_requirements(root) == ("einops>=0.8", "numpy; sys_platform == 'linux'")
+    assert backend.get_requires_for_build_wheel() == ["jax>=0.10.2", *project_requirements(root)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "lines"),
+    [
+        (BUILD_HOOK, "no such lines", LINES),
+        (
+            'dependencies = ["einops"]\n' + BUILD_HOOK,
+            "dependencies = ['einops']",
+            f'{LINES}\n  dependencies = ["einops"]',
+        ),
+        (
+            'dependencies = ["einops"]\n' + HOOK + BUILD_HOOK,
+            "dependencies = ['einops']",
+            f'{LINES}\n  dependencies = ["einops"]',
+        ),
+        (HOOK + BUILD_HOOK, "no such lines", LINES),
+    ],
+)
+def test_a_project_whose_requirements_are_static(
+    text: str,
+    found: str,
+    lines: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    project(tmp_path, monkeypatch, text)
+    with pytest.raises(SystemExit):
+        backend.get_requires_for_build_wheel()
+    message = "".join(capsys.readouterr())
+    assert f"  found    {found}\n" in message
+    assert message.rstrip().endswith(lines)
+
+
+def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + "depends = []\n" + BUILD_HOOK)
+    table = "[tool.hatch.metadata.hooks.aotbuild]"
+    assert refused() == f"aotbuild: {table}: unknown key 'depends'; known: dependencies"
+    (root / "pyproject.toml").write_text(HEAD + DYNAMIC + HOOK + BUILD_HOOK)
+    (root / "aot.yaml").write_text("version: 1\n")
+    assert "aot.yaml:1:1: the key 'functions' is missing" in refused()
+
+
+def test_another_aotbuild_made_the_metadata_of_an_sdist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + BUILD_HOOK)
+    (root / "proj" / "model.py").write_text("def f(x):\n    return x\n")
+    lines = "\n".join(f"Requires-Dist: {text}" for text in ("aotbuild<0.1", f"jax=={JAX}"))
+    (root / "PKG-INFO").write_text(f"Metadata-Version: 2.4\nName: proj\nVersion: 1\n{lines}\n")
+    with pytest.raises(SystemExit):
+        backend.build_wheel(str(tmp_path))
+    assert f"  expected aotbuild>=0.1,<0.2, jaxlib=={JAXLIB}\n" in "".join(capsys.readouterr())
+    assert list(tmp_path.glob("*.whl")) == []
