@@ -1,0 +1,108 @@
+"""The README's five-minute project, installed by the tools that people have.
+
+Each command runs in an environment of its own, in isolation. Afterwards the package loads, and the
+environment has the requirements that its executables have.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.doc_pages import FENCE
+from support.processes import ROOT
+
+from aotbuild.toolchains.uv import run_uv, uv_program
+
+pytestmark = pytest.mark.wheel
+
+COMMANDS = {
+    "pip wheel": "pip wheel . --no-deps -w dist && pip install dist/mypkg-*.whl",
+    "pip install": "pip install .",
+    "pip install -e": "pip install -e .",
+    "uv pip install": "uv pip install .",
+    "uv pip install -e": "uv pip install -e .",
+    "uv sync": "uv sync",
+    "uv build": "uv build && uv pip install dist/mypkg-*.whl",
+    "build": "uv pip install build && python -m build && uv pip install dist/mypkg-*.whl",
+    "hatch": "uv tool run hatch build && uv pip install dist/mypkg-*.whl",
+}
+CALL = """
+import aotbuild, jaxlib, numpy as np
+lib = aotbuild.load("mypkg")
+print(lib.score(np.ones((16, 4), np.float32), np.ones((32, 16), np.float32)).shape)
+"""
+KINDS = ("toml", "yaml")
+COMPILED = re.compile(r"aotbuild: score\(batch=\d+\) for .*: done")
+
+
+class Project:
+    """The project of the README, and an environment beside it that has pip and no more."""
+
+    def __init__(self, folder: Path, links: Path) -> None:
+        self.root, self.links = folder / "mypkg", links
+        text = (ROOT / "README.md").read_text()
+        found = {kind: body for _, kind, body in FENCE.findall(text)}
+        blocks = {kind: re.sub("^   ", "", found[kind], flags=re.MULTILINE) for kind in KINDS}
+        model = next(body for _, kind, body in FENCE.findall(text) if "def score" in body)
+        (self.root / "mypkg").mkdir(parents=True)
+        (self.root / "mypkg" / "__init__.py").touch()
+        (self.root / "mypkg" / "model.py").write_text(model)
+        (self.root / "pyproject.toml").write_text(blocks["toml"])
+        (self.root / "aot.yaml").write_text(blocks["yaml"])
+        self.environment = self.root / ".venv"
+        python = ("--python", sys.executable)
+        run_uv(("venv", "--quiet", "--seed", *python, self.environment), self.root)
+
+    def run(self, command: str) -> str:
+        """Run a command in the project, its environment active; return what it printed."""
+        paths = (self.environment / "bin", Path(uv_program()).parent, os.environ["PATH"])
+        dropped = ("PYTHON", "JAX_", "XLA_")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+        settings = {
+            "PATH": os.pathsep.join(map(str, paths)),
+            "VIRTUAL_ENV": str(self.environment),
+            "PIP_FIND_LINKS": self.links.as_uri(),
+            "UV_FIND_LINKS": str(self.links),
+            "AOTBUILD_STORE": "off",
+        }
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.root, env={**inherited, **settings}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path, links: Path) -> Project:
+    return Project(tmp_path, links)
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_the_environment_has_all_that_the_executables_need(
+    command: str, project: Project, tmp_path: Path
+) -> None:
+    project.run(command)
+    (tmp_path / "call.py").write_text(CALL)
+    assert project.run(f"python {tmp_path / 'call.py'}").split() == ["(32,", "4)"]
+
+
+@pytest.mark.parametrize(
+    ("command", "lock"),
+    [
+        ("uv lock --verbose", "uv.lock"),
+        ("pip install -U 'pip>=25.1' && pip lock --verbose . -o pylock.toml", "pylock.toml"),
+    ],
+)
+def test_a_lock_needs_no_compiler(command: str, lock: str, project: Project) -> None:
+    printed = project.run(command)
+    names = re.findall(r'^name = "(\w+)"', (project.root / lock).read_text(), re.MULTILINE)
+    assert {"aotbuild", "jax", "jaxlib"} <= set(names)
+    assert COMPILED.findall(printed) == []
+    # What was looked for is what a build prints.
+    assert len(COMPILED.findall(project.run("uv build --wheel"))) == 2
