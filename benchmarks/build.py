@@ -23,7 +23,8 @@ from typing import Any
 from aotbuild.build.pack import build_package
 from aotbuild.build.pool import usable_cpus
 from aotbuild.build.progress import Event, UnitDone, UnitStarted
-from aotbuild.cli.project import Project, open_project, say
+from aotbuild.cli.output import say
+from aotbuild.cli.project import Project, open_project
 from aotbuild.toolchains.environments import make_environments
 
 _TARGETS = ("cpu", "{cuda: {gpu: h100-sxm}}", '{tpu: {topology: "v5e:1x1"}}')

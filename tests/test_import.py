@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling", "click", "rich", "packaging")
+HEAVY = ("jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling", "rich", "packaging")
 SCRIPT = "import sys; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
 
 

@@ -1,10 +1,9 @@
-"""The command `aotbuild`, also as `python -m aotbuild.cli`.
-
-It needs nothing but the standard library to say which package is missing.
-"""
+"""The command `aotbuild`, also as `python -m aotbuild`."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import NoReturn
 
@@ -14,21 +13,28 @@ from aotbuild.cli import exit_codes
 def main() -> NoReturn:
     """Run the command line and exit with one of `exit_codes`."""
     try:
-        from aotbuild.cli.app import app  # imports click, which may be missing
+        from aotbuild.cli.app import run
 
-        app(prog_name="aotbuild")
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
     except ModuleNotFoundError as err:
         missing = exit_codes.missing_extra(err)
         if missing is None:
             raise
         sys.stderr.write(
-            f"aotbuild: the command line needs {missing}, which is not installed; "
+            f"aotbuild: this command needs {missing}, which is not installed; "
             "install aotbuild[build]\n"
         )
         sys.exit(exit_codes.USAGE)
     except KeyboardInterrupt:
         sys.exit(exit_codes.INTERRUPTED)
-    sys.exit(exit_codes.OK)
+    except OSError as err:
+        if err.errno != errno.EPIPE:
+            raise
+        # The reader of stdout has left. Python would try to flush it once more, at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(exit_codes.INTERNAL)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,26 @@
-"""The group of commands, and the one place where an error becomes a message and an exit code."""
+"""All commands, and the one place where an error becomes a message and an exit code."""
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
+import sys
 import traceback
+from collections.abc import Sequence
+from importlib import metadata
 from typing import Any
 
-import click
-
 from aotbuild.cli.build import build
+from aotbuild.cli.command import Command, UsageError
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
-from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, code_of, missing_extra
+from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, OK, code_of, missing_extra
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
 from aotbuild.cli.merge import merge
-from aotbuild.cli.output import Output, error_document
+from aotbuild.cli.output import Output, error_document, say
 from aotbuild.cli.plan import plan
 from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
@@ -26,43 +29,70 @@ from aotbuild.cli.split import split
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 
-_CLICKS_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
-
-
-class App(click.Group):
-    """A group whose commands fail with a message on stderr and a documented exit code."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; with `--json` its document is printed once, whatever happened."""
-        output = ctx.obj = Output()
-        try:
-            result = super().invoke(ctx)
-        except _CLICKS_OWN:
-            raise
-        except (Exception, KeyboardInterrupt) as err:
-            if missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
-                raise
-            code, message = code_of(err), _message(err)
-            if os.environ.get("AOTBUILD_DEBUG") == "1":
-                click.echo("".join(traceback.format_exception(err)), err=True, nl=False)
-            click.echo(message, err=True)
-            output.finish(error_document(err, code, message))
-            raise click.exceptions.Exit(code) from err
-        output.finish(None)
-        return result
-
-
-@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="aotbuild", prog_name="aotbuild")
-def app() -> None:
-    """Compile JAX functions ahead of time, as a manifest (aot.yaml) says."""
-
-
 _BUILDING = (plan, build, lock, tune, schema)
 _PACKAGES = (inspect, diff, sbom, keygen, sign, verify, doctor, split, merge)
+COMMANDS: tuple[Command, ...] = (*_BUILDING, *_PACKAGES)
 
-for _command in (*_BUILDING, *_PACKAGES):
-    app.add_command(_command)
+_DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."
+
+
+class _Version(argparse.Action):
+    """Prints the version, which only this option has to look up."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        sys.stdout.write(f"aotbuild, version {metadata.version('aotbuild')}\n")
+        parser.exit()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    shape: Any = {
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "allow_abbrev": False,
+    }
+    parser = argparse.ArgumentParser("aotbuild", description=_DESCRIPTION, **shape)
+    parser.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="Print the version.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for each in COMMANDS:
+        each.fill(
+            commands.add_parser(each.name, help=each.summary, description=each.description, **shape)
+        )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code; with `--json` its document is printed once.
+
+    SystemExit for wrong arguments, and for `--help`.
+    """
+    given = vars(make_parser().parse_args(arguments))
+    command, parser = given.pop("command"), given.pop("parser")
+    output = Output()
+    try:
+        code = command.run(output, **given) or OK
+    except UsageError as err:
+        parser.error(str(err))
+    except (Exception, KeyboardInterrupt) as err:
+        if missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
+            raise
+        return _fail(output, err)
+    output.finish(None)
+    return code
+
+
+def _fail(output: Output, error: BaseException) -> int:
+    code, message = code_of(error), _message(error)
+    if os.environ.get("AOTBUILD_DEBUG") == "1":
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    say(message)
+    output.finish(error_document(error, code, message))
+    return code
 
 
 def _message(error: BaseException) -> str:

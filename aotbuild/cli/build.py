@@ -6,18 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
 from aotbuild.cli.exit_codes import PARTIAL
-from aotbuild.cli.output import Output
-from aotbuild.cli.project import (
-    Project,
-    open_project,
-    plan_document,
-    project_options,
-    say,
-    unit_document,
-)
+from aotbuild.cli.output import Output, say
+from aotbuild.cli.project import PROJECT, Project, open_project, plan_document, unit_document
 from aotbuild.errors import BuildError
 from aotbuild.report.words import bytes_text, count_text, flops, plural
 
@@ -28,35 +20,38 @@ if TYPE_CHECKING:
 _HEADERS = ("function", "signature", "target", "size", "flops")
 
 
-@click.command(short_help="Compile it all into one _aot folder.")
-@project_options
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The _aot folder to write. Default: build/aot/<package>/_aot.",
+@command(
+    "Compile it all into one _aot folder.",
+    PROJECT,
+    argument(
+        "--out",
+        type=new_folder,
+        metavar="DIR",
+        help="The _aot folder to write. Default: build/aot/<package>/_aot.",
+    ),
+    flag(
+        "--in-place",
+        help="Write _aot into the package's source folder, where an editable install finds it.",
+    ),
+    argument(
+        "--jobs",
+        type=whole_number(1),
+        metavar="N",
+        help="How many compilers may work side by side. Default: AOTBUILD_JOBS, or one for each "
+        "CPU.",
+    ),
+    argument(
+        "--memory",
+        choices=["refuse", "warn"],
+        help="What a unit that needs more memory than its device has does. Default: the "
+        "manifest's.",
+    ),
+    flag(
+        "--keep-going",
+        help="Leave out the units that fail, and exit with 10. Without it, nothing is written "
+        "then.",
+    ),
 )
-@click.option(
-    "--in-place",
-    is_flag=True,
-    help="Write _aot into the package's source folder, where an editable install finds it.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many compilers may work side by side. Default: AOTBUILD_JOBS, or one for each CPU.",
-)
-@click.option(
-    "--memory",
-    type=click.Choice(["refuse", "warn"]),
-    help="What a unit that needs more memory than its device has does. Default: the manifest's.",
-)
-@click.option(
-    "--keep-going",
-    is_flag=True,
-    help="Leave out the units that fail, and exit with 10. Without it, nothing is written then.",
-)
-@click.pass_obj
 def build(
     output: Output,
     manifest: Path,
@@ -67,12 +62,12 @@ def build(
     jobs: int | None,
     memory: str | None,
     keep_going: bool,
-) -> None:
+) -> int | None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     output.as_json = as_json
     if out is not None and in_place:
         msg = "--out and --in-place exclude each other"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     project = _with_memory(open_project(manifest, root), memory)
     folder = _folder(project, out, in_place)
     _check_replaceable(folder)
@@ -82,8 +77,8 @@ def build(
     _print(output, package)
     if package.left_out:
         say(package.left_out)
-        output.finish(None)
-        raise click.exceptions.Exit(PARTIAL)
+        return PARTIAL
+    return None
 
 
 def _with_memory(project: Project, memory: str | None) -> Project:
@@ -107,10 +102,10 @@ def _check_replaceable(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if names and (INDEX_NAME not in names or names - {INDEX_NAME, SEALS_NAME, "blobs"}):
         msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
-        raise click.BadParameter(msg, param_hint="--out")
+        raise UsageError(msg, "--out")
     if not folder.name:
         msg = f"{folder} is the current folder, and cannot be replaced; name another"
-        raise click.BadParameter(msg, param_hint="--out")
+        raise UsageError(msg, "--out")
 
 
 def _compile(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import click
-
+from aotbuild.cli.command import JSON, argument, command, flag
 from aotbuild.cli.inspect import place_of
 from aotbuild.cli.output import Output
 
@@ -16,13 +15,14 @@ if TYPE_CHECKING:
 DIFFERENT = 1
 
 
-@click.command(short_help="Print what changed between two wheels.")
-@click.argument("old")
-@click.argument("new")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--exit-code", is_flag=True, help="Exit with 1 where they differ, as git diff does.")
-@click.pass_obj
-def diff(output: Output, old: str, new: str, as_json: bool, exit_code: bool) -> None:
+@command(
+    "Print what changed between two wheels.",
+    argument("old", metavar="OLD"),
+    argument("new", metavar="NEW"),
+    JSON,
+    flag("--exit-code", help="Exit with 1 where they differ, as git diff does."),
+)
+def diff(output: Output, old: str, new: str, as_json: bool, exit_code: bool) -> int | None:
     """Print what changed from OLD to NEW: wheels, _aot folders or installed packages.
 
     Reads the two indexes alone, and imports neither package nor jax.
@@ -43,9 +43,7 @@ def diff(output: Output, old: str, new: str, as_json: bool, exit_code: bool) -> 
         output.table(COST_HEADERS, rows)
     if found.is_empty:
         output.text("no difference")
-    elif exit_code:
-        output.finish(None)
-        raise click.exceptions.Exit(DIFFERENT)
+    return DIFFERENT if exit_code and not found.is_empty else None
 
 
 def _facts(place: str) -> PackageFacts:

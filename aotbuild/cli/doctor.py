@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from aotbuild.cli.command import JSON, argument, command, whole_number
 from aotbuild.cli.exit_codes import UNUSABLE
-from aotbuild.cli.output import Output, align
+from aotbuild.cli.output import Output, align, write_bytes
 from aotbuild.report.words import printable
 from aotbuild.spec.target import HOST
 
@@ -23,20 +22,22 @@ _REMEDY = (
 )
 
 
-@click.command(short_help="Say what this host is, and what of a package runs on it.")
-@click.argument("place", required=False)
-@click.option(
-    "--describe-gpu",
-    "number",
-    type=click.IntRange(min=0),
-    is_flag=False,
-    flag_value=0,
-    metavar="[N]",
-    help="Print the preset of this machine's GPU number N (default 0) as YAML, and nothing else.",
+@command(
+    "Say what this host is, and what of a package runs on it.",
+    argument("place", nargs="?", metavar="PLACE"),
+    argument(
+        "--describe-gpu",
+        dest="number",
+        type=whole_number(0),
+        nargs="?",
+        const=0,
+        metavar="N",
+        help="Print the preset of this machine's GPU number N (default 0) as YAML, and nothing "
+        "else.",
+    ),
+    JSON,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
-def doctor(output: Output, place: str | None, number: int | None, as_json: bool) -> None:
+def doctor(output: Output, place: str | None, number: int | None, as_json: bool) -> int | None:
     """Print the facts of this host that decide what runs; with PLACE, a verdict on each record.
 
     PLACE is an installed package, an _aot folder, the folder around one, or a wheel. No blob is
@@ -47,18 +48,16 @@ def doctor(output: Output, place: str | None, number: int | None, as_json: bool)
     output.as_json = as_json
     if number is not None:
         _describe(output, number)
-        return
+        return None
     facts = gather()
     output.document.update(host=_host_document(facts), place=place)
     output.text(align(list(_fact_rows(facts))))
     if place is None:
-        return
+        return None
     diagnosis = diagnose(place, facts.host)
     output.document.update(_package_document(diagnosis, facts))
     _print_package(output, diagnosis, facts)
-    if diagnosis.unusable or facts.problem:
-        output.finish(None)
-        raise click.exceptions.Exit(UNUSABLE)
+    return UNUSABLE if diagnosis.unusable or facts.problem else None
 
 
 def _describe(output: Output, number: int) -> None:
@@ -67,7 +66,7 @@ def _describe(output: Output, number: int) -> None:
     facts, preset = tuner().describe(number)
     output.document.update(gpu=facts)
     if not output.as_json:
-        click.echo(preset, nl=False)
+        write_bytes(preset.encode())
 
 
 def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:

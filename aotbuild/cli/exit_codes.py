@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
-    {"click", "jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "yaml"}
+    {"jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "yaml"}
 )
 
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from aotbuild.cli.output import Output
+from aotbuild.cli.command import JSON, UsageError, argument, command, flag, new_file
+from aotbuild.cli.output import Output, write_bytes
 from aotbuild.errors import UnknownFunction
 from aotbuild.spec.layout import STAGES, write_whole
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from aotbuild.report.stages import Candidate
     from aotbuild.runtime.source import Source
     from aotbuild.spec.record import Blob
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = ("--function", "--signature", "--target", "--jaxlib")
 _KEYS = ("function", "signature", "target", "jaxlib")
@@ -40,30 +37,27 @@ class Wanted:
     file: Path | None
 
 
-def stage_options(command: F) -> F:
-    """Add the options that `wanted_stage` reads."""
-    words = {
-        "jaxpr": "the jaxpr",
-        "stablehlo": "the StableHLO",
-        "hlo": "the optimized HLO",
-        "cost": "XLA's cost analysis",
-        "memory": "XLA's memory analysis",
-    }
-    options = [
-        *(click.option(f"--{n}", is_flag=True, help=f"Print {words[n]} instead.") for n in STAGES),
-        click.option("--signature", metavar="LABEL", help="Of this signature, as batch=8."),
-        click.option("--target", metavar="T", help="For this target, as cpu:x86-64-v3."),
-        click.option("--jaxlib", metavar="V", help="For this version of jaxlib, as 0.10.2."),
-        click.option(
-            "--stages",
-            "file",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="The file of kept stages; default: the one beside PLACE.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_WORDS = {
+    "jaxpr": "the jaxpr",
+    "stablehlo": "the StableHLO",
+    "hlo": "the optimized HLO",
+    "cost": "XLA's cost analysis",
+    "memory": "XLA's memory analysis",
+}
+# What `wanted_stage` reads.
+STAGE = (
+    *(flag(f"--{name}", help=f"Print {_WORDS[name]} instead.") for name in STAGES),
+    argument("--signature", metavar="LABEL", help="Of this signature, as batch=8."),
+    argument("--target", metavar="T", help="For this target, as cpu:x86-64-v3."),
+    argument("--jaxlib", metavar="V", help="For this version of jaxlib, as 0.10.2."),
+    argument(
+        "--stages",
+        dest="file",
+        type=new_file,
+        metavar="FILE",
+        help="The file of kept stages; default: the one beside PLACE.",
+    ),
+)
 
 
 def wanted_stage(options: dict[str, Any]) -> Wanted | None:
@@ -72,11 +66,11 @@ def wanted_stage(options: dict[str, Any]) -> Wanted | None:
     names = {name: options[name] for name in ("signature", "target", "jaxlib", "file")}
     if len(chosen) > 1:
         msg = f"{' and '.join(f'--{name}' for name in chosen)} exclude each other"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     if not chosen and any(value is not None for value in names.values()):
         flags = ", ".join(f"--{name}" for name in STAGES)
         msg = f"--signature, --target, --jaxlib and --stages go with one of {flags}"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     return Wanted(chosen[0], **names) if chosen else None
 
 
@@ -105,11 +99,11 @@ def _choose(facts: PackageFacts, wanted: Wanted) -> Candidate:
     found = candidates(facts, wanted.signature, wanted.target, wanted.jaxlib)
     if not found:
         msg = f"nothing has this signature and target; there is\n{_listing(candidates(facts))}"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     ones = different(found, wanted.stage)
     if len(ones) > 1:
         msg = f"{len(ones)} different texts fit --{wanted.stage}; add one of\n{_listing(ones)}"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     return ones[0]
 
 
@@ -119,10 +113,9 @@ def _print_bytes(data: bytes) -> None:
 
     if sys.stdout.isatty():
         lines = data.decode("utf-8", "replace").split("\n")
-        click.echo("\n".join(printable(line) for line in lines), nl=False)
+        sys.stdout.write("\n".join(printable(line) for line in lines))
     else:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        write_bytes(data)
 
 
 def _listing(found: list[Candidate]) -> str:
@@ -142,19 +135,23 @@ def _listing(found: list[Candidate]) -> str:
     return "\n".join(f"  {line}" for line in cut)
 
 
-@click.command(short_help="Print what a wheel or package holds.")
-@click.argument("place")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--function", "only", metavar="NAME", help="Only this function, with every aval.")
-@click.option(
-    "--html",
-    "page",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write one self-contained page with charts to this file.",
+@command(
+    "Print what a wheel or package holds.",
+    argument("place", metavar="PLACE"),
+    JSON,
+    argument(
+        "--function", dest="only", metavar="NAME", help="Only this function, with every aval."
+    ),
+    argument(
+        "--html",
+        dest="page",
+        type=new_file,
+        metavar="FILE",
+        help="Also write one self-contained page with charts to this file.",
+    ),
+    flag("--digests", help="Read every blob and compare its digest."),
+    STAGE,
 )
-@click.option("--digests", is_flag=True, help="Read every blob and compare its digest.")
-@stage_options
-@click.pass_obj
 def inspect(
     output: Output,
     /,
@@ -179,7 +176,7 @@ def inspect(
     wanted = wanted_stage(stage)
     if wanted and (page or digests):
         msg = f"--{wanted.stage} prints one text; leave out --html and --digests"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     with closing(locate(place_of(place))) as source:
         facts = _read_facts(source, only)
         if wanted:
@@ -207,7 +204,7 @@ def _read_facts(source: Source, only: str | None) -> PackageFacts:
     try:
         return read_facts(source, only)
     except UnknownFunction as err:
-        raise click.BadParameter(str(err), param_hint="--function") from err
+        raise UsageError(str(err), "--function") from err
 
 
 def place_of(text: str) -> str | Path:

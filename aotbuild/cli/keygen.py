@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from aotbuild.cli.command import JSON, argument, command, new_file
 from aotbuild.cli.output import Output
 from aotbuild.cli.sign import need_cryptography, passphrase
 
 
-@click.command(short_help="Make a key to sign packages with.")
-@click.argument("private", metavar="PRIVATE.pem", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
+@command(
+    "Make a key to sign packages with.",
+    argument("private", metavar="PRIVATE.pem", type=new_file),
+    JSON,
+)
 def keygen(output: Output, private: Path, as_json: bool) -> None:
     """Write a new Ed25519 key to PRIVATE.pem, for its owner alone, and its public key beside it.
 

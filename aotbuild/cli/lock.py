@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from aotbuild.cli.output import Output
-from aotbuild.cli.project import project_options, say
+from aotbuild.cli.command import UsageError, command, flag
+from aotbuild.cli.output import Output, say
+from aotbuild.cli.project import PROJECT
 from aotbuild.report.words import plural
 
 if TYPE_CHECKING:
     from aotbuild.toolchains.resolve import WrittenLock
 
 
-@click.command(short_help="Pin the toolchains of a manifest.")
-@project_options
-@click.option("--upgrade", is_flag=True, help="Take the newest versions, not those of the lock.")
-@click.option("--check", is_flag=True, help="Write nothing; fail where a lock is out of date.")
-@click.pass_obj
+@command(
+    "Pin the toolchains of a manifest.",
+    PROJECT,
+    flag("--upgrade", help="Take the newest versions, not those of the lock."),
+    flag("--check", help="Write nothing; fail where a lock is out of date."),
+)
 def lock(
     output: Output, manifest: Path, root: Path | None, as_json: bool, upgrade: bool, check: bool
 ) -> None:
@@ -35,7 +35,7 @@ def lock(
     output.as_json = as_json
     if upgrade and check:
         msg = "--upgrade and --check exclude each other"
-        raise click.UsageError(msg)
+        raise UsageError(msg)
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
     project = project_requirements(sources.root)

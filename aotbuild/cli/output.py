@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from aotbuild.errors import BuildError, ManifestError
 
@@ -27,28 +26,51 @@ class Output:
     def finish(self, error: dict[str, Any] | None) -> None:
         """Print the document, if one was asked for; `error` says why the command failed."""
         if self.as_json:
-            click.echo(pretty_json({"version": JSON_VERSION, "error": error, **self.document}))
+            write(pretty_json({"version": JSON_VERSION, "error": error, **self.document}))
 
     def text(self, line: str = "") -> None:
         """Print a line of the result for people."""
         if not self.as_json:
-            click.echo(line)
+            write(line)
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table: drawn on a terminal, aligned plain text elsewhere."""
         if self.as_json:
             return
         console = make_console()
-        if console.is_terminal:
+        if console and console.is_terminal:
             _draw(console, headers, rows)
         else:
-            click.echo(align([[header.upper() for header in headers], *rows]))
+            write(align([[header.upper() for header in headers], *rows]))
 
 
-def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text literally: `f32[8]` is not markup."""
-    from rich.console import Console
+def write(line: str) -> None:
+    """Print a line on stdout."""
+    sys.stdout.write(f"{line}\n")
 
+
+def write_bytes(data: bytes) -> None:
+    """Print bytes on stdout, as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def say(line: str) -> None:
+    """Print a line about what happens on stderr."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def make_console(*, stderr: bool = False) -> Console | None:
+    """Return a console that prints text literally: `f32[8]` is not markup.
+
+    None where rich is not installed, as in an image that runs what others build.
+    """
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return None
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 

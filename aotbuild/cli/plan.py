@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from aotbuild.cli.command import command, flag
 from aotbuild.cli.exit_codes import BUILD
-from aotbuild.cli.output import Output
-from aotbuild.cli.project import Project, open_project, plan_document, project_options, say
+from aotbuild.cli.output import Output, say
+from aotbuild.cli.project import PROJECT, Project, open_project, plan_document
 from aotbuild.report.words import bytes_text, plural
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def explain_project(output: Output, project: Project) -> bool:
 
 
 def _say(result: Explained) -> None:
-    click.echo(f"{'refused' if result.failure else 'traced'}: {result.label}", err=True)
+    say(f"{'refused' if result.failure else 'traced'}: {result.label}")
 
 
 def _document(report: FunctionReport) -> dict[str, Any]:
@@ -196,15 +195,14 @@ def _keys(record: Record, units: tuple[BuildUnit, ...]) -> set[tuple[str, str, s
 _HEADERS = ("function", "signature", "target", "devices")
 
 
-@click.command(short_help="Print what would be compiled.")
-@project_options
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Also trace every signature, and print which of them are one program.",
+@command(
+    "Print what would be compiled.",
+    PROJECT,
+    flag("--explain", help="Also trace every signature, and print which of them are one program."),
 )
-@click.pass_obj
-def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, explain: bool) -> None:
+def plan(
+    output: Output, manifest: Path, root: Path | None, as_json: bool, explain: bool
+) -> int | None:
     """Print every compilation that MANIFEST asks for. Compiles and imports nothing.
 
     With --explain, your code is imported and traced, in processes of its own as for a build.
@@ -231,9 +229,7 @@ def plan(output: Output, manifest: Path, root: Path | None, as_json: bool, expla
     output.document["notes"] = notes = startup_notes(project)
     for note in notes:
         output.text(f"note:      {note}")
-    if explain and not explain_project(output, project):
-        output.finish(None)
-        raise click.exceptions.Exit(BUILD)
+    return BUILD if explain and not explain_project(output, project) else None
 
 
 def pad_lines(project: Project) -> list[str]:

@@ -9,11 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.progress import Event, UnitDone, UnitStarted
-from aotbuild.cli.output import make_console
+from aotbuild.cli.output import make_console, say
 from aotbuild.report.words import bytes_text
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class Tracker:
 def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
     """Show the progress of a build on stderr."""
     console = make_console(stderr=True)
-    if not console.is_interactive:
+    if console is None or not console.is_interactive:
         yield Tracker(units, _print_line)
         return
     from rich.live import Live
@@ -121,7 +119,7 @@ def visible(states: Sequence[UnitState], room: int) -> list[UnitState]:
 def _print_line(state: UnitState, ended: int, total: int) -> None:
     facts = [fact for fact in (_size(state), _seconds(state, 0.0)) if fact]
     tail = f"  ({', '.join(facts)})" if facts else ""
-    click.echo(f"[{ended}/{total}] {state.state}: {state.unit}{tail}", err=True)
+    say(f"[{ended}/{total}] {state.state}: {state.unit}{tail}")
 
 
 def _end(state: UnitState, event: UnitDone, now: float) -> None:

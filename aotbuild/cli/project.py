@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import click
+from aotbuild.cli.command import JSON, argument, existing_folder
+from aotbuild.cli.output import say
 
 if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit, Plan
     from aotbuild.build.sources import SourceTree
     from aotbuild.toolchains.toolchain import Toolchain
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -25,17 +23,17 @@ class Project:
     sources: SourceTree
 
 
-def project_options(command: _Command) -> _Command:
-    """Add MANIFEST, --root and --json to a command."""
-    manifest = click.argument("manifest", default="aot.yaml", type=click.Path(path_type=Path))
-    root = click.option(
+PROJECT = (
+    argument("manifest", nargs="?", type=Path, default=Path("aot.yaml"), metavar="MANIFEST"),
+    argument(
         "--root",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        type=existing_folder,
+        metavar="DIR",
         help="The project's folder; the package is in it or in its src/. "
         "Default: the manifest's folder.",
-    )
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-    return manifest(root(as_json(command)))
+    ),
+    JSON,
+)
 
 
 def open_project(manifest: Path, root: Path | None) -> Project:
@@ -50,11 +48,6 @@ def open_project(manifest: Path, root: Path | None) -> Project:
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
     environment = find_environment(loaded, project_requirements(sources.root), say)
     return Project(make_plan(loaded, environment), sources)
-
-
-def say(line: str) -> None:
-    """Print a line about a slow step on stderr."""
-    click.echo(line, err=True)
 
 
 def plan_document(project: Project) -> dict[str, Any]:

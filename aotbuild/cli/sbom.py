@@ -6,27 +6,18 @@ import os
 from contextlib import closing
 from pathlib import Path
 
-import click
-
-from aotbuild.cli.exit_codes import USAGE
+from aotbuild.cli.command import UsageError, argument, command, new_file
 from aotbuild.cli.inspect import place_of
+from aotbuild.cli.output import Output, write_bytes
 from aotbuild.spec.layout import write_whole
 
 
-class _Refused(click.ClickException):
-    """Something that this environment lacks; the message omits the usage line."""
-
-    exit_code = USAGE
-
-
-@click.command(short_help="Print a bill of materials (CycloneDX).")
-@click.argument("place")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file instead of stdout.",
+@command(
+    "Print a bill of materials (CycloneDX).",
+    argument("place", metavar="PLACE"),
+    argument("--out", type=new_file, metavar="FILE", help="Write to this file, not to stdout."),
 )
-def sbom(place: str, out: Path | None) -> None:
+def sbom(_: Output, place: str, out: Path | None) -> None:
     """Print what PLACE is made of: a wheel, an _aot folder, or the name of an installed package.
 
     Reads the index alone, and imports neither the package nor jax.
@@ -35,14 +26,14 @@ def sbom(place: str, out: Path | None) -> None:
     from aotbuild.runtime.locate import locate
 
     if missing := missing_library():
-        raise _Refused(missing)
+        raise UsageError(missing)
     try:
         timestamp = timestamp_of(os.environ)
     except ValueError as err:
-        raise _Refused(str(err)) from err
+        raise UsageError(str(err)) from err
     with closing(locate(place_of(place))) as source:
         data = sbom_json(source, timestamp=timestamp)
     if out is None:
-        click.echo(data, nl=False)
+        write_bytes(data)
     else:
         write_whole(out, data)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from aotbuild.cli.command import argument, command, new_file
+from aotbuild.cli.output import Output, write_bytes
 from aotbuild.spec.layout import write_whole
 
 
-@click.command()
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file instead of stdout.",
+@command(
+    "Print the JSON schema of the manifest.",
+    argument("--out", type=new_file, metavar="FILE", help="Write to this file, not to stdout."),
 )
-def schema(out: Path | None) -> None:
+def schema(_: Output, out: Path | None) -> None:
     """Print the JSON schema of the manifest."""
     from aotbuild.manifest.schema import schema_text
 
     data = schema_text().encode()
     if out is None:
-        click.echo(data, nl=False)
+        write_bytes(data)
     else:
         write_whole(out, data)

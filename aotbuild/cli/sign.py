@@ -6,10 +6,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import click
-
+from aotbuild.cli.command import (
+    JSON,
+    UsageError,
+    argument,
+    command,
+    existing_file,
+    existing_place,
+    new_file,
+)
 from aotbuild.cli.exit_codes import VERIFY
-from aotbuild.cli.output import Output
+from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
 from aotbuild.report.words import printable
 
@@ -18,24 +25,28 @@ if TYPE_CHECKING:
     from aotbuild.verify.signing import SigningKey
 
 
-@click.command(short_help="Sign a wheel or an _aot folder with a key.")
-@click.argument("place", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--key",
-    "key_file",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="PRIVATE.pem",
-    help="An Ed25519 private key, as `aotbuild keygen` makes it.",
+@command(
+    "Sign a wheel or an _aot folder with a key.",
+    argument("place", metavar="PLACE", type=existing_place),
+    argument(
+        "--key",
+        dest="key_file",
+        required=True,
+        type=existing_file,
+        metavar="PRIVATE.pem",
+        help="An Ed25519 private key, as `aotbuild keygen` makes it.",
+    ),
+    argument(
+        "--out",
+        type=new_file,
+        metavar="FILE",
+        help="Write the signature to this file, and leave PLACE as it is.",
+    ),
+    JSON,
 )
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the signature to this file, and leave PLACE as it is.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
-def sign(output: Output, place: Path, key_file: Path, out: Path | None, as_json: bool) -> None:
+def sign(
+    output: Output, place: Path, key_file: Path, out: Path | None, as_json: bool
+) -> int | None:
     """Sign the index of PLACE, a wheel or an _aot folder, and with it all that the index vouches
     for.
 
@@ -58,16 +69,16 @@ def sign(output: Output, place: Path, key_file: Path, out: Path | None, as_json:
     )
     if written is None:
         _print_failures(report)
-        output.finish(None)
-        raise click.exceptions.Exit(VERIFY)
+        return VERIFY
     output.text(f"signed by {key.key_id}")
     output.text(f"written to {printable(str(written))}")
+    return None
 
 
 def need_cryptography(err: ImportError) -> NoReturn:
     """End the command with the name of the extra to install."""
     msg = f'signing needs cryptography: pip install "aotbuild[sign]" ({err})'
-    raise click.UsageError(msg) from err
+    raise UsageError(msg) from err
 
 
 def passphrase() -> str | None:
@@ -85,13 +96,13 @@ def _read_key(path: Path) -> SigningKey:
     except ImportError as err:
         need_cryptography(err)
     except AotbuildError as err:
-        raise click.BadParameter(str(err), param_hint="--key") from err
+        raise UsageError(str(err), "--key") from err
 
 
 def _print_failures(report: Report) -> None:
     for outcome in report.outcomes:
         if outcome.status.is_failure:
-            click.echo(f"FAIL: {outcome.check} of {printable(outcome.subject)}", err=True)
+            say(f"FAIL: {outcome.check} of {printable(outcome.subject)}")
             for line in "\n".join(outcome.reasons).splitlines():
-                click.echo(f"  {printable(line)}", err=True)
-    click.echo("nothing was signed", err=True)
+                say(f"  {printable(line)}")
+    say("nothing was signed")

@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from aotbuild.cli.command import (
+    JSON,
+    UsageError,
+    argument,
+    command,
+    existing_file,
+    flag,
+    new_folder,
+)
 from aotbuild.cli.output import Output
 from aotbuild.report.words import bytes_text, printable
 from aotbuild.spec.target import HOST, PORTABLE
@@ -15,28 +22,29 @@ if TYPE_CHECKING:
     from aotbuild.wheels.draft import Written
 
 
-@click.command(short_help="Take a wheel apart: a base, and companions by family.")
-@click.argument("wheel", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="The folder for the new wheels. Nothing in it is replaced.",
+@command(
+    "Take a wheel apart: a base, and companions by family.",
+    argument("wheel", metavar="WHEEL", type=existing_file),
+    argument(
+        "--out",
+        type=new_folder,
+        required=True,
+        metavar="DIR",
+        help="The folder for the new wheels. Nothing in it is replaced.",
+    ),
+    argument(
+        "--keep",
+        default=f"{HOST},{PORTABLE}",
+        metavar="FAMILIES",
+        help="What stays in the base: any of cpu, cuda, rocm, tpu, portable; default: "
+        f"{HOST},{PORTABLE}.",
+    ),
+    flag(
+        "--variants",
+        help="Write whole wheels with the metadata of PEP 825 (a draft), not companions.",
+    ),
+    JSON,
 )
-@click.option(
-    "--keep",
-    default=f"{HOST},{PORTABLE}",
-    show_default=True,
-    metavar="FAMILIES",
-    help="What stays in the base: any of cpu, cuda, rocm, tpu, portable.",
-)
-@click.option(
-    "--variants",
-    is_flag=True,
-    help="Write whole wheels with the metadata of PEP 825 (a draft) instead of companions.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_obj
 def split(output: Output, wheel: Path, out: Path, keep: str, variants: bool, as_json: bool) -> None:
     """Split WHEEL: its code and what --keep names become the base, the rest one companion wheel for
     each family of targets.
@@ -51,7 +59,7 @@ def split(output: Output, wheel: Path, out: Path, keep: str, variants: bool, as_
     unknown = [name for name in kept if name not in FAMILIES]
     if unknown:
         msg = f"{unknown[0]!r} is no family of targets; expected some of {', '.join(FAMILIES)}"
-        raise click.BadParameter(msg, param_hint="--keep")
+        raise UsageError(msg, "--keep")
     output.document["wheel"] = str(wheel)
     print_written(output, _split(wheel, out, kept, variants))
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import click
-
+from aotbuild.cli.command import argument, command, new_file
 from aotbuild.cli.output import Output
-from aotbuild.cli.project import project_options
+from aotbuild.cli.project import PROJECT
 from aotbuild.report.words import plural, printable
 from aotbuild.spec.layout import write_whole
 
 
-@click.command(short_help="Tune for this machine's GPU; builds elsewhere use the result.")
-@project_options
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="The file to write, which autotune: of a cuda target names.",
+@command(
+    "Tune for this machine's GPU; builds elsewhere use the result.",
+    PROJECT,
+    argument(
+        "--out",
+        type=new_file,
+        required=True,
+        metavar="FILE",
+        help="The file to write, which autotune: of a cuda target names.",
+    ),
 )
-@click.pass_obj
 def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: Path) -> None:
     """Compile the functions of MANIFEST on this machine's GPU, and write what ran fastest.
 

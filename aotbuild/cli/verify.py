@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from aotbuild.cli.command import JSON, argument, command, existing_file, flag, seconds
 from aotbuild.cli.exit_codes import VERIFY
 from aotbuild.cli.output import Output
 from aotbuild.report.words import printable
@@ -18,41 +17,43 @@ if TYPE_CHECKING:
 _HEADERS = ("check", "subject", "result")
 
 
-@click.command(short_help="Prove that a package is whole, loads here, and computes what it did.")
-@click.argument("place")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time that loading and calling one executable may take.",
+@command(
+    "Prove that a package is whole, loads here, and computes what it did.",
+    argument("place", metavar="PLACE"),
+    JSON,
+    argument(
+        "--timeout",
+        type=seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="The time that loading and calling one executable may take; default: 60.",
+    ),
+    flag("--no-run", help="Check bytes only; load and call no native code."),
+    argument(
+        "--trust",
+        action="append",
+        default=[],
+        type=existing_file,
+        metavar="PUBLIC.pem",
+        help="Demand a signature by this key, or by another one that is given so.",
+    ),
+    argument(
+        "--signature",
+        dest="signature_file",
+        type=existing_file,
+        metavar="FILE",
+        help="The signature file, where it is not in PLACE.",
+    ),
 )
-@click.option("--no-run", is_flag=True, help="Check bytes only; load and call no native code.")
-@click.option(
-    "--trust",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="PUBLIC.pem",
-    help="Demand a signature by this key, or by another one that is given so.",
-)
-@click.option(
-    "--signature",
-    "signature_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The signature file, where it is not in PLACE.",
-)
-@click.pass_obj
 def verify(
     output: Output,
     place: str,
     as_json: bool,
     timeout: float,
     no_run: bool,
-    trust: tuple[str, ...],
+    trust: list[Path],
     signature_file: Path | None,
-) -> None:
+) -> int | None:
     """Check every byte of PLACE, then load and call each executable that fits this host.
 
     PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Executables
@@ -64,13 +65,11 @@ def verify(
 
     output.as_json = as_json
     output.document["place"] = place
-    demanded = SignatureOptions(trust or None, signature_file)
+    demanded = SignatureOptions(tuple(map(str, trust)) or None, signature_file)
     report = verify(place, Options(load=not no_run, timeout=timeout, signature=demanded))
     output.document.update(_document(report))
     _print(output, report)
-    if not report.passed:
-        output.finish(None)
-        raise click.exceptions.Exit(VERIFY)
+    return None if report.passed else VERIFY
 
 
 def _document(report: Report) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from support.cli import invoke
 from support.projects import MANIFEST, write_project
 from support.reports import make_record
 
@@ -17,7 +17,6 @@ from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import BuildUnit, Plan, make_plan
 from aotbuild.build.progress import UnitDone
 from aotbuild.build.sources import find_sources
-from aotbuild.cli.app import app
 from aotbuild.errors import BuildError, ManifestError, UnitFailure
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.platforms.building import Hardware
@@ -213,9 +212,9 @@ def test_the_command_line_decides_over_the_manifest(
     root = project(tmp_path)
     monkeypatch.chdir(root)
     monkeypatch.setattr(cpu, "Hardware", lambda *_, **__: Hardware(kind="toy", memory=100))
-    refused = CliRunner().invoke(app, ["build", "--json"])
+    refused = invoke("build", "--json")
     assert refused.exit_code == 5, refused.output
     assert {f["stage"] for f in json.loads(refused.stdout)["failures"]} == {STAGE}
-    warned = CliRunner().invoke(app, ["build", "--memory", "warn", "--jobs", "1"])
+    warned = invoke("build", "--memory", "warn", "--jobs", "1")
     assert warned.exit_code == 0, warned.output
     assert warned.stdout.count("; toy has 100 B") == 2

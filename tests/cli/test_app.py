@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-
-from aotbuild.cli.app import app
+from support.cli import Result, invoke
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str) -> Result:
@@ -19,7 +17,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str)
         raise error
 
     monkeypatch.setattr("aotbuild.cli.plan.open_project", refuse)
-    return CliRunner().invoke(app, ["plan", *args])
+    return invoke("plan", *args)
 
 
 def run_main(before: str, *args: str) -> subprocess.CompletedProcess[str]:
@@ -29,39 +27,39 @@ def run_main(before: str, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_names_the_commands() -> None:
-    result = CliRunner().invoke(app, ["--help"])
+    result = invoke("--help")
     assert result.exit_code == 0
     for line in (
-        "build    Compile it all into one _aot folder.",
-        "inspect  Print what a wheel or package holds.",
-        "plan     Print what would be compiled.",
-        "keygen   Make a key to sign packages with.",
-        "schema   Print the JSON schema of the manifest.",
-        "sign     Sign a wheel or an _aot folder with a key.",
+        "build Compile it all into one _aot folder.",
+        "inspect Print what a wheel or package holds.",
+        "plan Print what would be compiled.",
+        "keygen Make a key to sign packages with.",
+        "schema Print the JSON schema of the manifest.",
+        "sign Sign a wheel or an _aot folder with a key.",
     ):
-        assert line in result.stdout
+        assert line in [" ".join(each.split()) for each in result.stdout.splitlines()]
 
 
 def test_version() -> None:
-    result = CliRunner().invoke(app, ["--version"])
+    result = invoke("--version")
     assert result.exit_code == 0
     assert result.stdout.startswith("aotbuild, version ")
 
 
 def test_usage_errors_exit_with_2() -> None:
-    result = CliRunner().invoke(app, ["plan", "--no-such-option"])
+    result = invoke("plan", "--no-such-option")
     assert result.exit_code == 2
-    assert "No such option" in result.stderr
+    assert "unrecognized arguments: --no-such-option" in result.stderr
 
 
-@pytest.mark.parametrize("package", ["click", "pydantic", "yaml", "packaging"])
+@pytest.mark.parametrize("package", ["pydantic", "yaml", "packaging"])
 @pytest.mark.process
 def test_a_missing_extra_is_one_line(package: str, tmp_path: Path) -> None:
     manifest = tmp_path / "aot.yaml"
     manifest.touch()
     done = run_main(f"sys.modules[{package!r}] = None", "build", str(manifest))
     assert (done.returncode, done.stdout) == (2, "")
-    expected = f"aotbuild: the command line needs {package}, which is not installed; "
+    expected = f"aotbuild: this command needs {package}, which is not installed; "
     assert done.stderr == f"{expected}install aotbuild[build]\n"
 
 
@@ -71,7 +69,7 @@ def test_starting_is_light() -> None:
     done = run_main(show, "--help")
     assert done.returncode == 0
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
-    assert "click" in loaded
+    assert "argparse" in loaded
     assert not loaded & {"jax", "jaxlib", "numpy", "pydantic", "yaml", "rich"}
 
 
@@ -103,7 +101,7 @@ def test_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_with_json_an_error_is_a_document(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["plan", "--json"])
+    result = invoke("plan", "--json")
     assert result.exit_code == 3
     document = json.loads(result.stdout)
     assert document["version"] == 1

@@ -11,11 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import Result, invoke
 from support.processes import ROOT
 from support.projects import write_project
 
-from aotbuild.cli.app import app
 from aotbuild.spec.index import Index
 
 pytestmark = pytest.mark.process
@@ -62,7 +61,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def build(*args: str) -> Result:
-    return CliRunner().invoke(app, ["build", *args])
+    return invoke("build", *args)
 
 
 def edit(project: Path, old: str, new: str) -> None:

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from attacks import wheels
 from attacks.wheels import Built
-from click.testing import CliRunner, Result
 from support import packages
+from support.cli import Result, invoke
 
 from aotbuild import load
 from aotbuild.cli import doctor
-from aotbuild.cli.app import app
 from aotbuild.errors import NoExecutable
 from aotbuild.platforms.cpu.host import next_level
 from aotbuild.runtime import choice
@@ -44,7 +43,7 @@ def foreign(built: list[Built], tmp_path: Path) -> Path:
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
+    return invoke(*args)
 
 
 def document(*args: object) -> dict[str, Any]:

@@ -10,10 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import Result, invoke
 from support.reports import WEIGHTS, make_function, make_record, write_package
 
-from aotbuild.cli.app import app
 from aotbuild.spec.padding import PaddedDim, Padding
 
 DATA = b"executable"
@@ -33,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(app, [str(arg) for arg in args])
+    return invoke(*args)
 
 
 def test_text(folder: Path) -> None:

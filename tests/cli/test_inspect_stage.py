@@ -11,10 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import Result, invoke
 from support.reports import HEADER, make_function, make_record, write_package, write_stages
 
-from aotbuild.cli.app import app
 from aotbuild.spec.record import Record
 
 SMALL = {"jaxpr": b"{ lambda ; }\n", "hlo": b"HloModule small\n\n", "cost": b'{"flops": 1.0}\n'}
@@ -45,7 +44,7 @@ def file(folder: Path) -> Path:
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(app, ["inspect", *map(str, args)])
+    return invoke("inspect", *map(str, args))
 
 
 def test_one_text_and_nothing_else(folder: Path, file: Path) -> None:

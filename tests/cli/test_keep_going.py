@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-from support.cli import run
+from support.cli import Result, invoke, run
 from support.projects import make_importable, write_project
 
 import aotbuild
-from aotbuild.cli.app import app
 from aotbuild.errors import NoExecutable, SignatureMismatch, UnknownFunction
 from aotbuild.runtime.source import DirectorySource, open_index
 
@@ -83,7 +81,7 @@ def _project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _built(project: Path) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project)
-        return CliRunner().invoke(app, ["build", "--keep-going", "--json"])
+        return invoke("build", "--keep-going", "--json")
 
 
 @pytest.fixture(name="folder")
@@ -137,7 +135,7 @@ def test_the_index_names_them_without_paths(folder: Path, project: Path) -> None
 
 
 def test_the_package_is_whole_otherwise(folder: Path) -> None:
-    result = CliRunner().invoke(app, ["verify", str(folder)])
+    result = invoke("verify", str(folder))
     assert result.exit_code == 0, result.output
 
 
@@ -194,9 +192,7 @@ def test_the_fallback_runs_what_is_not_there(
 
 def test_nothing_is_left_out_unless_asked(project: Path, tmp_path: Path) -> None:
     out = tmp_path / "_aot"
-    result = CliRunner().invoke(
-        app, ["build", str(project / "aot.yaml"), "--out", str(out)], catch_exceptions=False
-    )
+    result = invoke("build", project / "aot.yaml", "--out", out)
     assert result.exit_code == 5
     assert not out.exists()
 
@@ -205,9 +201,7 @@ def test_an_error_if_everything_failed(tmp_path: Path) -> None:
     manifest = MANIFEST[: MANIFEST.index("  scale:")] + MANIFEST[MANIFEST.index("  absent:") :]
     root = write_project(tmp_path / "here", manifest, code=CODE)
     out = tmp_path / "_aot"
-    result = CliRunner().invoke(
-        app, ["build", str(root / "aot.yaml"), "--keep-going", "--out", str(out)]
-    )
+    result = invoke("build", str(root / "aot.yaml"), "--keep-going", "--out", str(out))
     assert result.exit_code == 5
     assert "1 of 1 build units failed, nothing was packaged:" in result.stderr
     assert not out.exists()

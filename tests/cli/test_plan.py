@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import Result, invoke
 from support.fake_index import make_index
 from support.projects import write_project
 
-from aotbuild.cli.app import app
 from aotbuild.toolchains.toolchain import probe
 
 MANIFEST = """\
@@ -36,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def plan(project: Path, *args: str) -> Result:
-    return CliRunner().invoke(app, ["plan", str(project / "aot.yaml"), *args])
+    return invoke("plan", str(project / "aot.yaml"), *args)
 
 
 def test_the_table_has_a_row_for_each_unit(project: Path) -> None:
@@ -99,15 +98,15 @@ def test_the_document_is_stable(project: Path) -> None:
 
 def test_the_default_is_aot_yaml_here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
-    result = CliRunner().invoke(app, ["plan"])
+    result = invoke("plan")
     assert result.exit_code == 0, result.output
 
 
 def test_root_moves_the_sources(project: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "aot.yaml"
     elsewhere.write_text(MANIFEST)
-    assert CliRunner().invoke(app, ["plan", str(elsewhere)]).exit_code == 4
-    moved = CliRunner().invoke(app, ["plan", str(elsewhere), "--root", str(project)])
+    assert invoke("plan", str(elsewhere)).exit_code == 4
+    moved = invoke("plan", str(elsewhere), "--root", str(project))
     assert moved.exit_code == 0, moved.output
     assert str(project) in moved.stdout
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import Result, invoke
 from support.projects import PACKAGES, write_project
-
-from aotbuild.cli.app import app
 
 pytestmark = pytest.mark.process
 
@@ -19,7 +17,7 @@ SOURCE = PROJECT / "proj" / "branches.py"
 
 
 def explain(manifest: Path, *args: str) -> Result:
-    return CliRunner().invoke(app, ["plan", "--explain", str(manifest), *args])
+    return invoke("plan", "--explain", str(manifest), *args)
 
 
 def line_of(name: str) -> int:

@@ -15,7 +15,8 @@ from support.processes import ROOT
 
 import aotbuild
 from aotbuild import errors
-from aotbuild.cli.app import app
+from aotbuild.cli.app import COMMANDS
+from aotbuild.cli.command import Command
 from aotbuild.manifest import parse_manifest
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -116,14 +117,13 @@ def test_every_error_has_a_section(name: str) -> None:
     assert [each for each in attributes if f"`{each}`" not in section] == []
 
 
-@pytest.mark.parametrize("name", app.commands)
-def test_every_command_and_option_is_documented(name: str) -> None:
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_and_option_is_documented(command: Command) -> None:
     page = text_of(DOCS / "reference" / "cli.md")
-    section = re.search(rf"\n## `aotbuild {name}[ `].*?\n## ", page, re.DOTALL)
+    section = re.search(rf"\n## `aotbuild {command.name}[ `].*?\n## ", page, re.DOTALL)
     assert section
     text = section[0].replace("JSON: ", "--json")
-    options = [option for each in app.commands[name].params for option in each.opts]
-    assert [option for option in options if option[:2] == "--" and option not in text] == []
+    assert [option for option in command.options if option not in text] == []
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=[text.stem for text in TEXTS])

@@ -13,13 +13,12 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from click.testing import CliRunner
+from support.cli import invoke
 from support.forks import forked
 from support.installs import build_wheel, install_by_uv, make_layer, pip, tree_of
 from support.projects import copy_project
 from support.schemas import is_bill_of_materials
 
-from aotbuild.cli.app import app
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.merge import merge
 from aotbuild.wheels.split import split
@@ -120,7 +119,7 @@ class TestExampleWheel:
         inside = member(wheel, f"/{name}")
         assert f"dist-info/{name},sha256=" in member(wheel, "/RECORD")
         assert is_bill_of_materials(inside)
-        printed = CliRunner().invoke(app, ["sbom", str(wheel)])
+        printed = invoke("sbom", str(wheel))
         assert printed.stdout == inside, printed.output
         document = json.loads(inside)
         assert document["metadata"]["component"]["purl"] == "pkg:pypi/digits-classifier@0.1.0"
@@ -172,7 +171,7 @@ class TestInstalled:
     def test_environment_has_no_build_tools(self, installed: Path, links: Path) -> None:
         listed = pip(installed, "list", "--format=freeze", links=links).lower()
         names = {line.partition("==")[0] for line in listed.split()}
-        assert names & {"hatchling", "pyyaml", "pydantic", "click", "rich", "packaging"} == set()
+        assert names & {"hatchling", "pyyaml", "pydantic", "rich", "packaging"} == set()
         assert {"aotbuild", "jax", "jaxlib", "digits-classifier"} <= names
 
     def test_every_function_without_compiling(self, installed: Path, tmp_path: Path) -> None:
@@ -264,7 +263,7 @@ def test_what_fails_is_left_out_if_asked(small: Path, tmp_path: Path) -> None:
     assert "1 of 2 build units failed and were left out:" in said
     (wheel,) = out.glob("*.whl")
     assert f"{wheel.name} lacks 1 unit of its manifest" in said
-    shown = CliRunner().invoke(app, ["inspect", str(wheel)]).output
+    shown = invoke("inspect", str(wheel)).output
     assert "digits.model has no 'lost'" in shown
     assert verify(str(wheel), Options(load=False)).passed
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from support.cli import invoke
+from support.cli import Result, invoke
 from support.reports import HEADER, WEIGHTS, make_blob, make_function, make_record, write_package
 from support.schemas import is_bill_of_materials
 

@@ -10,12 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import aotbuild
-from aotbuild.cli.app import app
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.library import Library
+from support.cli import Result, invoke
 from support.packages import Built, build, write
 
 X = np.ones((1, 16), "float32")
@@ -54,7 +53,7 @@ def raised(call: Callable[[], object]) -> str:
 def command(place: Place, folder: Path, code: int, *args: str) -> Result:
     """Run a command in a folder; it must end with this exit code."""
     place.patch.chdir(folder)
-    result = CliRunner().invoke(app, args)
+    result = invoke(*args)
     assert result.exit_code == code, result.output
     return result
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from support.cli import Result, invoke
 from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.cli.app import app
 from aotbuild.errors import BuildError
 from aotbuild.spec.record import Record
 
@@ -232,7 +231,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*args: Any) -> Result:
-    return CliRunner().invoke(app, [*map(str, args)])
+    return invoke(*map(str, args))
 
 
 def test_plan_says_it(project: Path) -> None:

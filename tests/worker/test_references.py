@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from support.cli import invoke
 from support.forks import forked
 from support.processes import fresh
 from support.projects import build, failed_units, write_project
 
-from aotbuild.cli.app import app
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.record import Template
 
@@ -289,7 +288,7 @@ print(json.dumps(refusal(lib.step, m.State(np.ones(3, np.float32), m.CODEC))))
 
 
 def test_inspect_shows_it(root: Path) -> None:
-    result = CliRunner().invoke(app, ["inspect", str(root / "proj" / "_aot")])
+    result = invoke("inspect", str(root / "proj" / "_aot"))
     line = "step = proj.m:step(state)  compares state.rule with that of proj.m:TEMPLATE"
     assert line in result.stdout.splitlines()
 

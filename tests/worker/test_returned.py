@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from support.cli import invoke
 from support.forks import forked
 from support.projects import build, failed_units, write_project
 
-from aotbuild.cli.app import app
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.record import Record, Returned
 
@@ -216,7 +215,7 @@ def test_another_tree_is_refused(
 
 
 def test_inspect_shows_it(root: Path) -> None:
-    result = CliRunner().invoke(app, ["inspect", str(root / "proj" / "_aot")])
+    result = invoke("inspect", str(root / "proj" / "_aot"))
     lines = result.stdout.splitlines()
     assert "begin = proj.m:begin(x)  returns nodes like proj.m:TEMPLATE" in lines
     assert "none = proj.m:none(x)" in lines

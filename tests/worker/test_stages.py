@@ -12,11 +12,10 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from click.testing import CliRunner
+from support.cli import invoke
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.cli.app import app
 from aotbuild.errors import BuildError
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.canonical import canonical_json, sha256_hex
@@ -189,10 +188,10 @@ class TestWhere:
 
     def test_the_command_says_where(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(project)
-        result = CliRunner().invoke(app, ["build", "--out", "out/_aot"])
+        result = invoke("build", "--out", "out/_aot")
         assert result.exit_code == 0, result.output
         assert result.stdout.endswith("kept stages are in out/_aot.stages.zip\n")
-        result = CliRunner().invoke(app, ["build", "--out", "out/_aot", "--json"])
+        result = invoke("build", "--out", "out/_aot", "--json")
         assert json.loads(result.stdout)["stages"] == "out/_aot.stages.zip"
 
 
@@ -286,9 +285,8 @@ class TestHook:
         wheel = self.pip_wheel(project, tmp_path / "wheels")
         (stages,) = (project / "dist").iterdir()
         assert stages.name == f"{wheel.stem}.stages.zip"
-        inspected = CliRunner().invoke(
-            app, ["inspect", str(wheel), "--jaxpr", "--signature", "b=1", "--stages", str(stages)]
-        )
+        stage = ("--jaxpr", "--signature", "b=1", "--stages", stages)
+        inspected = invoke("inspect", wheel, *stage)
         assert inspected.stdout.startswith("{ lambda a:f32[512,512]; b:f32[1,512]. let")
 
     def test_a_folder_is_named(self, project: Path, tmp_path: Path) -> None:
@@ -307,7 +305,7 @@ class TestHook:
         assert (stages.name, wheel.suffix) == (f"{wheel.stem}.stages.zip", ".whl")
         with ZipFile(wheel) as archive:
             assert not [name for name in archive.namelist() if "stages" in name]
-        verified = CliRunner().invoke(app, ["verify", str(wheel), "--no-run", "--json"])
+        verified = invoke("verify", str(wheel), "--no-run", "--json")
         outcomes = {c["check"]: c["status"] for c in json.loads(verified.stdout)["checks"]}
         assert outcomes["stages"] == "PASS"
         (project / MANIFEST).write_text(manifest(""), encoding="utf-8")
