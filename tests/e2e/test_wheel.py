@@ -174,6 +174,28 @@ class TestInstalled:
         assert names & {"hatchling", "pyyaml", "pydantic", "rich", "packaging"} == set()
         assert {"aotbuild", "jax", "jaxlib", "digits-classifier"} <= names
 
+    @pytest.mark.parametrize(
+        ("command", "code"),
+        [
+            (("inspect", "digits"), 0),
+            (("inspect", "digits", "--json"), 0),
+            (("doctor", "digits"), 0),
+            (("verify", "digits", "--no-run"), 0),
+            (("verify", "digits"), 0),
+            (("diff", "digits", "digits"), 0),
+            (("plan",), 2),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    )
+    def test_the_command_line_of_an_environment_without_build_tools(
+        self, command: tuple[str, ...], code: int, installed: Path, tmp_path: Path
+    ) -> None:
+        done = subprocess.run(
+            [installed, "-m", "aotbuild", *command], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == code, done.stderr
+        assert ("install aotbuild[build]" in done.stderr) is (code == 2)
+
     def test_every_function_without_compiling(self, installed: Path, tmp_path: Path) -> None:
         script = tmp_path / "call.py"
         script.write_text(
