@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
@@ -33,6 +35,7 @@ DYNAMIC = 'dynamic = ["dependencies"]\n'
 HOOK = "[tool.hatch.metadata.hooks.aotbuild]\n"
 BUILD_HOOK = "[tool.hatch.build.targets.wheel.hooks.aotbuild]\n"
 OWN = 'dependencies = ["einops>=0.8", "numpy; sys_platform == \'linux\'"]\n'
+WITHOUT = "import sys; sys.modules['pydantic'] = None; "
 LINES = """\
   [project]
   dynamic = ["dependencies"]
@@ -151,3 +154,30 @@ def test_another_aotbuild_made_the_metadata_of_an_sdist(
         backend.build_wheel(str(tmp_path))
     assert f"  expected aotbuild>=0.1,<0.2, jaxlib=={JAXLIB}\n" in "".join(capsys.readouterr())
     assert list(tmp_path.glob("*.whl")) == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("call", ["get_requires_for_build_wheel()", "build_wheel('.')"])
+def test_the_extra_is_missing(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, DYNAMIC + HOOK + BUILD_HOOK)
+    code = f"{WITHOUT}from hatch_aotbuild import backend; backend.{call}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("aotbuild: a build needs pydantic, which is not installed\n")
+    assert '"aotbuild[build]"] under [build-system]' in done.stderr
+
+
+@pytest.mark.process
+def test_projects_that_do_not_use_the_hooks_need_no_extra(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "pkg"\nversion = "1"\n[tool.hatch.build.targets.wheel.hooks.custom]\n'
+    )
+    (tmp_path / "hatch_build.py").write_text(
+        "from hatchling.builders.hooks.plugin.interface import BuildHookInterface\n"
+        "class Hook(BuildHookInterface):\n    pass\n"
+    )
+    code = f"{WITHOUT}from hatchling import build; build.build_wheel('.')"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert list(tmp_path.glob("*.whl"))
