@@ -7,13 +7,11 @@ imported late, and what they lack is an error only where a project uses them.
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeVar
+from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from hatchling.plugin import hookimpl
-
-_Hook = TypeVar("_Hook")
 
 
 @hookimpl
@@ -36,7 +34,7 @@ def hatch_register_metadata_hook() -> type[MetadataHookInterface]:
     return AotBuildMetadataHook
 
 
-def _needs_extra(interface: type[_Hook], missing: ModuleNotFoundError) -> type[_Hook]:
+def _needs_extra(interface: Any, missing: ModuleNotFoundError) -> type[Any]:
     """Return a hook that ends the build of a project that uses it, and says what is missing."""
     message = (
         f"aotbuild: a build needs {missing.name}, which is not installed\n"
@@ -45,7 +43,7 @@ def _needs_extra(interface: type[_Hook], missing: ModuleNotFoundError) -> type[_
         "Add the extra. Without build isolation, install aotbuild[build] in this environment."
     )
 
-    class NeedsExtra(interface):  # type: ignore[valid-type, misc]
+    class NeedsExtra(interface):  # type: ignore[misc]
         PLUGIN_NAME = "aotbuild"
 
         def __init__(self, *_: Any, **__: Any) -> None:
