@@ -21,7 +21,7 @@ from pydantic import (
 from aotbuild.manifest import names
 from aotbuild.manifest.function import Function, Many, Name, Options, Spec
 from aotbuild.platforms.base import names as platform_names
-from aotbuild.platforms.building import Request, description
+from aotbuild.platforms.building import Request, aliases, description
 from aotbuild.platforms.options import Model, refuse
 from aotbuild.spec.target import HOST
 from aotbuild.spec.words import did_you_mean, one_of, quote
@@ -63,7 +63,7 @@ def _target_map(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value not in TARGET_KINDS:
-        hint = did_you_mean(value, TARGET_KINDS)
+        hint = did_you_mean(value, TARGET_KINDS, aliases())
         refuse(f"expected {one_of(TARGET_KINDS)}, found {quote(value)}{hint}")
     example = description(value).example
     if example is not None:

@@ -27,6 +27,7 @@ from aotbuild.manifest.nodes import (
     plain,
     walk,
 )
+from aotbuild.platforms.building import aliases
 from aotbuild.platforms.options import CUSTOM
 from aotbuild.spec.words import did_you_mean, one_of, quote
 
@@ -152,7 +153,7 @@ def _unknown_key(key: object, loc: tuple[int | str, ...], root: type[BaseModel])
     if loc == ("defaults",) and key in Function.model_fields:
         return f"{quote(key)} belongs to each function, not to defaults"
     known = list(model.model_fields) if model else []
-    hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+    hint = did_you_mean(key, known, aliases()) or f"; known: {', '.join(known)}"
     return f"unknown key {quote(key)}{hint}"
 
 
@@ -177,7 +178,7 @@ def _wrong_value(error: ErrorDetails, node: Node) -> str:
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", str(context["expected"]))
         word = node.value if isinstance(node, ScalarNode) else None
-        return f"expected {one_of(known)}, {found}{did_you_mean(word, known)}"
+        return f"expected {one_of(known)}, {found}{did_you_mean(word, known, aliases())}"
     if kind == "greater_than":
         return f"expected more than {context['gt']}, {found}"
     if kind == "greater_than_equal":

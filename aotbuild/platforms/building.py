@@ -137,6 +137,7 @@ class Description:
     are the sets of options for `startup:` of a manifest, None if it changes nothing.
     `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
     `late_custom_calls` begin the names of custom calls that jax registers only when it needs them.
+    `aliases` are what people call the platform, too: an error suggests its name.
     """
 
     options: type[Model]
@@ -152,6 +153,7 @@ class Description:
     startup: StartupSets | None = None
     variant_namespace: str | None = None
     late_custom_calls: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     def read(self, options: Any, place: Place) -> Any:
         """Read the files that the options name; report problems at `place`."""
@@ -309,6 +311,11 @@ def description(name: str) -> Description:
 def descriptions() -> tuple[Description, ...]:
     """Return the descriptions of all platforms, in the order of `names`."""
     return tuple(map(description, names()))
+
+
+def aliases() -> dict[str, str]:
+    """Return the platform for each name that people call one by, too."""
+    return {alias: name for name in names() for alias in description(name).aliases}
 
 
 def compiler(name: str) -> Compiler:

@@ -121,6 +121,13 @@ class TestTargets:
         ("target", "message"),
         [
             ("cdua", "0: expected cpu, cuda, tpu or portable, found 'cdua' (did you mean 'cuda'?)"),
+            ("gpu", "0: expected cpu, cuda, tpu or portable, found 'gpu' (did you mean 'cuda'?)"),
+            ("gpu: {}", "0: unknown key 'gpu' (did you mean 'cuda'?)"),
+            ("cuda: {gpu: H100}", ("0.cuda.gpu: unknown GPU 'H100' (did you mean 'h100-pcie' or "
+             "'h100-sxm'?), or name a file of your own, such as ./my-gpu.yaml")),
+            ("cpu: {isa: AVX512}", ("0.cpu.isa: expected host, x86-64-v2+avx, x86-64-v3, "
+             "x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx or aarch64, "
+             "found 'AVX512' (did you mean 'x86-64-v4'?)")),
             ("cuda", "0: 'cuda' needs to know which one; write cuda: {gpu: h100-sxm}"),
             ("3", "0: expected a map, found the number 3"),
             ("{}", "0: expected a map of one key: cpu, cuda, tpu or portable"),
@@ -136,7 +143,7 @@ class TestTargets:
             ("tpu: {topology: v5e}", ("0.tpu.topology: expected a topology such as 'v5e:2x2', "
              "of v4, v5e, v5p, v6e or tpu7x, found 'v5e' (did you mean 'v5e:2x2'?)")),
             ("portable: {platforms: [gpu]}", ("0.portable.platforms.0: expected cpu, cuda, rocm "
-             "or tpu, found the text 'gpu' (did you mean 'tpu'?)")),
+             "or tpu, found the text 'gpu' (did you mean 'cuda'?)")),
             ("cpu: {isa: []}", ("0: this target names nothing to build for; "
              "expected at least one entry")),
         ],

@@ -19,6 +19,27 @@ from aotbuild.spec.words import did_you_mean, one_of, quote
 # runs on, below a cap (docs/decisions/0013-cpu-levels.md).
 _FIRST_TO_CROSS_COMPILE = Version("0.11.2")
 _NAMES = ("host", *LEVELS)
+# What people call a level by: an extension that it has, or a CPU.
+_ALIASES = {
+    "avx": "x86-64-v2+avx",
+    "x86-64-v2": "x86-64-v2+avx",
+    "avx2": "x86-64-v3",
+    "fma": "x86-64-v3",
+    "haswell": "x86-64-v3",
+    "x86-64": "x86-64-v3",
+    "x86_64": "x86-64-v3",
+    "avx512": "x86-64-v4",
+    "avx512f": "x86-64-v4",
+    "skylake-avx512": "x86-64-v4",
+    "vnni": "x86-64-v4+vnni",
+    "avx512_vnni": "x86-64-v4+vnni",
+    "bf16": "x86-64-v4+bf16",
+    "avx512_bf16": "x86-64-v4+bf16",
+    "amx": "x86-64-v4+amx",
+    "sapphirerapids": "x86-64-v4+amx",
+    "arm64": "aarch64",
+    "neon": "aarch64",
+}
 HINTS = {
     "Only interpret mode is supported on CPU": (
         "Kernels of Pallas are not compiled for CPUs: leave out the target cpu, give those "
@@ -49,7 +70,8 @@ def _isa_name(name: str) -> str:
         reason = "leaks the machine that builds into the wheel"
         refuse(f"'native' {reason}; write 'host', or a level: {one_of(LEVELS)}")
     if name not in _NAMES:
-        refuse(f"expected {one_of(_NAMES)}, found {quote(name)}{did_you_mean(name, _NAMES)}")
+        hint = did_you_mean(name, _NAMES, _ALIASES)
+        refuse(f"expected {one_of(_NAMES)}, found {quote(name)}{hint}")
     return name
 
 
@@ -77,6 +99,7 @@ class Cpu(Description):
 
     options = CpuOptions
     summary = "CPUs at ISA levels"
+    aliases = ("host", "native", "x86", "x86_64", "x86-64", "aarch64", "arm64")
     hints = HINTS
     startup = STARTUP
 

@@ -130,6 +130,7 @@ class Cuda(Description):
 
     options = CudaOptions
     summary = "NVIDIA GPUs"
+    aliases = ("gpu", "gpus", "nvidia")
     example = "{gpu: h100-sxm}"
     plugins = _COMPILERS
     worker_variables = (("CUDA_ROOT", CUDA_ROOT),)

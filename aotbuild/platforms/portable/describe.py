@@ -25,6 +25,7 @@ class Portable(Description):
 
     options = PortableOptions
     summary = "Portable StableHLO"
+    aliases = ("stablehlo", "export", "any")
     # It is lowered for these platforms, too.
     hints = description(HOST).hints
 
