@@ -83,6 +83,8 @@ def _fact_rows(facts: Facts) -> Iterator[tuple[str, str]]:
         yield "devices", facts.problem
     for number, host in enumerate(facts.hosts):
         yield ("also" if number else "devices"), _devices(host)
+    if facts.hosts and facts.host.arrays == "numpy":
+        yield "arrays", 'numpy alone, as jax is not installed: load(…, arrays="numpy")'
     if facts.hosts:
         yield "processes", str(facts.host.process_count)
         yield "jax_enable_x64", str(facts.host.x64)

@@ -23,10 +23,11 @@ _PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")
 
 @dataclass(frozen=True)
 class Facts:
-    """This machine, this environment, and what jax says of its devices.
+    """This machine, this environment, and what XLA says of its devices.
 
     `next_isa` is the level above this CPU's and what it lacks for that. `hosts` has the default
-    platform first; it is empty where jax cannot be used, and `problem` says why.
+    platform first; it is empty where neither backend can be used, and `problem` says why. Without
+    jax, they are those of the numpy backend.
     """
 
     python: str
@@ -71,10 +72,21 @@ def _probe() -> tuple[tuple[Host, ...], str | None]:
         default = probe()
         others = [probe(name) for name in known_names() if name != default.platform]
     except ModuleNotFoundError as err:
-        return (), f"{err.name} is not installed"
+        # jax names no module where it misses jaxlib.
+        return _probe_without_jax(f"{err.name or 'jaxlib'} is not installed")
     except Exception as err:  # noqa: BLE001 - plugins and drivers raise what they like
         return (), f"jax cannot be used: {type(err).__name__}: {err}"
     return (default, *(host for host in others if host.device_count)), None
+
+
+def _probe_without_jax(problem: str) -> tuple[tuple[Host, ...], str | None]:
+    """Return what the numpy backend sees, which needs jaxlib alone; `problem` if it cannot."""
+    try:
+        from aotbuild.runtime.backends.numpy.backend import default_devices, probe
+
+        return (probe(default_devices()),), None
+    except Exception:  # noqa: BLE001 - plugins and drivers raise what they like
+        return (), problem
 
 
 def _assumed(facts: Facts) -> Host:
