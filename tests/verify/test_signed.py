@@ -311,7 +311,7 @@ class Pipe:
 @pytest.mark.process
 def test_verify_without_a_key_imports_no_cryptography(folder: Path) -> None:
     code = (
-        "import sys; from aotbuild.verify.api import *; from aotbuild.cli.app import app; "
+        "import sys; from aotbuild.verify.api import *; from aotbuild.cli.app import run; "
         "verify(sys.argv[1], Options(load=False)); print('cryptography' in sys.modules)"
     )
     done = subprocess.run(
