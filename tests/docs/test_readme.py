@@ -35,7 +35,7 @@ def wheel(blocks: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
     (root / "mypkg" / "model.py").write_text(blocks["python"][0])
     (root / "pyproject.toml").write_text(blocks["toml"][0])
     (root / "aot.yaml").write_text(blocks["yaml"][0])
-    assert "$ pip wheel . --no-deps -w dist\n" in blocks["console"][0]
+    assert "$ pip wheel . --no-deps -w dist\n" in blocks["console"][1]
     # The wheel of the example project is built in isolation, from these requirements.
     assert 'requires = ["hatchling", "aotbuild[build]"]\n' in blocks["toml"][0]
     return build_wheel(root, root / "dist")

@@ -92,6 +92,21 @@ def test_the_environment_has_all_that_the_executables_need(
     assert project.run(f"python {tmp_path / 'call.py'}").split() == ["(32,", "4)"]
 
 
+def test_an_edit_of_the_manifest_is_built_again(project: Project, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "reference" / "hook.md").read_text()
+    (table,) = (body for _, _, body in FENCE.findall(page) if body.startswith("[tool.uv]"))
+    with (project.root / "pyproject.toml").open("a") as file:
+        file.write(f"\n{table}")
+    project.run("uv sync")
+    manifest = project.root / "aot.yaml"
+    manifest.write_text(manifest.read_text().replace("[1, 32]", "[32]"))
+    assert "mypkg" in project.run("uv sync")
+    (tmp_path / "call.py").write_text(
+        "import aotbuild\nprint(len(aotbuild.load('mypkg').score.records))"
+    )
+    assert project.run(f"python {tmp_path / 'call.py'}") == "1\n"
+
+
 @pytest.mark.parametrize(
     ("command", "lock"),
     [
