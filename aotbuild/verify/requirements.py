@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from email.parser import HeaderParser
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from aotbuild.runtime.distribution import find_owner
@@ -25,7 +26,7 @@ def check_wheel(wheel: Path, records: Sequence[Record]) -> Outcome:
         except ValueError as err:
             return concluded(CHECK, wheel.name, [str(err)])
     required = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
-    return concluded(CHECK, wheel.name, problems(required, records))
+    return _compared(wheel.name, required, records)
 
 
 def check_installed(folder: Path, records: Sequence[Record]) -> Outcome:
@@ -34,7 +35,15 @@ def check_installed(folder: Path, records: Sequence[Record]) -> Outcome:
     if distribution is None:
         return not_checked(CHECK, str(folder), "no installed distribution lists this folder")
     name = f"{distribution.name} {distribution.version}"
-    return concluded(CHECK, name, problems(distribution.requires or [], records))
+    return _compared(name, distribution.requires or [], records)
+
+
+def _compared(subject: str, required: Sequence[str], records: Sequence[Record]) -> Outcome:
+    if find_spec("packaging") is None:
+        # As in an image that has the wheel and jaxlib only, which pip has checked.
+        reason = "packaging is not installed here: it understands version specifiers"
+        return not_checked(CHECK, subject, reason)
+    return concluded(CHECK, subject, problems(required, records))
 
 
 def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str]:

@@ -133,7 +133,7 @@ class TestExampleWheel:
         parsed = Parser().parsestr(member(wheel, "/METADATA"))
         plain = [r for r in parsed.get_all("Requires-Dist") or [] if "extra" not in r]
         assert sorted(plain) == [
-            "aotbuild>=0.1,<0.2",
+            "aotbuild<0.2,>=0.1",
             "flatbuffers>=24.3",
             f"jax=={JAX}",
             f"jaxlib=={JAXLIB}",
@@ -179,7 +179,7 @@ class TestInstalled:
         [
             (("inspect", "digits"), 0),
             (("inspect", "digits", "--json"), 0),
-            (("doctor", "digits"), 0),
+            (("doctor", "digits"), 8),  # one function needs two devices
             (("verify", "digits", "--no-run"), 0),
             (("verify", "digits"), 0),
             (("diff", "digits", "digits"), 0),
