@@ -3,6 +3,8 @@
 hatchling has no `prepare_metadata_for_build_…` under pip, and uv does not call it where
 dependencies are dynamic: a build hook could still change them, so both compile a whole wheel to
 read its metadata. The hook of this package does not change them (`hatch_aotbuild.metadata`).
+
+Source distributions leave out what `aotbuild build` wrote into the project.
 """
 
 from __future__ import annotations
@@ -12,14 +14,17 @@ from typing import Any
 
 from hatchling.build import (
     build_editable,
-    build_sdist,
     build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
 )
 from hatchling.builders.constants import EDITABLES_REQUIREMENT
+from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+
+from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.layout import stages_path
 
 __all__ = [
     "build_editable",
@@ -31,6 +36,22 @@ __all__ = [
     "prepare_metadata_for_build_editable",
     "prepare_metadata_for_build_wheel",
 ]
+
+
+# Executables are for one machine and one jaxlib: each wheel makes its own.
+_BUILT = (f"{FOLDER_NAME}/", stages_path(Path(FOLDER_NAME)).name, "/build/aot/")
+
+
+def build_sdist(
+    sdist_directory: str,
+    config_settings: dict[str, Any] | None = None,  # noqa: ARG001 (the signature is PEP 517's)
+) -> str:
+    """Make a source distribution, and return its name (PEP 517)."""
+    builder = SdistBuilder(str(Path.cwd()))
+    config = builder.config
+    table = config.target_config if "exclude" in config.target_config else config.build_config
+    table["exclude"] = [*table.get("exclude", []), *_BUILT]
+    return Path(next(builder.build(directory=sdist_directory, versions=["standard"]))).name
 
 
 def prepare_metadata_for_build_wheel(

@@ -329,11 +329,14 @@ class TestInPlace:
 
 
 class TestSdist:
-    def test_does_nothing(self, project: Path, links: Path, tmp_path: Path) -> None:
+    def test_has_no_executables(self, project: Path, links: Path, tmp_path: Path) -> None:
         """And needs no jax."""
+        for place in ("digits/_aot/index", "digits/_aot.stages.zip", "build/aot/digits/_aot/index"):
+            (project / place).parent.mkdir(parents=True, exist_ok=True)
+            (project / place).touch()
         python = install_by_uv(tmp_path / "env", "hatchling", "aotbuild[build]", links=links)
         code = (
-            "from hatchling.build import build_sdist; import importlib.util as util\n"
+            "from hatch_aotbuild.backend import build_sdist; import importlib.util as util\n"
             f"print(util.find_spec('jax'), build_sdist({str(tmp_path)!r}))"
         )
         done = subprocess.run(
@@ -346,4 +349,5 @@ class TestSdist:
             ["tar", "-tzf", tmp_path / name], capture_output=True, text=True
         ).stdout
         assert "digits/model.py" in listing
-        assert "_aot/" not in listing
+        assert "aot.yaml" in listing
+        assert [name for name in listing.split() if "_aot" in name or "/build/" in name] == []
