@@ -226,7 +226,7 @@ def plan(
     output.text(f"size:      {size or 'not known before it is compiled'}")
     if size and size.note:
         output.text(f"warning:   {size.note}")
-    output.document["notes"] = notes = startup_notes(project)
+    output.document["notes"] = notes = [*default_notes(project), *startup_notes(project)]
     for note in notes:
         output.text(f"note:      {note}")
     return BUILD if explain and not explain_project(output, project) else None
@@ -251,6 +251,20 @@ def feedback_lines(project: Project) -> list[str]:
         for name, function in functions.items()
         if function.feedback
     ]
+
+
+def default_notes(project: Project) -> list[str]:
+    """Return a note for each choice that the manifest leaves to the machine of the build."""
+    plan = project.plan
+    requests = plan.manifest.targets
+    notes = [n for r in requests for n in r.description.notes(r, plan.environment)]
+    if not plan.manifest.toolchains:
+        (toolchain,) = plan.environment.toolchains
+        notes.append(
+            f"toolchains: none is named, so the jax that is installed compiles, {toolchain.jax} "
+            "here; name one to get the same in every build"
+        )
+    return list(dict.fromkeys(notes))
 
 
 def startup_notes(project: Project) -> list[str]:

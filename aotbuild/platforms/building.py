@@ -184,6 +184,10 @@ class Description:
         """Yield why a toolchain on this machine cannot build a request."""
         return iter(())
 
+    def notes(self, request: Request, machine: BuildMachine) -> Iterator[str]:
+        """Yield what a user should know of a request before anything is compiled."""
+        return iter(())
+
     def expand(
         self, request: Request, devices: int, machine: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:

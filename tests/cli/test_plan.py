@@ -159,3 +159,13 @@ def test_all_problems_of_a_manifest_are_printed(project: Path) -> None:
     assert result.exit_code == 3
     assert "aot.yaml:8:5:" in result.stderr
     assert "(did you mean 'mesh'?)" in result.stderr
+
+
+def test_what_the_manifest_leaves_to_the_machine_is_a_note(project: Path) -> None:
+    notes = json.loads(plan(project, "--json").stdout)["notes"]
+    assert [note.partition(":")[0] for note in notes] == ["targets", "toolchains"]
+    manifest = project / "aot.yaml"
+    pinned = f"toolchains: [{{jax: {probe().toolchains[0].jax}}}]\nfunctions:"
+    text = manifest.read_text().replace("[cpu, {", "[{").replace("functions:", pinned)
+    manifest.write_text(text)
+    assert json.loads(plan(project, "--json").stdout)["notes"] == []

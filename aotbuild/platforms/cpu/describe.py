@@ -122,6 +122,13 @@ class Cpu(Description):
             if reason:
                 yield f"cpu: {reason}"
 
+    def notes(self, request: Request, machine: BuildMachine) -> Iterator[str]:
+        if "host" in request.options.isa:
+            yield (
+                f"targets: `host` is the level of this machine, {machine.isa}; machines below it "
+                "refuse the executables. Name a level to build for others"
+            )
+
     def expand(
         self, request: Request, devices: int, machine: BuildMachine
     ) -> Iterator[tuple[Target, Hardware]]:
