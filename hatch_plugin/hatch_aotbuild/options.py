@@ -75,10 +75,20 @@ def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str
 
 
 def wheel_table(hatch: HatchMetadata[Any]) -> dict[str, Any]:
-    """Return the build hook's table: that of wheels, else that of all targets."""
+    """Return the build hook's table: that of wheels, else that of all targets.
+
+    PlanError if there is none: the wheel would require jaxlib, and have no executables.
+    """
     tables = (hatch.build_targets.get("wheel", {}), hatch.build_config)
-    found = (table.get("hooks", {}).get(NAME) for table in tables)
-    return next((table for table in found if table is not None), {})
+    for table in tables:
+        if NAME in table.get("hooks", {}):
+            return dict(table["hooks"][NAME])
+    msg = (
+        f"pyproject.toml: the metadata hook {NAME} is there, and the build hook is not\n"
+        f"  expected a table [{_TABLE}]\n  found    none\n"
+        "Add it, if only its first line: without it, the wheel has no executables."
+    )
+    raise PlanError(msg)
 
 
 def check_dynamic(project: Mapping[str, Any], hatch: HatchMetadata[Any]) -> None:

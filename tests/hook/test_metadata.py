@@ -134,6 +134,16 @@ def test_a_project_whose_requirements_are_static(
     assert message.rstrip().endswith(lines)
 
 
+def test_the_build_hook_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, DYNAMIC + HOOK)
+    assert "expected a table [tool.hatch.build.targets.wheel.hooks.aotbuild]" in refused()
+
+
+def test_a_build_hook_for_all_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, DYNAMIC + HOOK + "[tool.hatch.build.hooks.aotbuild]\n")
+    assert f"jaxlib=={JAXLIB}" in required(tmp_path)
+
+
 def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + "depends = []\n" + BUILD_HOOK)
     table = "[tool.hatch.metadata.hooks.aotbuild]"
