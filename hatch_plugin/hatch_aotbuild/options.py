@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -101,12 +102,11 @@ def check_dynamic(project: Mapping[str, Any], hatch: HatchMetadata[Any]) -> None
     own = project.get("dependencies", [])
     if has_table and "dependencies" not in project and "dependencies" in project.get("dynamic", []):
         return
-    found = f"dependencies = {own}" if "dependencies" in project else "no such lines"
+    found = f"dependencies = {json.dumps(own)}" if "dependencies" in project else "no such lines"
     dynamic = sorted({*project.get("dynamic", []), "dependencies"})
-    listed = [f"dependencies = {own}".replace("'", '"')] if own else []
-    table = hatch.metadata.hook_config.get(NAME, {})
-    listed = listed or [f"{key} = {value}".replace("'", '"') for key, value in table.items()]
-    lines = ("[project]", f"dynamic = {dynamic}".replace("'", '"'), "", f"[{METADATA_TABLE}]")
+    table = {"dependencies": own} if own else hatch.metadata.hook_config.get(NAME, {})
+    lines = ("[project]", f"dynamic = {json.dumps(dynamic)}", "", f"[{METADATA_TABLE}]")
+    listed = (f"{key} = {json.dumps(value)}" for key, value in table.items())
     msg = (
         "pyproject.toml: what the wheel requires is known only when its toolchain is\n"
         f"  expected dependencies that the metadata hook {NAME} sets\n"

@@ -34,7 +34,7 @@ version = "1"
 DYNAMIC = 'dynamic = ["dependencies"]\n'
 HOOK = "[tool.hatch.metadata.hooks.aotbuild]\n"
 BUILD_HOOK = "[tool.hatch.build.targets.wheel.hooks.aotbuild]\n"
-OWN = 'dependencies = ["einops>=0.8", "numpy; sys_platform == \'linux\'"]\n'
+OWN = """dependencies = ["einops>=0.8", "numpy; sys_platform == 'linux'"]\n"""
 WITHOUT = "import sys; sys.modules['pydantic'] = None; "
 LINES = """\
   [project]
@@ -107,15 +107,16 @@ def test_the_project_itself_needs_what_it_lists(
         (BUILD_HOOK, "no such lines", LINES),
         (
             'dependencies = ["einops"]\n' + BUILD_HOOK,
-            "dependencies = ['einops']",
+            'dependencies = ["einops"]',
             f'{LINES}\n  dependencies = ["einops"]',
         ),
         (
             'dependencies = ["einops"]\n' + HOOK + BUILD_HOOK,
-            "dependencies = ['einops']",
+            'dependencies = ["einops"]',
             f'{LINES}\n  dependencies = ["einops"]',
         ),
         (HOOK + BUILD_HOOK, "no such lines", LINES),
+        (HOOK + OWN + BUILD_HOOK, "no such lines", f"{LINES}\n  {OWN.rstrip()}"),
     ],
 )
 def test_a_project_whose_requirements_are_static(
