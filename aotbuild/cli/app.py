@@ -15,7 +15,7 @@ from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, UsageError
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
-from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, OK, code_of, missing_extra
+from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, OK, USAGE, code_of, missing_extra
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = command.run(output, **given) or OK
     except UsageError as err:
-        parser.error(str(err))
+        parser.exit(USAGE, f"{parser.prog}: error: {err}\n")
     except (Exception, KeyboardInterrupt) as err:
         if missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
             raise

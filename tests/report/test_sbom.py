@@ -277,7 +277,8 @@ class TestCommand:
         result = run(folder)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == (
-            "Error: SOURCE_DATE_EPOCH: expected whole seconds since 1970, found 'noon'\n"
+            "aotbuild sbom: error: SOURCE_DATE_EPOCH: "
+            "expected whole seconds since 1970, found 'noon'\n"
         )
 
     def test_without_the_library(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +286,7 @@ class TestCommand:
         result = run(folder)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == (
-            "Error: the SBOM needs a library\n"
+            "aotbuild sbom: error: the SBOM needs a library\n"
             f"  expected {SBOM_LIBRARY}\n"
             "  found    it is not installed\n"
             "Install it: pip install 'aotbuild[sbom]'\n"
