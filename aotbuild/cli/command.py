@@ -115,16 +115,17 @@ def existing_folder(text: str) -> Path:
 
 def new_file(text: str) -> Path:
     """Return the path of a file to write."""
-    if Path(text).is_dir():
-        msg = f"{text} is a folder; expected a file"
-        raise argparse.ArgumentTypeError(msg)
-    return Path(text)
+    return _new(text, Path(text).is_dir(), "is a folder; expected a file")
 
 
 def new_folder(text: str) -> Path:
     """Return the path of a folder to write to."""
-    if Path(text).is_file():
-        msg = f"{text} is a file; expected a folder"
+    return _new(text, Path(text).is_file(), "is a file; expected a folder")
+
+
+def _new(text: str, is_other: bool, problem: str) -> Path:
+    if is_other:
+        msg = f"{text} {problem}"
         raise argparse.ArgumentTypeError(msg)
     return Path(text)
 

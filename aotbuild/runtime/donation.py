@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aotbuild.spec.record import Record
 
 # XLA's words (jaxlib 0.10.2 and 0.12.0.1): only it knows which buffers it reuses.
-_SIGNS = ("Attempt to donate the same buffer twice", "buffer that was previously donated in the sa")
+_SIGNS = ("Attempt to donate the same buffer twice", "buffer that was previously donated")
 _REMEDY = "Pass a copy at one of these places, as jax.numpy.copy(x), or leave it out of donate:."
 
 

@@ -201,7 +201,7 @@ class Dispatch:
     def _outputs(self, executable: Executable, call: Call) -> list[Any]:
         try:
             return executable.run(call.leaves)
-        except Exception as err:
+        except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             from aotbuild.runtime.donation import donated_twice
 
             found = donated_twice(err, call, executable.record, self.backend.trees)
