@@ -7,62 +7,18 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from aotbuild.errors import (
-    AotbuildError,
-    InvalidArgument,
-    MissingJax,
-    NoExecutable,
-    UnknownFunction,
-)
-from aotbuild.frozen import dataclass
+from aotbuild.errors import MissingJax
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.fork import refusal
-from aotbuild.runtime.package import left_out
-from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.state import LibraryState
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.runtime.explanation import Explanation
     from aotbuild.runtime.kernel import Kernel
-    from aotbuild.runtime.preload import Preloading, Prime, Selected
+    from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.seals import Key
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a call would do, and why. `str()` of it is the text that is meant to be read.
-
-    Attributes:
-        function: The name of the function.
-        verdicts: The verdict on each record of the call's signature, best first.
-        chosen: The record that would run, or None.
-        error: What the call would raise with `fallback: none`, if nothing would run.
-        padded: How the call would be padded, as `batch 3 → 8`, or empty.
-        compared: Static data that was compared with that of a tree which the manifest names, as
-            `state.rule with that of mypkg.model:init`.
-    """
-
-    function: str
-    verdicts: tuple[Verdict, ...]
-    chosen: Record | None
-    error: AotbuildError | None = None
-    padded: str = ""
-    compared: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        verdicts = [f"  {verdict}" for verdict in self.verdicts]
-        if self.error is None:
-            padded = f", padded {self.padded}" if self.padded else ""
-            lines = [f"{self.function}: runs {self.chosen}{padded}", *verdicts]
-            return "\n".join([*lines, *(f"  compared {text}" for text in self.compared)])
-        text = str(self.error)
-        hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
-        # The error names a reason once for all that it refuses; here each verdict has its line.
-        return "\n".join([text, "all verdicts:", *verdicts]) if hidden else text
 
 
 class Library:
@@ -213,44 +169,11 @@ class Library:
             UnknownFunction: The package has no function of a name in `names`.
             AotbuildError: Some executables could not be loaded or run; the others are ready.
         """
-        from aotbuild.runtime.preload import preload
+        from aotbuild.runtime.preload import preload_functions
 
-        chosen = tuple(self._function(name).name for name in names) or self.functions
-        selected = [item for name in chosen for item in self._fitting(name)]
-        on_run = self._prime(chosen) if prime else None
-        state, settings = self._state, self._state.backend.settings()
-        loader = state.loader
-        if wait:
-            return preload(loader, selected, state.stats, threads, on_run, settings=settings)
-
-        def work(goes_on: Callable[[], bool]) -> int:
-            with settings():
-                return preload(
-                    *(loader, selected, state.stats, threads, on_run),
-                    settings=settings,
-                    goes_on=goes_on,
-                )
-
-        return state.in_background(work)
-
-    def _prime(self, names: Sequence[str]) -> Prime:
-        kernels = {name: self.kernel(name) for name in names}
-        return lambda record, *ran: kernels[record.function].prime(record, *ran)
-
-    def _fitting(self, name: str) -> list[Selected]:
-        """Return the best executable of each signature that fits, and where it is loaded."""
-        from aotbuild.runtime.preload import Selected
-
-        backend, package = self._state.backend, self._state.package
-        devices = self._devices or backend.default_devices()
-        verdicts = select(package.index.records(name), package.probe(devices))
-        best: dict[str, Verdict] = {}
-        for verdict in verdicts:
-            if verdict.fits:
-                best.setdefault(verdict.record.signature.key(), verdict)
-        return [
-            Selected(found, backend.place_alone(found.record, devices)) for found in best.values()
-        ]
+        chosen = tuple(self._state.function(name).name for name in names) or self.functions
+        kernels = {name: self.kernel(name) for name in chosen} if prime else None
+        return preload_functions(self._state, self._devices, chosen, kernels, threads, wait=wait)
 
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.
@@ -264,16 +187,9 @@ class Library:
         Examples:
             >>> print(library.explain("logits", params, tokens))
         """
-        kernel, verdicts = self.kernel(name), tuple[Verdict, ...]()
-        try:
-            call, verdicts = kernel.judge(*args, **kwargs)
-            padded, chosen = kernel.padding(call), kernel.choose(call, verdicts)
-        except (NoExecutable, InvalidArgument) as err:
-            return Explanation(name, verdicts, None, err)
-        if error := refusal(chosen):
-            return Explanation(name, verdicts, None, error)
-        compared = tuple(f"{place} with that of {like}" for place, *_, like in call.compared)
-        return Explanation(name, verdicts, chosen, padded=padded, compared=compared)
+        from aotbuild.runtime.explanation import explain
+
+        return explain(self.kernel(name), args, kwargs)
 
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the library was opened, as plain data.
@@ -297,19 +213,8 @@ class Library:
     def _make_kernel(self, name: str, source: Callable[..., Any] | None) -> Kernel:
         from aotbuild.runtime.kernel import Kernel
 
-        state, function = self._state, self._function(name)
+        state, function = self._state, self._state.function(name)
         return Kernel(state.package, state.backend, state.loader, function, source, self._devices)
-
-    def _function(self, name: str) -> Function:
-        function = self._state.index.function(name)
-        if function is None:
-            from difflib import get_close_matches
-
-            failed = left_out(self._state.index).lines(name)
-            close = [] if failed else get_close_matches(name, self.functions, 1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise UnknownFunction(self._state.name, name, self.functions, hint, failed)
-        return function
 
 
 class View(Library):

@@ -9,30 +9,31 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.concurrency import JoinableThread, parallel_map
+from aotbuild.runtime.concurrency import parallel_map
+from aotbuild.runtime.fitting import Selected, fitting
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
-from aotbuild.runtime.select import Verdict
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Executable, Placement
+    from aotbuild.runtime.backends.protocol import Executable
+    from aotbuild.runtime.devices import DeviceSet
+    from aotbuild.runtime.kernel import Kernel
+    from aotbuild.runtime.preloading import Preloading
+    from aotbuild.runtime.state import LibraryState
 
 # Called with (record, executable, its outputs) for each executable that was run.
 Prime: TypeAlias = Callable[[Record, Any, list[Any]], None]
 
 # Gives another thread the settings of the calling one.
 Settings: TypeAlias = Callable[[], AbstractContextManager[None]]
-
-# Receives a function that returns whether to go on; returns how many executables were loaded.
-Work: TypeAlias = Callable[[Callable[[], bool]], int]
 
 # Two programs that start in different orders on the devices of a mesh deadlock.
 _MESHES = threading.RLock()
@@ -44,30 +45,45 @@ _REMEDY = "Leave its function out: name the others, preload('this', 'that', prim
 
 
 @dataclass(frozen=True)
-class Selected:
-    """An executable that fits, and where a call without committed arguments would run it."""
-
-    verdict: Verdict
-    placement: Placement
-
-    @property
-    def record(self) -> Record:
-        """The record of the executable."""
-        return self.verdict.record
-
-    @property
-    def runs(self) -> bool:
-        """Whether one process can run it alone, and nobody is called back with zeros."""
-        return self.record.requires.processes == 1 and not self.record.calling.callbacks
-
-
-@dataclass(frozen=True)
 class _Done:
     """The result for executables of the same bytes: whether these were new, and what ran."""
 
     is_new: bool
     ran: tuple[tuple[Selected, Executable, list[Any]], ...]
     failures: tuple[AotbuildError, ...]
+
+
+def preload_functions(
+    state: LibraryState,
+    devices: DeviceSet | None,
+    names: Sequence[str],
+    kernels: Mapping[str, Kernel] | None,
+    threads: int | None,
+    *,
+    wait: bool,
+) -> int | Preloading:
+    """Load what fits of some functions, as `Library.preload` says; prime `kernels` if given."""
+    backend, settings = state.backend, state.backend.settings()
+    devices = devices or backend.default_devices()
+    selected = [item for name in names for item in fitting(state.package, backend, devices, name)]
+    prime = _prime_kernels(kernels) if kernels is not None else None
+
+    def work(goes_on: Callable[[], bool] | None = None) -> int:
+        return preload(
+            *(state.loader, selected, state.stats, threads, prime),
+            settings=settings,
+            goes_on=goes_on,
+        )
+
+    def in_thread(goes_on: Callable[[], bool]) -> int:
+        with settings():
+            return work(goes_on)
+
+    return work() if wait else state.in_background(in_thread)
+
+
+def _prime_kernels(kernels: Mapping[str, Kernel]) -> Prime:
+    return lambda record, *ran: kernels[record.function].prime(record, *ran)
 
 
 def preload(
@@ -204,59 +220,3 @@ def _cpu_count() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
         return os.cpu_count() or 1
-
-
-class Preloading:
-    """Executables being loaded in a thread, as `Library.preload(wait=False)` returns it.
-
-    Calling `wait()` is optional: a call waits for the executable that it needs.
-    """
-
-    def __init__(self, work: Work) -> None:
-        self._count = 0
-        self._error: BaseException | None = None
-        self._stopped = threading.Event()
-        self._thread = JoinableThread("aotbuild-preload", lambda: self._run(work))
-        if not self._thread.start():
-            self._run(work)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until all are loaded; return how many were new.
-
-        Args:
-            timeout: The longest time to wait, in seconds. None waits as long as it takes.
-
-        Raises:
-            TimeoutError: Not all were loaded in time. Loading goes on.
-            AotbuildError: Some could not be loaded; the others are ready.
-        """
-        if not self._thread.wait(timeout):
-            msg = f"not all executables were ready after {timeout} s; they are still being loaded"
-            raise TimeoutError(msg)
-        if self._error is not None:
-            raise self._error
-        return self._count
-
-    @property
-    def done(self) -> bool:
-        """Whether loading has ended, successfully or not."""
-        return self._thread.ended
-
-    def stop(self) -> None:
-        """Begin no other executable, and wait for those that were begun."""
-        self._stopped.set()
-        self._thread.wait()
-
-    def _run(self, work: Work) -> None:
-        try:
-            self._count = work(self._goes_on)
-        except BaseException as err:  # noqa: BLE001 - `wait` raises it
-            self._error = err
-            if self._goes_on():
-                from logging import getLogger
-
-                getLogger("aotbuild").warning("preload(wait=False): %s", err)
-
-    def _goes_on(self) -> bool:
-        """Return whether the executables can still be wanted; not at the end of the process."""
-        return threading.main_thread().is_alive() and not self._stopped.is_set()

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.package import Package, Stats
+from aotbuild.runtime.package import Package, Stats, left_out
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trust import demanded_keys, open_trusted
 from aotbuild.spec.index import COMPANIONS, Index
+from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
-    from aotbuild.runtime.preload import Preloading, Work
+    from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.seals import Key
 
 
@@ -61,6 +63,11 @@ class LibraryState:
         """The name of the package, or its place if the index names none."""
         return str(self.index.header.get("package", self.source.place))
 
+    def function(self, name: str) -> Function:
+        """Return a function of the package; raises UnknownFunction."""
+        found = self.index.function(name)
+        return found if found is not None else _unknown(self, name)
+
     @property
     def policy(self) -> str | None:
         """The fallback policy of the caller, or of the index."""
@@ -86,7 +93,7 @@ class LibraryState:
 
     def in_background(self, work: Work) -> Preloading:
         """Start `work` in a thread, which `close` stops."""
-        from aotbuild.runtime.preload import Preloading
+        from aotbuild.runtime.preloading import Preloading
 
         for ended in [preloading for preloading in [*self._preloads] if preloading.done]:
             self._preloads.pop(ended, None)
@@ -140,3 +147,13 @@ class LibraryState:
             fallback=self.policy,
             absent=self.opened[2],
         )
+
+
+def _unknown(state: LibraryState, name: str) -> NoReturn:
+    from difflib import get_close_matches
+
+    functions = tuple(sorted(function.name for function in state.index.functions()))
+    failed = left_out(state.index).lines(name)
+    close = [] if failed else get_close_matches(name, functions, 1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise UnknownFunction(state.name, name, functions, hint, failed)

@@ -79,7 +79,7 @@ def test_the_end_of_the_process_ends_it() -> None:
     """What was begun ends; a pool of concurrent.futures would do the rest before."""
     code = """
 import atexit, json, threading
-from aotbuild.runtime.preload import Preloading
+from aotbuild.runtime.preloading import Preloading
 from aotbuild.runtime.concurrency import parallel_map
 begun = []
 

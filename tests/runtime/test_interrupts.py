@@ -194,7 +194,7 @@ print(json.dumps([thread.wait(), status]))
         """Neither does the end of the process forget it: what it does then is seen."""
         code = """
 import os, signal, threading
-from aotbuild.runtime.preload import Preloading
+from aotbuild.runtime.preloading import Preloading
 go_on = threading.Event()
 
 def interrupt(*_):

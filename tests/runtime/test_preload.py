@@ -16,8 +16,9 @@ from support.processes import fresh
 import aotbuild
 from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.runtime.backends.jax.placement import Placement
+from aotbuild.runtime.fitting import Selected
 from aotbuild.runtime.package import Stats
-from aotbuild.runtime.preload import Selected, preload
+from aotbuild.runtime.preload import preload
 from aotbuild.runtime.select import Grade, Verdict
 from aotbuild.spec.record import Record
 

@@ -15,7 +15,7 @@ from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import DamagedBlob, UnknownFunction
-from aotbuild.runtime.preload import Preloading
+from aotbuild.runtime.preloading import Preloading
 
 X = np.arange(4, dtype=np.float32)
 BACKENDS = pytest.mark.parametrize("arrays", ["jax", "numpy"])

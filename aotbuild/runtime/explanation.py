@@ -1,0 +1,60 @@
+"""Explanations: what a call would do, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.fork import refusal
+from aotbuild.runtime.kernel import Kernel
+from aotbuild.runtime.select import Verdict
+from aotbuild.spec.record import Record
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call would do, and why. `str()` of it is the text that is meant to be read.
+
+    Attributes:
+        function: The name of the function.
+        verdicts: The verdict on each record of the call's signature, best first.
+        chosen: The record that would run, or None.
+        error: What the call would raise with `fallback: none`, if nothing would run.
+        padded: How the call would be padded, as `batch 3 → 8`, or empty.
+        compared: Static data that was compared with that of a tree which the manifest names, as
+            `state.rule with that of mypkg.model:init`.
+    """
+
+    function: str
+    verdicts: tuple[Verdict, ...]
+    chosen: Record | None
+    error: AotbuildError | None = None
+    padded: str = ""
+    compared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        verdicts = [f"  {verdict}" for verdict in self.verdicts]
+        if self.error is None:
+            padded = f", padded {self.padded}" if self.padded else ""
+            lines = [f"{self.function}: runs {self.chosen}{padded}", *verdicts]
+            return "\n".join([*lines, *(f"  compared {text}" for text in self.compared)])
+        text = str(self.error)
+        hidden = isinstance(self.error, NoExecutable) and any(v not in text for v in verdicts)
+        # The error names a reason once for all that it refuses; here each verdict has its line.
+        return "\n".join([text, "all verdicts:", *verdicts]) if hidden else text
+
+
+def explain(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Explanation:
+    """Explain what a call would do; load and run nothing."""
+    name, verdicts = kernel.function.name, tuple[Verdict, ...]()
+    try:
+        call, verdicts = kernel.judge(*args, **kwargs)
+        padded, chosen = kernel.padding(call), kernel.choose(call, verdicts)
+    except (NoExecutable, InvalidArgument) as err:
+        return Explanation(name, verdicts, None, err)
+    if error := refusal(chosen):
+        return Explanation(name, verdicts, None, error)
+    compared = tuple(f"{place} with that of {like}" for place, *_, like in call.compared)
+    return Explanation(name, verdicts, chosen, padded=padded, compared=compared)
