@@ -31,5 +31,12 @@ def test_the_check_can_fail() -> None:
 def test_public_names() -> None:
     import aotbuild
 
-    assert aotbuild.__all__ == ["__version__", "errors", "load", "precompiled"]
+    assert aotbuild.__all__ == [
+        "__version__",
+        "errors",
+        "events",
+        "load",
+        "precompiled",
+        "subscribe",
+    ]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

@@ -48,7 +48,7 @@ class Choice:
     def judge(self, call: Call, plan: PadPlan | None = None) -> tuple[Verdict, ...]:
         """Return the verdicts on the records of a call; SignatureMismatch if it has none."""
         index, name = self.package.index, self.function.name
-        host = self.package.probe(self._devices(call))
+        host = self.package.probe(self.devices(call))
         records = index.records(name, plan.key if plan else call.signature.key())
         if not records:
             raise self._left_out(call) or self._mismatch(call, host)
@@ -92,7 +92,7 @@ class Choice:
         fitting = [verdict for verdict in verdicts if verdict.fits]
         if not fitting:
             summary = "no executable may run here"
-            trace = refusal_trace(verdicts, self.package.probe(self._devices(call)))
+            trace = refusal_trace(verdicts, self.package.probe(self.devices(call)))
             labels = {verdict.record.provenance.get("label") for verdict in verdicts}
             trace += left_out(self.package.index).lines(self.function.name, labels)
             trace += self.package.absent
@@ -101,7 +101,7 @@ class Choice:
 
     def _place(self, call: Call, verdict: Verdict) -> Placement:
         try:
-            placement: Placement = self.backend.place(call, verdict.record, self._devices(call))
+            placement: Placement = self.backend.place(call, verdict.record, self.devices(call))
             return placement
         except InvalidArgument as err:
             if self.package.fallback_policy == "none":
@@ -110,5 +110,6 @@ class Choice:
             trace = str(err).splitlines()
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY) from err
 
-    def _devices(self, call: Call) -> DeviceSet:
+    def devices(self, call: Call) -> DeviceSet:
+        """Return the devices that a call may use."""
         return self._chosen or self.backend.devices_of_call(call)

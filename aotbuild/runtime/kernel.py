@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import cached_property
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, NoExecutable
@@ -12,6 +13,7 @@ from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
+from aotbuild.runtime.observers import listeners
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.trees import (
@@ -25,6 +27,7 @@ from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback
+    from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
 
@@ -138,7 +141,7 @@ class Dispatch:
             from aotbuild.runtime.wrapped import wrapped_call
 
             self.plain = wrapped_call(
-                *(function, backend, package.stats),
+                *(function, backend, self._on_tracers),
                 run=self._run,
                 call_source=self._call_source,
                 fall_back=self._fall_back,
@@ -153,13 +156,13 @@ class Dispatch:
     def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Serve a call; return (outputs, fastpath data or None, False) to the C++ cache."""
         if self.backend.has_tracers(dynamic_values(self.function, args, kwargs)):
-            self.package.stats.count("transformed")
+            self._on_tracers()
             return self._call_source(*args, **kwargs), None, False
         try:
             bound = bind(self.function, args, kwargs)
             plan = self._padded.plan(bound) if self._padded else None
             if self._padded and plan:
-                self.package.stats.count("padded")
+                self._on_padding(plan, args, kwargs)
                 return self._padded.run(plan, bound, self._canonical), None, False
             if bound.direct:
                 return self._run(bound)
@@ -170,10 +173,32 @@ class Dispatch:
 
     def _fall_back(self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the fallback policy gives for a call that no executable serves."""
+        if listeners:
+            self._events.refused(error, args, kwargs)
         policy = self.package.fallback_policy
         if policy == "none":
             raise error
-        return self._fallback.run(policy, error, args, kwargs)
+        start = perf_counter()
+        outputs = self._fallback.run(policy, error, args, kwargs)
+        if listeners:
+            self._events.fell_back(policy, perf_counter() - start, error, args, kwargs)
+        return outputs
+
+    def _on_tracers(self) -> None:
+        self.package.stats.count("transformed")
+        if listeners:
+            self._events.transformed()
+
+    def _on_padding(self, plan: PadPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.package.stats.count("padded")
+        if listeners:
+            self._events.padded(str(plan), args, kwargs)
+
+    @cached_property
+    def _events(self) -> CallEvents:
+        from aotbuild.runtime.call_events import CallEvents
+
+        return CallEvents(self.backend, self.choice)
 
     @cached_property
     def _fallback(self) -> Fallback:

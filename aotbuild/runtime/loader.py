@@ -6,6 +6,7 @@ does native code see a byte.
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
@@ -13,6 +14,7 @@ from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem
 from aotbuild.runtime.fork import refuse_if_forked
+from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
@@ -26,18 +28,25 @@ _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 
 
 class Loader:
-    """Loads the executables and constants of one package.
+    """Loads the executables and constants of one package, which events call `package`.
 
     `backend` does the last step. With `maps`, constants may be mappings of their files, which must
     not change afterwards.
     """
 
     def __init__(
-        self, source: Source, stats: Stats, backend: ExecutableLoader, *, maps: bool = True
+        self,
+        source: Source,
+        stats: Stats,
+        backend: ExecutableLoader,
+        package: str = "",
+        *,
+        maps: bool = True,
     ) -> None:
         self._source = source
         self._stats = stats
         self._backend = backend
+        self._package = package
         self._maps = maps
         self._loaded: SingleFlight[Any] = SingleFlight()
         self._constants: SingleFlight[Constants] = SingleFlight()
@@ -97,20 +106,34 @@ class Loader:
         if problem:
             msg = f"{record}: {problem}\n{problem.remedy}"
             raise AotbuildError(msg)
-        with self._stats.loading():
-            data = read_blob(self._source, record.blob)
-            if record.requires.custom_calls:
-                from aotbuild.runtime import custom_calls
+        start = perf_counter()
+        loaded = self._give_to_xla(record, devices)
+        self._on_load(record, perf_counter() - start)
+        return loaded
 
-                custom_calls.initialize(record, self._backend)
-            callbacks = self._backend.bind(record) if record.calling.callbacks else ()
-            try:
-                return self._backend.deserialize(data, devices, callbacks)
-            except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
-                found = f"{type(err).__name__}: {err}"
-                what = "jaxlib could not load the executable"
-                msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
-                raise AotbuildError(msg) from err
+    def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> Any:
+        data = read_blob(self._source, record.blob)
+        if record.requires.custom_calls:
+            from aotbuild.runtime import custom_calls
+
+            custom_calls.initialize(record, self._backend)
+        callbacks = self._backend.bind(record) if record.calling.callbacks else ()
+        try:
+            return self._backend.deserialize(data, devices, callbacks)
+        except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
+            found = f"{type(err).__name__}: {err}"
+            what = "jaxlib could not load the executable"
+            msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
+            raise AotbuildError(msg) from err
+
+    def _on_load(self, record: Record, seconds: float) -> None:
+        self._stats.loaded(seconds)
+        if listeners:
+            from aotbuild.runtime.events import Loaded, describe
+
+            signature, platform = describe(record.signature), record.target.platform
+            call = (self._package, record.function, signature, platform)
+            emit(Loaded(*call, seconds, record.blob.size))
 
 
 def _key(record: Record, devices: tuple[Any, ...]) -> tuple[Any, ...]:

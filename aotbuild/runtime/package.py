@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from time import perf_counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
@@ -38,14 +36,11 @@ class Stats:
         with self._lock:
             self._counts[name] += 1
 
-    @contextmanager
-    def loading(self) -> Iterator[None]:
-        """Count one loaded executable and add the time that the block took."""
-        start = perf_counter()
-        yield
+    def loaded(self, seconds: float) -> None:
+        """Count one loaded executable, and the time that it took."""
         with self._lock:
             self._counts["loaded"] += 1
-            self._seconds += perf_counter() - start
+            self._seconds += seconds
 
     def primed(self, seconds: float) -> None:
         """Count one executable that was run on zeros, and the time that it took."""

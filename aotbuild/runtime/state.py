@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Package, Stats, left_out
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trust import demanded_keys, open_trusted
@@ -113,6 +115,16 @@ class LibraryState:
         source.close()
 
     def _open(self) -> tuple[Source, Index, tuple[str, ...]]:
+        start = perf_counter()
+        opened = self._open_parts()
+        if listeners:
+            from aotbuild.runtime.events import Opened
+
+            name = str(opened[1].header.get("package", self.source.place))
+            emit(Opened(name, str(self.source.place), self.arrays, perf_counter() - start))
+        return opened
+
+    def _open_parts(self) -> tuple[Source, Index, tuple[str, ...]]:
         index = open_trusted(self.source, self.trust, self.asked)
         if COMPANIONS not in index.header:
             return self.source, index, ()
@@ -136,7 +148,7 @@ class LibraryState:
         # A signature covers the bytes that were read, and a mapped file can change afterwards.
         maps = not demanded_keys(self.trust)
         loader = self.backend.executable_loader
-        return Loader(self.opened[0], self.stats, loader, maps=maps)
+        return Loader(self.opened[0], self.stats, loader, self.name, maps=maps)
 
     def _make_package(self) -> Package:
         return Package(

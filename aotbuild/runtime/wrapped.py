@@ -15,7 +15,6 @@ from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend
-    from aotbuild.runtime.package import Stats
     from aotbuild.spec.wrap import Key
 
 _NO_STATICS = "[]"
@@ -28,21 +27,22 @@ class _HasTracers(Exception):
 def wrapped_call(
     function: Function,
     backend: Backend,
-    stats: Stats,
+    on_tracers: Callable[[], None],
     run: Callable[[Bound], tuple[Any, Any, bool]],
     call_source: Callable[..., Any],
     fall_back: Callable[[NoExecutable, tuple[Any, ...], dict[str, Any]], Any],
 ) -> Callable[..., Any]:
     """Return what a kernel of a wrapped function is called by.
 
-    `run` serves a bound call whose trees have markers. `fall_back` gets the caller's arguments.
+    `on_tracers` is told of a call inside a transformation. `run` serves a bound call whose trees
+    have markers. `fall_back` gets the caller's arguments.
     """
     wrap = backend.wrap(function)
     split, join, finish = wrap.split, wrap.join, wrap.finish
 
     def miss(key: Key, *arrays: Any) -> tuple[Any, Any, bool]:
         if backend.has_tracers(arrays):
-            stats.count("transformed")
+            on_tracers()
             raise _HasTracers
         return run(_bound(function, key[0], join(key, arrays)))
 

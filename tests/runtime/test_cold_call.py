@@ -11,7 +11,7 @@ from support.processes import fresh
 
 pytestmark = pytest.mark.process
 
-MOST_MODULES = 46
+MOST_MODULES = 47
 CALL = """
 import json, sys
 import numpy as np
@@ -26,6 +26,7 @@ LATE = {
         "constants",
         "custom_calls",
         "donation",
+        "events",
         "mismatch",
         "padding",
         "preload",

@@ -77,7 +77,7 @@ class JaxBackend:
         """Return the fallback of a function. Imported late: most processes never need it."""
         from aotbuild.runtime.backends.jax.fallback import JaxFallback, Portable
 
-        make = lambda: Portable(self, self._source, self._stats)  # noqa: E731
+        make = lambda: Portable(self, package.name, self._source, self._stats)  # noqa: E731
         portable = self._portable.get("portable", make)
         return JaxFallback(self, portable, package, function, source, devices)
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import cached_property
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,6 +18,7 @@ from aotbuild.runtime.binding import Call, bind
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.select import portable_reasons
 from aotbuild.runtime.source import Source
@@ -116,8 +118,9 @@ class JaxFallback:
 class Portable:
     """Compiles and runs the StableHLO of one package, once for each record and its devices."""
 
-    def __init__(self, backend: Backend, source: Source, stats: Stats) -> None:
+    def __init__(self, backend: Backend, package: str, source: Source, stats: Stats) -> None:
         self._backend = backend
+        self._package = package
         self._source = source
         self._stats = stats
         self._exported: SingleFlight[Any] = SingleFlight()
@@ -159,9 +162,12 @@ class Portable:
             options["in_shardings"] = leaf_shardings(record, placed)
         key = (record.blob.sha256, placed)
         run = self._jitted.get(key, lambda: self._jit(record, options))
+        start = perf_counter()
         outputs = list(run(*call.leaves))
+        seconds = perf_counter() - start
         # A symbolic record is compiled again for every signature that it serves.
-        self._counted.get((*key, call.signature.key()), lambda: self._count(call, record))
+        counted = lambda: self._count(call, record, devices, seconds)  # noqa: E731
+        self._counted.get((*key, call.signature.key()), counted)
         return outputs
 
     def _jit(self, record: Record, options: dict[str, Any]) -> Callable[..., Any]:
@@ -180,8 +186,14 @@ class Portable:
             msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}"
             raise AotbuildError(msg) from err
 
-    def _count(self, call: Call, record: Record) -> bool:
+    def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:
         self._stats.count("portable_compiled")
+        if listeners:
+            from aotbuild.runtime.events import Compiled, describe
+
+            signature, size = describe(call.signature), record.blob.size
+            named = (self._package, record.function, signature, devices.platform)
+            emit(Compiled(*named, seconds, size))
         leaves = ", ".join(map(str, call.signature.leaves))
         _LOG.warning("%s: no executable fits; compiled the portable one for %s", record, leaves)
         return True
