@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
+from aotbuild.runtime.observers import log
 from aotbuild.runtime.package import check_policy, fallback_policy
 
 if TYPE_CHECKING:
@@ -145,6 +146,5 @@ def _resolve(
 
 
 def _warn(package: str, name: str, reason: Exception) -> None:
-    from logging import getLogger
-
-    getLogger("aotbuild").warning("%s:%s: calling the source: %s", package, name, reason)
+    what = f"{package}:{name}: calling the source"
+    log("warning", "source_called", what, reason, package=package, function=name)

@@ -13,7 +13,7 @@ from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
-from aotbuild.runtime.observers import listeners
+from aotbuild.runtime.observers import listeners, log
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.trees import (
@@ -173,6 +173,7 @@ class Dispatch:
 
     def _fall_back(self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the fallback policy gives for a call that no executable serves."""
+        self.package.stats.count("refused")
         if listeners:
             self._events.refused(error, args, kwargs)
         policy = self.package.fallback_policy
@@ -250,10 +251,9 @@ class Dispatch:
             for example in example_calls(self.function, record, treedef, examples):
                 warm_up.call(self.plain, example)
         except (AotbuildError, ValueError) as err:
-            from logging import getLogger
-
-            message = "%s: ran on zeros, but its first call takes the slow way: %s"
-            getLogger("aotbuild").debug(message, record, err)
+            message = f"{record}: ran on zeros, but its first call takes the slow path"
+            names = {"package": self.package.name, "function": self.function.name}
+            log("debug", "slow_first_call", message, err, **names)
 
     def pad_plan(self, call: Call) -> PadPlan | None:
         """Return how a call is padded, None if it is not."""

@@ -1,17 +1,18 @@
-"""Observers: who is told what a library does, and what it costs when nobody is: one truth test.
+"""Observers: whoever is told what a library does. Subscribers, the log, and jax's own monitoring.
 
-Where something happens:
+An event costs one truth test when nobody has subscribed:
 
     if listeners:
-        from aotbuild.runtime import events
+        from aotbuild.runtime.events import Loaded
 
-        emit(events.Loaded(…))
+        emit(Loaded(…))
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from aotbuild.runtime.events import Event
@@ -21,6 +22,7 @@ Listener: TypeAlias = Callable[["Event"], object]
 # Changed in place, so that a module may import it by name.
 listeners: list[Listener] = []
 _failed: list[Listener] = []
+_MOST_CHARACTERS = 1000
 
 
 def subscribe(callback: Listener) -> Callable[[], None]:
@@ -64,7 +66,48 @@ def _report(listener: Listener, event: Event, err: Exception) -> None:
     if listener in _failed:
         return
     _failed.append(listener)
-    from logging import getLogger
+    what = f"a subscriber failed, later failures of it are not logged: on the event {event.kind}"
+    log("warning", "subscriber_failed", what, err, package=event.package)
 
-    message = "a subscriber failed on the event %s: %s: %s; later failures of it are not logged"
-    getLogger("aotbuild").warning(message, event.kind, type(err).__name__, err)
+
+def monitor(name: str, seconds: float | None = None) -> None:
+    """Record an event in `jax.monitoring`, with how long it took; nothing if jax is not imported.
+
+    `name` is what follows `/aotbuild/`. What a listener of jax raises changes nothing.
+    """
+    monitoring: Any = sys.modules.get("jax.monitoring")
+    if monitoring is None:
+        return
+    try:
+        if seconds is None:
+            monitoring.record_event(f"/aotbuild/{name}")
+        else:
+            monitoring.record_event_duration_secs(f"/aotbuild/{name}", seconds)
+    except Exception as err:  # noqa: BLE001 - a listener must not break the call
+        what = f"a listener of jax.monitoring failed on /aotbuild/{name}"
+        log("debug", "subscriber_failed", what, err)
+
+
+def log(
+    level: Literal["debug", "info", "warning"],
+    event: str,
+    message: str,
+    err: BaseException | None = None,
+    **fields: Any,
+) -> None:
+    """Log one line, with `err` on it, as the logger `aotbuild`.
+
+    The record has the attributes `aotbuild_event`, `aotbuild_<name>` for each field, and for an
+    error `aotbuild_error` and `aotbuild_reasons`. They are listed in the reference of the runtime.
+    """
+    from logging import getLogger  # most processes log nothing
+
+    if err is not None:
+        lines = [" ".join(line.split()) for line in str(err).splitlines() if line.strip()]
+        text = "; ".join(lines)
+        short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+        message = f"{message}: {type(err).__name__}: {short}"
+        fields |= {"error": type(err).__name__, "reasons": lines}
+    extra = {"event": event, **fields}
+    extra = {f"aotbuild_{name}": value for name, value in extra.items()}
+    getattr(getLogger("aotbuild"), level)("%s", message, extra=extra, stacklevel=2)

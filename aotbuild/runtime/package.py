@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
+from aotbuild.runtime.observers import monitor
 from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
@@ -35,18 +36,21 @@ class Stats:
         """Add one to a counter."""
         with self._lock:
             self._counts[name] += 1
+        monitor(name.replace(".", "/"))
 
     def loaded(self, seconds: float) -> None:
         """Count one loaded executable, and the time that it took."""
         with self._lock:
             self._counts["loaded"] += 1
             self._seconds += seconds
+        monitor("load_duration", seconds)
 
     def primed(self, seconds: float) -> None:
         """Count one executable that was run on zeros, and the time that it took."""
         with self._lock:
             self._counts["primed"] += 1
             self._prime_seconds += seconds
+        monitor("prime_duration", seconds)
 
     def to_dict(self) -> dict[str, int | float | dict[str, int]]:
         """Return all counters and times as plain data."""
@@ -59,6 +63,7 @@ class Stats:
             "primed": counts["primed"],
             "prime_seconds": prime_seconds,
             "misses": counts["misses"],
+            "refused": counts["refused"],
             "fallbacks": {kind: counts[f"fallback.{kind}"] for kind in ("portable", "jit")},
             "portable_compiled": counts["portable_compiled"],
             "transformed": counts["transformed"],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from aotbuild.runtime.concurrency import JoinableThread
+from aotbuild.runtime.observers import log
 
 # Receives a function that returns whether to go on; returns how many executables were loaded.
 Work: TypeAlias = Callable[[Callable[[], bool]], int]
@@ -59,9 +60,7 @@ class Preloading:
         except BaseException as err:  # noqa: BLE001 - `wait` raises it
             self._error = err
             if self._goes_on():
-                from logging import getLogger
-
-                getLogger("aotbuild").warning("preload(wait=False): %s", err)
+                log("warning", "preload_failed", "preload(wait=False)", err)
 
     def _goes_on(self) -> bool:
         """Return whether the executables can still be wanted; not at the end of the process."""

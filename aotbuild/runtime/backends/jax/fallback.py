@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import cached_property
@@ -18,7 +17,8 @@ from aotbuild.runtime.binding import Call, bind
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.observers import emit, listeners
+from aotbuild.runtime.events import Compiled, describe
+from aotbuild.runtime.observers import emit, listeners, log
 from aotbuild.runtime.package import Package, Stats
 from aotbuild.runtime.select import portable_reasons
 from aotbuild.runtime.source import Source
@@ -37,8 +37,6 @@ from aotbuild.spec.signature import Function
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
-
-_LOG = logging.getLogger("aotbuild")
 
 
 class JaxFallback:
@@ -86,9 +84,11 @@ class JaxFallback:
         except NotTransformable as err:
             trace = [*error.trace, f"fallback jit: {err.call} is not importable: {err.reason}"]
             raise type(error)(error.function, error.summary, trace, error.remedy) from err
-        level = logging.DEBUG if str(error) in self._logged else logging.WARNING
+        names = {"package": self._package.name, "function": self._function.name}
+        what = "no executable fits, calling the source with jit"
+        level: Any = "debug" if str(error) in self._logged else "warning"
         self._logged.add(str(error))
-        _LOG.log(level, "no executable fits, calling the source with jit: %s", error)
+        log(level, "fallback", what, error, **names, policy="jit")
         return source
 
     def _run_portable(
@@ -188,14 +188,13 @@ class Portable:
 
     def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:
         self._stats.count("portable_compiled")
+        signature, size = describe(call.signature), record.blob.size
+        named = (self._package, record.function, signature, devices.platform)
         if listeners:
-            from aotbuild.runtime.events import Compiled, describe
-
-            signature, size = describe(call.signature), record.blob.size
-            named = (self._package, record.function, signature, devices.platform)
             emit(Compiled(*named, seconds, size))
-        leaves = ", ".join(map(str, call.signature.leaves))
-        _LOG.warning("%s: no executable fits; compiled the portable one for %s", record, leaves)
+        what = f"{record}: no executable fits; compiled the portable one for {signature}"
+        facts = dict(zip(("package", "function", "signature", "platform"), named, strict=True))
+        log("warning", "compiled", what, None, **facts, seconds=seconds)
         return True
 
     def _refuse(self, call: Call, record: Record, host: Host) -> str | None:
