@@ -202,6 +202,19 @@ class UntrustedPackage(AotbuildError):
         )
 
 
+class UnexpectedPackage(AotbuildError):
+    """AOTBUILD_EXPECT pins other packages than this one, or is malformed. Nothing was used."""
+
+    def __init__(
+        self, place: str, expected: str, found: str, remedy: str, problem: str = ""
+    ) -> None:
+        self.place, self.expected, self.found, self.remedy = place, expected, found, remedy
+        super().__init__(
+            f"{place}: {problem or 'not a package that AOTBUILD_EXPECT pins'}\n"
+            f"  expected {expected}\n  found    {found}\n{remedy}"
+        )
+
+
 class CompanionMismatch(AotbuildError):
     """An installed companion belongs to another build than its base. Nothing was used."""
 

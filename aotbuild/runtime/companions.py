@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Companion:
-    """One companion of a base. `version`, `source` and `index` are set only if it is installed."""
+    """One companion of a base. Only its name is set if it is not installed."""
 
     part: str
     distribution: str
     version: str | None = None
     source: Source | None = None
     index: Index | None = None
+    signers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -88,9 +89,9 @@ def _open_all(
             continue
         found = Companion(part, name, _version(distribution, package, name))
         source = DirectorySource(_folder(distribution, package, found))
-        index = open_trusted(source, trust, part_package(package, part))
-        _check_build(base, index, package, found)
-        yield Companion(part, name, found.version, source, index)
+        trusted = open_trusted(source, trust, part_package(package, part))
+        _check_build(base, trusted.index, package, found)
+        yield Companion(part, name, found.version, source, trusted.index, trusted.signers)
 
 
 def _installed(name: str) -> metadata.Distribution | None:

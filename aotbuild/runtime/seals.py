@@ -72,14 +72,16 @@ class TrustPolicy:
 
 def check_signatures(
     source: Source, index: Index, demanded: Mapping[str, Iterable[Key]], package: str | None
-) -> None:
-    """Raise UntrustedPackage unless every party's keys signed the index of `package`."""
+) -> tuple[str, ...]:
+    """Return the keys that signed the index of `package`, sorted.
+
+    UntrustedPackage unless one key of every party did.
+    """
     policies = read_policies(source.place, demanded)
     check_package(source.place, index, package)
     place = f"{source.place}/{SEALS_NAME}"
     seals = read_seals(read_seals_file(source), place)
-    for policy in policies:
-        policy.check(place, index.start, seals)
+    return tuple(sorted({key for p in policies for key in p.check(place, index.start, seals)}))
 
 
 def check_package(place: str, index: Index, package: str | None) -> None:

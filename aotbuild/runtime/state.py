@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,10 +20,26 @@ from aotbuild.spec.signature import Function
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.companions import Companion
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.seals import Key
+
+
+@dataclass(frozen=True)
+class OpenedPackage:
+    """A package with its installed companions: one source and one index for all of them.
+
+    `signers` are the demanded keys that signed it; `absent` has a line for each companion that is
+    not installed.
+    """
+
+    source: Source
+    index: Index
+    signers: tuple[str, ...] = ()
+    companions: tuple[Companion, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,18 +64,15 @@ class LibraryState:
     _preloads: dict[Preloading, None] = field(default_factory=dict)
 
     @property
-    def opened(self) -> tuple[Source, Index, tuple[str, ...]]:
-        """The source and index of the package with its companions, and a line for each absent one.
-
-        Raises what is wrong with the index.
-        """
-        made: tuple[Source, Index, tuple[str, ...]] = self._made.get("opened", self._open)
+    def opened(self) -> OpenedPackage:
+        """The package with its companions; raises what is wrong with the index."""
+        made: OpenedPackage = self._made.get("opened", self._open)
         return made
 
     @property
     def index(self) -> Index:
         """The index of the package and its companions; raises what is wrong with it."""
-        return self.opened[1]
+        return self.opened.index
 
     @property
     def name(self) -> str:
@@ -111,33 +125,35 @@ class LibraryState:
         self.views_by_argument.clear()
         if "loader" in self._made:
             self.loader.clear()
-        source = self.opened[0] if "opened" in self._made else self.source
+        source = self.opened.source if "opened" in self._made else self.source
         source.close()
 
-    def _open(self) -> tuple[Source, Index, tuple[str, ...]]:
+    def _open(self) -> OpenedPackage:
         start = perf_counter()
         opened = self._open_parts()
+        _log(opened)
         if listeners:
             from aotbuild.runtime.events import Opened
 
-            name = str(opened[1].header.get("package", self.source.place))
+            name = str(opened.index.header.get("package", self.source.place))
             emit(Opened(name, str(self.source.place), self.arrays, perf_counter() - start))
         return opened
 
-    def _open_parts(self) -> tuple[Source, Index, tuple[str, ...]]:
-        index = open_trusted(self.source, self.trust, self.asked)
-        if COMPANIONS not in index.header:
-            return self.source, index, ()
+    def _open_parts(self) -> OpenedPackage:
+        trusted = open_trusted(self.source, self.trust, self.asked)
+        if COMPANIONS not in trusted.index.header:
+            return OpenedPackage(self.source, trusted.index, trusted.signers)
         from aotbuild.runtime.companions import open_parts
 
-        parts = open_parts(self.source, index, self.trust, self.asked)
-        return parts.source, parts.index, parts.absent
+        parts = open_parts(self.source, trusted.index, self.trust, self.asked)
+        rest = (parts.companions, parts.absent)
+        return OpenedPackage(parts.source, parts.index, trusted.signers, *rest)
 
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
             from aotbuild.runtime.backends.jax.backend import JaxBackend
 
-            return JaxBackend(self.opened[0], self.stats)
+            return JaxBackend(self.opened.source, self.stats)
         from aotbuild.runtime.backends.numpy.backend import NumpyBackend
 
         return NumpyBackend()
@@ -148,7 +164,7 @@ class LibraryState:
         # A signature covers the bytes that were read, and a mapped file can change afterwards.
         maps = not demanded_keys(self.trust)
         loader = self.backend.executable_loader
-        return Loader(self.opened[0], self.stats, loader, self.name, maps=maps)
+        return Loader(self.opened.source, self.stats, loader, self.name, maps=maps)
 
     def _make_package(self) -> Package:
         return Package(
@@ -157,7 +173,7 @@ class LibraryState:
             stats=self.stats,
             probe=self.probe or self.backend.probe,
             fallback=self.policy,
-            absent=self.opened[2],
+            absent=self.opened.absent,
         )
 
 
@@ -169,3 +185,14 @@ def _unknown(state: LibraryState, name: str) -> NoReturn:
     close = [] if failed else get_close_matches(name, functions, 1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise UnknownFunction(state.name, name, functions, hint, failed)
+
+
+def _log(opened: OpenedPackage) -> None:
+    """Log what was opened, in one line at level INFO."""
+    # A process that has not imported it has no handler that would print a line.
+    logging = sys.modules.get("logging")
+    if logging is None or not logging.getLogger("aotbuild").isEnabledFor(logging.INFO):
+        return
+    from aotbuild.runtime.identity import log_opened
+
+    log_opened(opened)

@@ -1,8 +1,9 @@
-"""Trust policy: who demands that an index is signed, and by which keys.
+"""Trust policy: who demands that an index is signed or pinned, and by what.
 
 Two parties may demand a signature: the operator, with AOTBUILD_TRUST, and the code, with `trust=`.
-Both demands must be met, so neither weakens the other. `runtime.seals`, which checks them, is
-imported only if there is one.
+Both demands must be met, so neither weakens the other. With AOTBUILD_EXPECT the operator pins
+digests. `runtime.seals` and `runtime.expected`, which check them, are imported only if there is
+something to check.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.index import Index
 
@@ -18,21 +20,34 @@ if TYPE_CHECKING:
     from aotbuild.runtime.seals import Key
 
 VARIABLE = "AOTBUILD_TRUST"
+EXPECT = "AOTBUILD_EXPECT"
 
 
-def open_trusted(source: Source, trust: Iterable[Key] | None, package: str | None) -> Index:
-    """Open the index of a source, and check that it satisfies `trust` and AOTBUILD_TRUST.
+@dataclass(frozen=True)
+class TrustedIndex:
+    """An index that satisfies every demand, and the ids of the demanded keys that signed it."""
 
-    `package` is the name that was asked for, or None for a path. Raises UntrustedPackage, and what
-    `open_index` raises.
+    index: Index
+    signers: tuple[str, ...] = ()
+
+
+def open_trusted(source: Source, trust: Iterable[Key] | None, package: str | None) -> TrustedIndex:
+    """Open the index of a source, and check `trust`, AOTBUILD_TRUST and AOTBUILD_EXPECT.
+
+    `package` is the name that was asked for, or None for a path. Raises UntrustedPackage,
+    UnexpectedPackage, and what `open_index` raises.
     """
     index = open_index(source)
-    demanded = demanded_keys(trust)
-    if demanded:
-        from aotbuild.runtime.seals import check_signatures
+    if EXPECT in os.environ:
+        from aotbuild.runtime.expected import check_expected
 
-        check_signatures(source, index, demanded, package)
-    return index
+        check_expected(os.environ[EXPECT], source.place, index, package)
+    demanded = demanded_keys(trust)
+    if not demanded:
+        return TrustedIndex(index)
+    from aotbuild.runtime.seals import check_signatures
+
+    return TrustedIndex(index, check_signatures(source, index, demanded, package))
 
 
 def demanded_keys(

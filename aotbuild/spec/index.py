@@ -120,6 +120,12 @@ class Index:
         return cls(place, start, header, data, table, rows_at, objects_at)
 
     @property
+    def digest(self) -> str:
+        """The identity of the package, as `sha256:…`: the second line, which covers all the rest."""
+        _, line, _ = self.start.decode("ascii").split("\n")
+        return f"sha256:{line}"
+
+    @property
     def row_count(self) -> int:
         """The number of functions and records together."""
         return self._own_rows

@@ -174,7 +174,7 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """
     source = locate(place)
     try:
-        index = open_trusted(source, None, package_name(place))
+        index = open_trusted(source, None, package_name(place)).index
         parts = open_parts(source, index, None, package_name(place))
         signatures = tuple(_signatures(parts.index, host))
     finally:
