@@ -30,6 +30,7 @@ from aotbuild.report.words import (
 )
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
+from aotbuild.spec.index import FORMAT
 from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.padding import Padding
@@ -88,7 +89,17 @@ def package_document(
 def place_document(facts: PackageFacts) -> dict[str, Any]:
     """Return the identity and the size of a package, without its functions."""
     header = {name: plain(facts.header.get(name)) for name in HEADER_NAMES}
-    return {"place": facts.place, **header, "totals": totals(facts)}
+    distribution = facts.distribution
+    return {
+        "place": facts.place,
+        **header,
+        "format": FORMAT,
+        "distribution": distribution and vars(distribution),
+        "digest": facts.digest,
+        "signed_by": list(facts.signed_by),
+        "signers": list(facts.signers),
+        "totals": totals(facts),
+    }
 
 
 def totals(facts: PackageFacts) -> dict[str, Any]:

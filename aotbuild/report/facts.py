@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-from aotbuild.errors import UnknownFunction
+from aotbuild.errors import UnknownFunction, UntrustedPackage
 from aotbuild.report.words import natural, shown, statics_text, target_order
-from aotbuild.runtime.distribution import UNREADABLE, find_owner
+from aotbuild.runtime.distribution import Distribution, distribution_at
+from aotbuild.runtime.seals import check_signatures
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.spec.layout import STAGES, home_of, packaged_blobs
+from aotbuild.runtime.trust import demanded_keys
+from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.layout import STAGES, packaged_blobs
 from aotbuild.spec.left_out import AllLeftOut, read_left_out
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.signature import Function
+from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.spec.target import Target
 
 
@@ -74,14 +76,23 @@ class FunctionFacts:
 class PackageFacts:
     """One package: where it is, what its index's header says, and its functions.
 
-    `only` is the function that was asked for, if it was one.
+    `signed_by` are the keys that its signature file names, `signers` those of AOTBUILD_TRUST whose
+    signature is valid. `only` is the function that was asked for, if it was one.
     """
 
     place: str
     header: dict[str, Any]
+    digest: str
+    signed_by: tuple[str, ...]
+    signers: tuple[str, ...]
     index_size: int
     functions: tuple[FunctionFacts, ...]
     only: str | None = None
+
+    @cached_property
+    def distribution(self) -> Distribution | None:
+        """The distribution that the package belongs to; None for a folder that none lists."""
+        return distribution_at(self.place, self.header)
 
     @property
     def name(self) -> str:
@@ -135,8 +146,33 @@ def read_facts(source: Source, only: str | None = None) -> PackageFacts:
             raise UnknownFunction(shown(index.header.get("package", "?")), only, known)
         names = [only]
     functions = tuple(facts for name in names if (facts := _function(index, name)) is not None)
-    size = len(source.read(INDEX_NAME))
-    return PackageFacts(source.place, index.header, size, functions, only)
+    return PackageFacts(
+        place=source.place,
+        header=index.header,
+        digest=index.digest,
+        signed_by=_signed_by(source),
+        signers=_signers(source, index),
+        index_size=len(source.read(INDEX_NAME)),
+        functions=functions,
+        only=only,
+    )
+
+
+def _signed_by(source: Source) -> tuple[str, ...]:
+    """Return the keys that the signature file names, unchecked; none if it cannot be read."""
+    try:
+        seals = read_seals(source.read(SEALS_NAME, MAX_SEALS_BYTES + 1), source.place)
+    except (OSError, UntrustedPackage):
+        return ()
+    return tuple(seal.key_id for seal in seals)
+
+
+def _signers(source: Source, index: Index) -> tuple[str, ...]:
+    demanded = demanded_keys(None)
+    try:
+        return check_signatures(source, index, demanded, None) if demanded else ()
+    except UntrustedPackage:  # `load` and `verify` refuse it, and say why
+        return ()
 
 
 def _function(index: Index, name: str) -> FunctionFacts | None:
@@ -263,44 +299,3 @@ def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{inner}", item) for inner, item in sorted(value.items()))
         else:
             yield name, value
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """A name and a version, as in METADATA."""
-
-    name: str
-    version: str
-
-
-def folder_in_wheel(facts: PackageFacts) -> str:
-    """Return where `_aot` is in the wheel, as `digits/_aot`."""
-    parts = (home_of(facts.header) or "").split(".")
-    is_name = all(part.isidentifier() for part in parts)
-    return "/".join([*parts, FOLDER_NAME]) if is_name else FOLDER_NAME
-
-
-def distribution_of(facts: PackageFacts) -> Distribution | None:
-    """Return the distribution whose RECORD lists this index; None if there is none.
-
-    A wheel has its own, an installed package the one beside it; a folder that `aotbuild build`
-    wrote has none.
-    """
-    folder = folder_in_wheel(facts)
-    depth = folder.count("/") + 1
-    place = Path(facts.place).absolute()
-    if depth == 1 or "/".join(place.parts[-depth:]) != folder:
-        return None
-    found = find_owner(place.parents[depth - 1], f"{folder}/{INDEX_NAME}")
-    return None if found is None else _stated(found)
-
-
-def _stated(distribution: metadata.Distribution) -> Distribution | None:
-    """Return the name and version in METADATA, or None if they cannot be read."""
-    try:
-        stated = distribution.metadata
-        if "Name" in stated and "Version" in stated:
-            return Distribution(stated["Name"], stated["Version"])
-    except UNREADABLE:
-        pass
-    return None

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 
-from aotbuild.report.facts import Distribution, distribution_of, read_facts
+from aotbuild.report.facts import read_facts
+from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import Source
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME
@@ -68,7 +69,7 @@ def sbom_json(
 
     facts = read_facts(source)
     digest = sha256_hex(source.read(INDEX_NAME))
-    bom = make_bom(facts, digest, distribution or distribution_of(facts))
+    bom = make_bom(facts, digest, distribution or facts.distribution)
     document = json.loads(JsonV1Dot6(bom).output_as_string())
     # The library always writes a time; the current one would make builds differ.
     del document["metadata"]["timestamp"]

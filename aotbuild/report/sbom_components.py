@@ -22,14 +22,13 @@ from cyclonedx.model.tool import ToolRepository
 from packageurl import PackageURL
 
 from aotbuild.report.facts import (
-    Distribution,
     PackageFacts,
     constants,
-    folder_in_wheel,
     label_of,
     provenance_items,
 )
 from aotbuild.report.words import shown
+from aotbuild.runtime.distribution import Distribution, folder_in_wheel
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.record_json import record_digest
 
@@ -191,7 +190,7 @@ def _ref(record: Record) -> str:
 
 
 def _blob_properties(facts: PackageFacts, blob: Blob) -> dict[str, Any]:
-    path = f"{folder_in_wheel(facts)}/{blob.path}"
+    path = f"{folder_in_wheel(facts.header)}/{blob.path}"
     return {"kind": blob.kind, "size": blob.size, "path": path}
 
 

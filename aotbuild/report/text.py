@@ -60,6 +60,7 @@ def title_lines(facts: PackageFacts) -> list[str]:
     return [
         f"{facts.name}: {', '.join(parts)}",
         f"  place     {shown(facts.place)}",
+        *identity_lines(facts),
         f"  built by  {built or '-'}",
         f"  fallback  {shown(header.get('fallback', '-'))}",
         f"  golden    outputs of {_golden_count(facts)}",
@@ -67,6 +68,16 @@ def title_lines(facts: PackageFacts) -> list[str]:
         *([f"  left out  {plural(count, 'unit')}"] if (count := facts.left_out.count) else []),
         *_parts(header),
     ]
+
+
+def identity_lines(facts: PackageFacts) -> Iterator[str]:
+    """Yield the distribution, the digest as AOTBUILD_EXPECT takes it, and who signed it."""
+    if facts.distribution is not None:
+        yield shown(f"  version   {facts.distribution.name} {facts.distribution.version}")
+    yield f"  digest    {facts.digest}"
+    for key in facts.signed_by:
+        state = "valid" if key in facts.signers else "not checked: see aotbuild verify --trust"
+        yield f"  signed    by {key} ({state})"
 
 
 def _parts(header: Mapping[str, Any]) -> Iterator[str]:

@@ -122,6 +122,38 @@ class Library:
         """
         return self._kernels.get((name, source), lambda: self._make_kernel(name, source))
 
+    @property
+    def version(self) -> str | None:
+        """The version of the distribution that holds the package; None for a folder of no one."""
+        return self._state.version
+
+    @property
+    def digest(self) -> str:
+        """The identity of the package, `sha256:` and 64 digits, as AOTBUILD_EXPECT takes it.
+
+        It covers the index, which has the digest of each blob: two packages of one digest hold the
+        same executables. It is the same in a wheel, installed, and in an `_aot` folder. A companion
+        has a digest of its own, which `info()` names.
+        """
+        return self._state.index.digest
+
+    @property
+    def signers(self) -> tuple[str, ...]:
+        """The ids of the keys whose signature over the package is valid, sorted.
+
+        Only the keys that `trust=` or AOTBUILD_TRUST name can be checked, so it is empty without.
+        """
+        return self._state.opened.signers
+
+    def info(self) -> dict[str, Any]:
+        """Return what the package is, as plain data: version, digest, signers, what built it.
+
+        The keys are listed in the reference of the runtime.
+        """
+        from aotbuild.runtime.identity import info
+
+        return info(self._state.opened)
+
     @cached_property
     def functions(self) -> tuple[str, ...]:
         """The names of all functions, sorted."""

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.observers import monitor
+from aotbuild.runtime.source import Source
 from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
+    from aotbuild.runtime.companions import Companion
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.spec.left_out import AllLeftOut
 
@@ -70,6 +72,21 @@ class Stats:
             "padded": counts["padded"],
             "host_callbacks": counts["host_callbacks"],
         }
+
+
+@dataclass(frozen=True)
+class OpenedPackage:
+    """A package with its installed companions: one source and one index for all of them.
+
+    `signers` are the demanded keys that signed it; `absent` has a line for each companion that is
+    not installed.
+    """
+
+    source: Source
+    index: Index
+    signers: tuple[str, ...] = ()
+    companions: tuple[Companion, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import emit, listeners
-from aotbuild.runtime.package import Package, Stats, left_out
+from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trust import demanded_keys, open_trusted
 from aotbuild.spec.index import COMPANIONS, Index
@@ -20,26 +20,10 @@ from aotbuild.spec.signature import Function
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
-    from aotbuild.runtime.companions import Companion
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.seals import Key
-
-
-@dataclass(frozen=True)
-class OpenedPackage:
-    """A package with its installed companions: one source and one index for all of them.
-
-    `signers` are the demanded keys that signed it; `absent` has a line for each companion that is
-    not installed.
-    """
-
-    source: Source
-    index: Index
-    signers: tuple[str, ...] = ()
-    companions: tuple[Companion, ...] = ()
-    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +57,12 @@ class LibraryState:
     def index(self) -> Index:
         """The index of the package and its companions; raises what is wrong with it."""
         return self.opened.index
+
+    @property
+    def version(self) -> str | None:
+        """The version of the distribution that the package belongs to, if there is one."""
+        made: str | None = self._made.get("version", self._find_version)
+        return made
 
     @property
     def name(self) -> str:
@@ -149,6 +139,12 @@ class LibraryState:
         rest = (parts.companions, parts.absent)
         return OpenedPackage(parts.source, parts.index, trusted.signers, *rest)
 
+    def _find_version(self) -> str | None:
+        from aotbuild.runtime.identity import distribution_of
+
+        found = distribution_of(self.opened)
+        return None if found is None else found.version
+
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
             from aotbuild.runtime.backends.jax.backend import JaxBackend
@@ -191,8 +187,8 @@ def _log(opened: OpenedPackage) -> None:
     """Log what was opened, in one line at level INFO."""
     # A process that has not imported it has no handler that would print a line.
     logging = sys.modules.get("logging")
-    if logging is None or not logging.getLogger("aotbuild").isEnabledFor(logging.INFO):
+    if logging is None or not (logger := logging.getLogger("aotbuild")).isEnabledFor(logging.INFO):
         return
     from aotbuild.runtime.identity import log_opened
 
-    log_opened(opened)
+    log_opened(logger, opened)

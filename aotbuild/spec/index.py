@@ -121,7 +121,7 @@ class Index:
 
     @property
     def digest(self) -> str:
-        """The identity of the package, as `sha256:…`: the second line, which covers all the rest."""
+        """The identity of the package, as `sha256:…`: the second line, which covers the rest."""
         _, line, _ = self.start.decode("ascii").split("\n")
         return f"sha256:{line}"
 

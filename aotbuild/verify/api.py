@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aotbuild.errors import InvalidIndex, PackageNotFound, UntrustedPackage
+from aotbuild.errors import (
+    InvalidIndex,
+    PackageNotFound,
+    UnexpectedPackage,
+    UntrustedPackage,
+)
+from aotbuild.runtime.expected import check_expected
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.seals import Key, check_package, read_policies, read_seals_file
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.trust import demanded_keys
+from aotbuild.runtime.trust import EXPECT, demanded_keys
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import home_of
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
@@ -31,6 +38,7 @@ from aotbuild.verify.process import Children
 from aotbuild.verify.zip_layout import Limits
 
 CHECK = "signature"
+EXPECTED = "expected"
 NOT_SIGNED = "not signed"
 NO_KEY = "no key was given (--trust)"
 
@@ -39,7 +47,8 @@ NO_KEY = "no key was given (--trust)"
 class SignatureOptions:
     """Required keys, as `load` takes them, and a signature file beside the package.
 
-    With `operator`, AOTBUILD_TRUST applies as well. Without any key no signature is required.
+    With `operator`, AOTBUILD_TRUST and AOTBUILD_EXPECT apply as well. Without any key no signature
+    is required.
     """
 
     keys: Sequence[Key] | None = None
@@ -73,6 +82,20 @@ def check_signature(
         return not_checked(CHECK, place, NO_KEY)
     reasons = tuple(f"signed by {key}" for key in sorted(signers))
     return Outcome(CHECK, place, Status.PASS, reasons)
+
+
+def check_pinned(source: Source, index: Index | None, package: str | None) -> list[Outcome]:
+    """Return the outcome of comparing an index with AOTBUILD_EXPECT, if the variable is set."""
+    if EXPECT not in os.environ:
+        return []
+    if index is None:
+        return [not_checked(EXPECTED, source.place, "the index failed")]
+    try:
+        check_expected(os.environ[EXPECT], source.place, index, package)
+    except UnexpectedPackage as err:
+        return [concluded(EXPECTED, source.place, [str(err)])]
+    reasons = (f"{EXPECT} pins {home_of(index.header)}@{index.digest}",)
+    return [Outcome(EXPECTED, source.place, Status.PASS, reasons)]
 
 
 def has_seals(source: Source) -> bool:
@@ -165,8 +188,8 @@ def examine(place: str | Path, options: Options) -> Examined:
     source = locate(place)
     contents = check_contents(source, files_of_folder(Path(source.place)))
     required = requirements.check_installed(Path(source.place), contents.records)
-    signature = _check_signature(source, contents, options, package_name(place))
-    return Examined((*contents.outcomes, required, signature), contents, source.place)
+    signed = _check_identity(source, contents, options, package_name(place))
+    return Examined((*contents.outcomes, required, *signed), contents, source.place)
 
 
 def _examine_wheel(wheel: Path, options: Options) -> Examined:
@@ -184,19 +207,21 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
         return Examined((*archive, failure), Contents(()), str(wheel))
     try:
         contents = check_contents(source, files_of_wheel(wheel))
-        signature = _check_signature(source, contents, options, None)
+        signed = _check_identity(source, contents, options, None)
     finally:
         source.close()
     package = _check_package(wheel, source.place, contents)
     required = requirements.check_wheel(wheel, contents.records)
-    outcomes = (*archive, *contents.outcomes, package, required, signature)
+    outcomes = (*archive, *contents.outcomes, package, required, *signed)
     return Examined(outcomes, contents, str(wheel))
 
 
-def _check_signature(
+def _check_identity(
     source: Source, contents: Contents, options: Options, package: str | None
-) -> Outcome:
-    return check_signature(source, contents.index, contents.data, options.signature, package)
+) -> list[Outcome]:
+    index, wanted = contents.index, options.signature
+    signature = check_signature(source, index, contents.data, wanted, package)
+    return [signature, *(check_pinned(source, index, package) if wanted.operator else [])]
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.build.pack import write_stages
-from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_NAME, missing_library, sbom_json
+from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.stages import StagesFile, beside, read_stage
 from aotbuild.spec.index import INDEX_NAME, write_index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, move_whole, packaged_blobs, stages_path

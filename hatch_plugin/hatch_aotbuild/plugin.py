@@ -21,9 +21,9 @@ from aotbuild.build.requirements import build_requirements, wheel_requirements, 
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_json, timestamp_of
 from aotbuild.report.words import plural
+from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path, write_whole

@@ -95,7 +95,8 @@ def test_the_document(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert list(document) == [
-        "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "totals",
+        "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
+        "distribution", "digest", "signed_by", "signers", "totals",
         "stages", "left_out", "coverage", "functions", "constants", "digests",
     ]  # fmt: skip
     assert (document["version"], document["error"], document["digests"]) == (1, None, None)

@@ -18,8 +18,8 @@ from support.cli import Result, invoke
 from support.reports import HEADER, WEIGHTS, make_blob, make_function, make_record, write_package
 from support.schemas import is_bill_of_materials
 
-from aotbuild.report.facts import Distribution
 from aotbuild.report.sbom import SBOM_LIBRARY, sbom_json, timestamp_of
+from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Golden, Record

@@ -90,6 +90,20 @@ def load_untrusted(place: Place) -> str:
 
 
 @case
+def load_unexpected(place: Place) -> str:
+    folder = write(place.root, [scored()], package="proj")
+    place.patch.setenv("AOTBUILD_EXPECT", f"proj@sha256:{'0' * 64}")
+    return raised(lambda: aotbuild.load(folder))
+
+
+@case
+def load_malformed_pin(place: Place) -> str:
+    folder = write(place.root, [scored()], package="proj")
+    place.patch.setenv("AOTBUILD_EXPECT", "proj==1.0")
+    return raised(lambda: aotbuild.load(folder))
+
+
+@case
 def load_other_companion(place: Place) -> str:
     one = put_wheel(place.root / "one" / wheels.NAME, everywhere([scored()]))
     other = put_wheel(place.root / "other" / wheels.NAME, everywhere([scored(), scored(batch=8)]))
