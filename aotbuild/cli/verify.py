@@ -6,12 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import JSON, argument, command, existing_file, flag, seconds
+from aotbuild.cli.command import (
+    JSON,
+    UsageError,
+    argument,
+    command,
+    existing_file,
+    flag,
+    seconds,
+)
 from aotbuild.cli.exit_codes import VERIFY
 from aotbuild.cli.output import Output
+from aotbuild.cli.sign import LOCK, TRUST_CONFIG
 from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
+    from aotbuild.verify.identity import IdentityOptions
     from aotbuild.verify.outcome import Outcome, Report
 
 _HEADERS = ("check", "subject", "result")
@@ -44,6 +54,21 @@ _HEADERS = ("check", "subject", "result")
         metavar="FILE",
         help="The signature file, where it is not in PLACE.",
     ),
+    argument(
+        "--identity",
+        metavar="WHO",
+        help="Demand that this identity has signed by Sigstore; needs --issuer.",
+    ),
+    argument("--issuer", metavar="URL", help="Who vouches for the identity."),
+    argument(
+        "--bundle",
+        type=existing_file,
+        metavar="FILE",
+        help="The bundle of Sigstore; default: PLACE.sigstore.json.",
+    ),
+    LOCK,
+    TRUST_CONFIG,
+    flag("--offline", help="Fetch no trust root: take the last one, or the one of the library."),
 )
 def verify(
     output: Output,
@@ -53,23 +78,45 @@ def verify(
     no_run: bool,
     trust: list[Path],
     signature_file: Path | None,
+    **sigstore: Any,
 ) -> int | None:
     """Check every byte of PLACE, then load and call each executable that fits this host.
 
     PLACE is a wheel, an _aot folder, the folder around one, or an installed package. Executables
     are loaded and called in child processes, up to 16 in one, and their results compared with the
     golden outputs of the build. That is running foreign code: --no-run leaves both out. With
-    --trust nothing is loaded unless a key that you trust has signed PLACE.
+    --trust nothing is loaded unless a key that you trust has signed PLACE; with --identity, unless
+    that identity has.
     """
     from aotbuild.verify.api import Options, SignatureOptions, verify
 
     output.as_json = as_json
     output.document["place"] = place
     demanded = SignatureOptions(tuple(map(str, trust)) or None, signature_file)
-    report = verify(place, Options(load=not no_run, timeout=timeout, signature=demanded))
+    identity = _identity(**sigstore)
+    options = Options(not no_run, timeout, signature=demanded, identity=identity)
+    report = verify(place, options)
     output.document.update(_document(report))
     _print(output, report)
     return None if report.passed else VERIFY
+
+
+def _identity(
+    identity: str | None,
+    issuer: str | None,
+    bundle: Path | None,
+    locks: list[Path],
+    trust_config: Path | None,
+    offline: bool,
+) -> IdentityOptions | None:
+    from aotbuild.verify.identity import IdentityOptions
+
+    if identity and issuer:
+        return IdentityOptions(identity, issuer, bundle, tuple(locks), trust_config, offline)
+    if identity or issuer or bundle or locks or trust_config or offline:
+        msg = "give --identity and --issuer: a bundle proves who signed, and you say who must have"
+        raise UsageError(msg)
+    return None
 
 
 def _document(report: Report) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from aotbuild.verify.contents import (
     files_of_folder,
     files_of_wheel,
 )
+from aotbuild.verify.identity import IdentityOptions, check_identity
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, Status, concluded, not_checked
@@ -128,9 +129,10 @@ UNTRUSTED = "its files failed; nothing of it is loaded"
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a verification: required signatures, whether to load executables, the timeout.
+    """Options of a verification: what must be signed, whether to load executables, the timeout.
 
-    `timeout` is in seconds, for loading and calling one executable.
+    `timeout` is in seconds, for loading and calling one executable. `identity` demands a bundle of
+    Sigstore, beside whatever `signature` demands.
     """
 
     load: bool = True
@@ -138,6 +140,7 @@ class Options:
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
     signature: SignatureOptions = field(default_factory=SignatureOptions)
+    identity: IdentityOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def examine(place: str | Path, options: Options) -> Examined:
     source = locate(place)
     contents = check_contents(source, files_of_folder(Path(source.place)))
     required = requirements.check_installed(Path(source.place), contents.records)
-    signed = _check_identity(source, contents, options, package_name(place))
+    signed = _check_signatures(source, contents, options, package_name(place), source.place)
     return Examined((*contents.outcomes, required, *signed), contents, source.place)
 
 
@@ -207,7 +210,7 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
         return Examined((*archive, failure), Contents(()), str(wheel))
     try:
         contents = check_contents(source, files_of_wheel(wheel))
-        signed = _check_identity(source, contents, options, None)
+        signed = _check_signatures(source, contents, options, None, str(wheel))
     finally:
         source.close()
     package = _check_package(wheel, source.place, contents)
@@ -216,12 +219,16 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
     return Examined(outcomes, contents, str(wheel))
 
 
-def _check_identity(
-    source: Source, contents: Contents, options: Options, package: str | None
+def _check_signatures(
+    source: Source, contents: Contents, options: Options, package: str | None, path: str
 ) -> list[Outcome]:
-    index, wanted = contents.index, options.signature
-    signature = check_signature(source, index, contents.data, wanted, package)
-    return [signature, *(check_pinned(source, index, package) if wanted.operator else [])]
+    index, data, wanted = contents.index, contents.data, options.signature
+    found = [check_signature(source, index, data, wanted, package)]
+    if wanted.operator:
+        found.extend(check_pinned(source, index, package))
+    if options.identity is not None:
+        found.append(check_identity(path, index, data, options.identity, package))
+    return found
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
