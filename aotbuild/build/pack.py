@@ -19,6 +19,7 @@ from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, UnitFailure, listing
+from aotbuild.spec.about import About, join_abouts
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path, write_whole
 from aotbuild.spec.left_out import AllLeftOut, left_out_header
@@ -175,6 +176,7 @@ def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function
         facts=tuple(facts[digest] for digest in sorted(facts)),
         aliases=tuple(pair for pair in aliases if pair[1] in facts),
         references=tuple(sorted({each for function in functions for each in function.references})),
+        about=join_abouts(About.of(function.about) for function in functions).to_json(),
     )
 
 

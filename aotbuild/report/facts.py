@@ -293,7 +293,7 @@ def settings(record: Record) -> Iterator[tuple[str, Any]]:
 def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:
     """Yield the inputs and settings of an executable by name, such as `config.jax_enable_x64`."""
     for name, value in sorted(record.provenance.items()):
-        if name in ("label", "symbolic_leaves"):
+        if name in ("label", "dims", "symbolic_leaves"):
             continue
         if isinstance(value, dict):
             yield from ((f"{name}.{inner}", item) for inner, item in sorted(value.items()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.frozen import dataclass
+from aotbuild.frozen import dataclass, field
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json, optional, sha256_hex, text, whole
+from aotbuild.spec.canonical import canonical_json, mapping, optional, sha256_hex, text, whole
 from aotbuild.spec.tree import Ignored, Referenced, Tree
 from aotbuild.spec.values import shown
 
@@ -116,6 +116,7 @@ class Function:
     tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one that it
     stands for) of values that calling the function changes without effect on the result.
     `references` is static data that a call compares with that of a template; see `spec.references`.
+    `about` is for people and for tools; see `spec.about`.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Function:
     facts: tuple[Facts, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     references: tuple[Referenced, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -152,6 +154,7 @@ class Function:
                 if self.references
                 else {}
             ),
+            **({"about": self.about} if self.about else {}),
         }
 
     @classmethod
@@ -172,6 +175,7 @@ class Function:
                 facts=tuple(map(_facts, data.get("facts", ()))),
                 aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
                 references=tuple(map(_referenced, data.get("references", ()))),
+                about=mapping(data.get("about", {})),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"

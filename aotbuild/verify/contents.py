@@ -17,6 +17,7 @@ from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
+from aotbuild.spec.about import About
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, companions_of, packaged_blobs
 from aotbuild.spec.left_out import read_left_out
@@ -51,12 +52,21 @@ def record_problems(
             yield f"{record}: has the same signature and target as {seen[key]}"
         seen[key] = record
     yield from _header_problems(header)
+    yield from _about_problems(functions)
     called = {record.function for record in records}
     # The records of a base may all be in its companions.
     uncalled = () if COMPANIONS in header else {function.name for function in functions} - called
     for name in sorted(uncalled):
         if not _is_left_out(name, header):
             yield f"{name}: no record is of this function"
+
+
+def _about_problems(functions: Sequence[Function]) -> Iterator[str]:
+    for function in functions:
+        try:
+            About.from_json(function.about)
+        except ValueError as err:
+            yield f"{function.name}: {err}"
 
 
 def _is_left_out(name: str, header: dict[str, object]) -> bool:

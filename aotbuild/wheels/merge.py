@@ -212,7 +212,7 @@ def function_problems(
     """
     expected, found = (
         {
-            f.name: replace(f, facts=(), aliases=(), references=())
+            f.name: replace(f, facts=(), aliases=(), references=(), about={})
             for f in some
             if f.name not in failed
         }

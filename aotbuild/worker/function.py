@@ -17,6 +17,7 @@ from aotbuild.errors import TraceRefused
 from aotbuild.spec.signature import Function, Static
 from aotbuild.spec.values import NotEncodable, encode
 from aotbuild.spec.words import did_you_mean
+from aotbuild.worker.about import about_source
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -92,6 +93,7 @@ def bind(job: Job, function: Any, wrap: str = "") -> Binding:
         statics=tuple(_static(name, signature) for name in sorted(static_names)),
         donate=job.function.donate,
         wrap=wrap,
+        about=about_source(function, signature).to_json(),
     )
     return Binding(described, tuple(statics), signature)
 

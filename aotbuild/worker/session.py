@@ -31,6 +31,7 @@ from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
 from aotbuild.store.local import Store
+from aotbuild.worker.about import without_paths
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import CustomCalls, NativeCompiler, decision_notes
@@ -87,6 +88,7 @@ class Session:
             traced = self._trace(job)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             function, key = known_of(job)
+            function = function and without_paths(function, self._secret_paths)[0]
             for target in job.targets:
                 yield _failure(target, "trace", err, function, key)
             return
@@ -112,7 +114,9 @@ class Session:
         except SettingsChanged:
             self._imports.is_lost = True
             raise
-        return replace(traced, notes=(*self._imports.notes(), *traced.notes))
+        function, notes = without_paths(traced.function, self._secret_paths)
+        notes = [*self._imports.notes(), *traced.notes, *notes]
+        return replace(traced, function=function, notes=tuple(notes))
 
     def _unit(
         self, traced: Traced, target: Target, hardware: Hardware, candidates: list[Candidate]
@@ -162,6 +166,7 @@ class Session:
         provenance = {
             **self._provenance,
             "label": traced.job.label,
+            **({"dims": dims} if (dims := traced.job.symbolic or traced.job.dims) else {}),
             "config": self._imports.traced_with(),
             "compiler_options": traced.job.function.compiler_options,
         }

@@ -19,6 +19,7 @@ from aotbuild.platforms.building import compiler
 from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import needs_returned
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.about import with_labels
 from aotbuild.worker.avals import describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
@@ -80,6 +81,9 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     leaves = tuple(leaf for _, leaf in flat)
     concrete = jax.tree.leaves(jit_job(job).canonical) if job.symbolic else leaves
     function, signature = _signed(jitted, described, concrete)
+    function = with_labels(
+        function, described.tree, [p for p, _ in flat], out_tree, [p for p, _ in outputs]
+    )
     closed_jaxpr = _reorder(traced.jaxpr, jitted.leaf_order(), leaves, jitted.context)
     return Traced(
         job=job,

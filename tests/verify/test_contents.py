@@ -66,6 +66,13 @@ def test_a_function_without_records(built: list[Built], tmp_path: Path) -> None:
     assert "belongs to no record" in found["files"]
 
 
+def test_what_a_function_says_of_itself(built: list[Built], tmp_path: Path) -> None:
+    function = dataclasses.replace(built[0].function, about={"doc": 3})
+    item = dataclasses.replace(built[0], function=function)
+    folder = wheels.write_folder(tmp_path / "_aot", wheels.aot_files([item]))
+    assert "not what a function says of itself" in failures(check(folder))["records"]
+
+
 def rewritten(
     index: bytes, change: Callable[[list[bytes], bytes], tuple[list[bytes], bytes]]
 ) -> bytes:
