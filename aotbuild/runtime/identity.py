@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.runtime.distribution import Distribution, distribution_at
+from aotbuild.runtime.observers import log
 from aotbuild.spec.index import FORMAT, Index
 
 if TYPE_CHECKING:
-    import logging
-
     from aotbuild.runtime.companions import Companion
     from aotbuild.runtime.package import OpenedPackage
 
@@ -49,8 +48,8 @@ def _companion(companion: Companion) -> dict[str, Any]:
     }
 
 
-def log_opened(logger: logging.Logger, opened: OpenedPackage) -> None:
-    """Log one line at level INFO; the log record has what `info` returns as `aotbuild`."""
+def log_opened(opened: OpenedPackage) -> None:
+    """Log one line at level INFO; the log record has what `info` returns as `aotbuild_info`."""
     facts = info(opened)
     wheel = facts["distribution"]
     there = [
@@ -67,4 +66,5 @@ def log_opened(logger: logging.Logger, opened: OpenedPackage) -> None:
         f"at {facts['place']}",
     )
     # One line, whatever a header says.
-    logger.info("opened %s", " ".join(", ".join(words).split()), extra={"aotbuild": facts})
+    line = " ".join(", ".join(words).split())
+    log("info", "opened", f"opened {line}", package=facts["package"], info=facts)

@@ -88,6 +88,14 @@ def monitor(name: str, seconds: float | None = None) -> None:
         log("debug", "subscriber_failed", what, err)
 
 
+def is_logged(level: Literal["debug", "info", "warning"]) -> bool:
+    """Return whether a record of this level goes anywhere, without importing `logging`."""
+    # A process that has not imported it has no handler that would print a line.
+    logging: Any = sys.modules.get("logging")
+    number = getattr(logging, level.upper(), None)
+    return number is not None and bool(logging.getLogger("aotbuild").isEnabledFor(number))
+
+
 def log(
     level: Literal["debug", "info", "warning"],
     event: str,

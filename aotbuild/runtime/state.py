@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.observers import emit, listeners
+from aotbuild.runtime.observers import emit, is_logged, listeners
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.trust import demanded_keys, open_trusted
@@ -185,10 +184,7 @@ def _unknown(state: LibraryState, name: str) -> NoReturn:
 
 def _log(opened: OpenedPackage) -> None:
     """Log what was opened, in one line at level INFO."""
-    # A process that has not imported it has no handler that would print a line.
-    logging = sys.modules.get("logging")
-    if logging is None or not (logger := logging.getLogger("aotbuild")).isEnabledFor(logging.INFO):
-        return
-    from aotbuild.runtime.identity import log_opened
+    if is_logged("info"):
+        from aotbuild.runtime.identity import log_opened
 
-    log_opened(logger, opened)
+        log_opened(opened)

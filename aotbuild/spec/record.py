@@ -83,10 +83,15 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Constant:
-    """A closed-over array outside the executable: its aval and its safetensors blob."""
+    """A closed-over array outside the executable: its aval and its safetensors blob.
+
+    `name` says where the user's code keeps it, as `nets.linear.PARAMS.w`; see
+    `worker.constant_names`. It is empty in indexes of older versions.
+    """
 
     aval: Aval
     blob: Blob
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ def _plugin(data: Any) -> tuple[str, str]:
 
 
 def _calling_to_json(calling: Calling) -> dict[str, Any]:
+    names = [constant.name for constant in calling.constants]
     return {
         "name": calling.name,
         "constants": [[str(c.aval), blob_to_json(c.blob)] for c in calling.constants],
@@ -154,6 +155,7 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
         "out_specs": specs_to_json(calling.out_specs),
         "out_tree": calling.out_tree,
         "mesh": [list(axis) for axis in calling.mesh],
+        **({"constant_names": names} if any(names) else {}),
         **({"returned": _returned_to_json(calling.returned)} if calling.returned else {}),
         **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
         **(
@@ -173,7 +175,7 @@ def _calling_to_json(calling: Calling) -> dict[str, Any]:
 def _calling_from_json(data: dict[str, Any]) -> Calling:
     return Calling(
         name=text(data["name"]),
-        constants=tuple(Constant(Aval.parse(a), blob_from_json(b)) for a, b in data["constants"]),
+        constants=_constants_from_json(data["constants"], data.get("constant_names")),
         kept=tuple(map(whole, data["kept"])),
         donated=tuple(map(whole, data["donated"])),
         in_specs=specs_from_json(data["in_specs"]),
@@ -186,6 +188,13 @@ def _calling_from_json(data: dict[str, Any]) -> Calling:
         callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
         tokens=tuple(map(text, data.get("tokens", ()))),
         templates=tuple(map(_template_from_json, data.get("templates", ()))),
+    )
+
+
+def _constants_from_json(data: list[Any], names: list[Any] | None) -> tuple[Constant, ...]:
+    pairs = zip(data, [""] * len(data) if names is None else map(text, names), strict=True)
+    return tuple(
+        Constant(Aval.parse(aval), blob_from_json(blob), name) for (aval, blob), name in pairs
     )
 
 

@@ -12,7 +12,14 @@ from jaxlib.version import __version__ as jaxlib_version
 from aotbuild.platforms.base import host_part, names
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.platforms.startup import Choice, FlagSet
-from aotbuild.spec.record import PYTHON_CALL, Calling, CustomCall, Record, Requirements
+from aotbuild.spec.record import (
+    PYTHON_CALL,
+    Calling,
+    Constant,
+    CustomCall,
+    Record,
+    Requirements,
+)
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
 from aotbuild.spec.target import Target
 from aotbuild.store.keys import ExecutableKeys, executable_keys
@@ -20,6 +27,8 @@ from aotbuild.store.local import Entry, Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
+from aotbuild.worker.constant_names import names_of
+from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
 from aotbuild.worker.jitted import jit_job
 from aotbuild.worker.lower import Lowered, lower
@@ -200,7 +209,7 @@ class NativeCompiler:
             requires=_requirements(lowered.target, facts["custom_calls"], facts["requires"]),
             calling=Calling(
                 name=traced.job.name,
-                constants=store_constants(lowered.constants, self.blobs),
+                constants=self._constants(lowered),
                 kept=lowered.kept,
                 donated=traced.donated,
                 in_specs=traced.in_specs,
@@ -218,6 +227,13 @@ class NativeCompiler:
             provenance={**provenance, **decisions},
             stages=stages,
         )
+
+    def _constants(self, lowered: Lowered) -> tuple[Constant, ...]:
+        values, job = lowered.constants, lowered.traced.job
+        if not values:
+            return ()
+        function = resolve_function(job.call, f"functions.{job.name}.call")
+        return store_constants(values, names_of(job.call, function, values), self.blobs)
 
 
 def decision_notes(record: Record) -> list[str]:

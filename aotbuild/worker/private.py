@@ -182,6 +182,11 @@ def const_args(lowered: jax.stages.Lowered) -> list[Any]:
     return list(lowering.const_args)
 
 
+def constant_array(value: Any) -> Any:
+    """Return the array of a hoisted constant. Private: `TypedNdArray.val`, a view of numpy's."""
+    return getattr(value, "val", value)
+
+
 def module_bytes(lowered: jax.stages.Lowered) -> bytes:
     """Return the lowered module as MLIR bytecode; equal functions give equal bytes.
 

@@ -152,7 +152,7 @@ class TestLog:
             f"and jaxlib {jaxlib}, 1 functions and 2 executables, at {site / 'demo' / '_aot'}"
         )
         assert record.levelno == logging.INFO
-        assert vars(record)["aotbuild"] == library.info()
+        assert vars(record)["aotbuild_info"] == library.info()
 
     def test_companions_are_in_it(self, parts: Path, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO, "aotbuild")

@@ -73,6 +73,7 @@ def ones(*shape):
 def made(name, args, fn=None, **options):
     call = f"proj.model:{name.removesuffix('_kept')}"
     return build(name, fn or getattr(m, call.partition(":")[2]), args, call=call, **options)
+TABLE = "proj.model.TABLE"
 four, sharded = ones(4, 4), {"mesh": {"data": 2}, "out_spec": ("data", None)}
 solved = made("solved", {"x": ones(5, 5)})
 write(Path(sys.argv[1]), [
@@ -80,7 +81,8 @@ write(Path(sys.argv[1]), [
     made("chosen", {"x": ones(4)}, statics={"mode": "times", "k": 3}, defaults={"k": 2},
          positional=["x", "mode", "k"]),
     made("donor", {"state": ones(16), "x": ones(16)}, donate=["state"]),
-    made("hoisted", {"x": ones(2, 8)}, lambda x, table: x @ table, constants={"table": m.TABLE}),
+    made("hoisted", {"x": ones(2, 8)}, lambda x, **hoisted: x @ hoisted[TABLE],
+         constants={TABLE: m.TABLE}),
     made("meshed", {"x": four, "w": four}, in_specs={"x": ("data", None), "w": (None, None)},
          **sharded),
     solved, portable(solved, m.solved),
