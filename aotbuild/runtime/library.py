@@ -164,7 +164,7 @@ class Library:
         self,
         *names: str,
         threads: int | None = None,
-        prime: bool = False,
+        prime: bool | Literal["once"] = False,
         wait: Literal[True] = True,
     ) -> int: ...
 
@@ -173,7 +173,7 @@ class Library:
         self,
         *names: str,
         threads: int | None = None,
-        prime: bool = False,
+        prime: bool | Literal["once"] = False,
         wait: Literal[False],
     ) -> Preloading: ...
 
@@ -181,7 +181,7 @@ class Library:
         self,
         *names: str,
         threads: int | None = None,
-        prime: bool = False,
+        prime: bool | Literal["once"] = False,
         wait: bool = True,
     ) -> int | Preloading:
         """Load every executable that fits this host.
@@ -205,7 +205,11 @@ class Library:
 
         chosen = tuple(self._state.function(name).name for name in names) or self.functions
         kernels = {name: self.kernel(name) for name in chosen} if prime else None
-        return preload_functions(self._state, self._devices, chosen, kernels, threads, wait=wait)
+        return preload_functions(
+            *(self._state, self._devices, chosen, kernels, threads),
+            once=prime == "once",
+            wait=wait,
+        )
 
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
+from aotbuild.runtime.buffers import give_back
 from aotbuild.runtime.concurrency import parallel_map
 from aotbuild.runtime.fitting import Selected, fitting
 from aotbuild.runtime.loader import Loader
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.state import LibraryState
 
+# An executable and its outputs for zeros.
+Run: TypeAlias = tuple[Selected, Any, list[Any]]
+
 # Called with (record, executable, its outputs) for each executable that was run.
 Prime: TypeAlias = Callable[[Record, Any, list[Any]], None]
 
@@ -37,19 +41,19 @@ Settings: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 # Two programs that start in different orders on the devices of a mesh deadlock.
 _MESHES = threading.RLock()
-# glibc gives each thread its own heap, and serves large blocks from it only after some were freed
-# (mallopt(3), M_MMAP_THRESHOLD). From the third run on, all memory comes from there; see
-# benchmarks/preload.py.
-_RUNS = 3
 _REMEDY = "Leave its function out: name the others, preload('this', 'that', prime=True)."
 
 
 @dataclass(frozen=True)
 class _Done:
-    """The result for executables of the same bytes: whether these were new, and what ran."""
+    """The result for executables of the same bytes: whether these were new, and what ran.
+
+    `left` are those that the calling thread runs.
+    """
 
     is_new: bool
-    ran: tuple[tuple[Selected, Executable, list[Any]], ...]
+    ran: tuple[Run, ...]
+    left: tuple[tuple[Selected, Executable], ...]
     failures: tuple[AotbuildError, ...]
 
 
@@ -60,6 +64,7 @@ def preload_functions(
     kernels: Mapping[str, Kernel] | None,
     threads: int | None,
     *,
+    once: bool,
     wait: bool,
 ) -> int | Preloading:
     """Load what fits of some functions, as `Library.preload` says; prime `kernels` if given."""
@@ -71,6 +76,7 @@ def preload_functions(
     def work(goes_on: Callable[[], bool] | None = None) -> int:
         return preload(
             *(state.loader, selected, state.stats, threads, prime),
+            once=once,
             settings=settings,
             goes_on=goes_on,
         )
@@ -93,61 +99,55 @@ def preload(
     threads: int | None,
     prime: Prime | None,
     *,
+    once: bool = False,
     settings: Settings = nullcontext,
     goes_on: Callable[[], bool] | None = None,
 ) -> int:
     """Load executables; return how many had not been loaded before.
 
-    With `prime`, each is run once on zeros, and `prime` is called in the calling thread. Then the
-    largest is run again there, unless `goes_on` is given: in that case the thread will serve no
-    calls, and begins no other executable once `goes_on` returns False. `settings` is entered in
-    each thread. If some fail, the others are still loaded, and one AotbuildError at the end holds
-    all failures.
+    With `prime`, each is run on zeros, and `prime` is called in the calling thread. That thread
+    runs the largest itself, or all of them if `once`. With `goes_on`, it will serve no calls: it
+    runs none but for `once`, and begins no other executable once `goes_on` returns False.
+    `settings` is entered in each thread. If some fail, the others are still loaded, and one
+    AotbuildError at the end holds all failures.
     """
+    selected = list(selected)
+    here = _run_by_caller(selected, once, waits=goes_on is None) if prime else None
 
     def load(group: Sequence[Selected]) -> _Done:
         with settings():
-            return _load(loader, group if not goes_on or goes_on() else [], stats, prime)
+            return _load(loader, group if not goes_on or goes_on() else [], stats, here)
 
     failures: list[AotbuildError] = []
-    count, largest = 0, _Largest()
+    count = 0
     for done in parallel_map(load, _by_bytes(selected), threads or _cpu_count()):
         count += done.is_new
         failures += done.failures
         if prime:
-            failures += _prime_all(prime, done)
-            largest.see(done)
+            failures += _prime_all(prime, done, stats)
         del done
-    if goes_on is None:
-        failures += largest.warm_this_thread()
+    if once:
+        give_back()
     if failures:
         raise _joined(failures)
     return count
 
 
-class _Largest:
-    """The executable with the largest arguments. A heap that served it serves all others."""
+def _run_by_caller(selected: Sequence[Selected], once: bool, waits: bool) -> Callable[[Any], bool]:
+    """Return which executables the calling thread runs, and not those that load.
 
-    def __init__(self) -> None:
-        self._size = 0
-        self._found: tuple[Record, Executable] | None = None
+    glibc gives each thread a heap of its own. What the calling thread runs makes that heap grow, so
+    one run is as good for later calls as many: the largest. One after another take no more memory
+    than one.
+    """
+    if once:
+        return lambda _: True
+    largest = max((item for item in selected if item.runs), key=_size, default=None)
+    return lambda item: waits and item is largest
 
-    def see(self, done: _Done) -> None:
-        for item, executable, _ in done.ran:
-            size = sum(math.prod(aval.shape) for aval in item.record.signature.leaves)
-            if size > self._size and item.record.requires.devices == 1:
-                self._size, self._found = size, (item.record, executable)
 
-    def warm_this_thread(self) -> Iterator[AotbuildError]:
-        """Grow the heap of the calling thread, which is likely to make the later calls."""
-        if self._found is None:
-            return
-        record, executable = self._found
-        try:
-            for _ in range(_RUNS):
-                executable.run_on_zeros()
-        except Exception as err:  # noqa: BLE001 - raised at the end
-            yield _on_zeros(record, err)
+def _size(item: Selected) -> int:
+    return sum(math.prod(aval.shape) for aval in item.record.signature.leaves)
 
 
 def _by_bytes(selected: Iterable[Selected]) -> list[list[Selected]]:
@@ -157,20 +157,27 @@ def _by_bytes(selected: Iterable[Selected]) -> list[list[Selected]]:
     return list(groups.values())
 
 
-def _load(loader: Loader, group: Sequence[Selected], stats: Stats, prime: Prime | None) -> _Done:
-    """Load executables of the same bytes and devices, and run each of them if `prime` is given."""
-    ran: list[tuple[Selected, Executable, list[Any]]] = []
+def _load(
+    loader: Loader, group: Sequence[Selected], stats: Stats, here: Callable[[Any], bool] | None
+) -> _Done:
+    """Load executables of the same bytes and devices. Run those that `here` leaves, if given."""
+    ran: list[Run] = []
+    left: list[tuple[Selected, Executable]] = []
     failures: list[AotbuildError] = []
     is_new = False
     for item in group:
         try:
             is_new |= loader.load_bytes(item.record, item.placement.devices)
             executable = loader.load(item.verdict, item.placement)
-            if prime and item.runs:
+            if here is None or not item.runs:
+                continue
+            if here(item):
+                left.append((item, executable))
+            else:
                 ran.append((item, executable, _run(item.record, executable, stats)))
         except AotbuildError as err:
             failures.append(err)
-    return _Done(is_new, tuple(ran), tuple(failures))
+    return _Done(is_new, tuple(ran), tuple(left), tuple(failures))
 
 
 def _run(record: Record, executable: Executable, stats: Stats) -> list[Any]:
@@ -193,15 +200,29 @@ def _on_zeros(record: Record, err: Exception) -> AotbuildError:
     return AotbuildError(f"{record}: it cannot be run on zeros\n  found    {found}\n{_REMEDY}")
 
 
-def _prime_all(prime: Prime, done: _Done) -> Iterator[AotbuildError]:
+def _prime_all(prime: Prime, done: _Done, stats: Stats) -> Iterator[AotbuildError]:
     for item, executable, outputs in done.ran:
+        yield from _prime(prime, item.record, executable, outputs)
+    for item, executable in done.left:
         try:
-            with _alone(item.record):
-                prime(item.record, executable, outputs)
+            outputs = _run(item.record, executable, stats)
         except AotbuildError as err:
             yield err
-        except Exception as err:  # noqa: BLE001 - raised at the end
-            yield _on_zeros(item.record, err)
+        else:
+            yield from _prime(prime, item.record, executable, outputs)
+            del outputs
+
+
+def _prime(
+    prime: Prime, record: Record, executable: Executable, outputs: list[Any]
+) -> Iterator[AotbuildError]:
+    try:
+        with _alone(record):
+            prime(record, executable, outputs)
+    except AotbuildError as err:
+        yield err
+    except Exception as err:  # noqa: BLE001 - raised at the end
+        yield _on_zeros(record, err)
 
 
 def _joined(failures: Sequence[AotbuildError]) -> AotbuildError:

@@ -117,7 +117,7 @@ class TestOrder:
         assert together == []
 
     def test_programs_on_one_device_run_side_by_side(self, record: Record) -> None:
-        meeting, caller = threading.Barrier(3, timeout=60), threading.current_thread()
+        meeting, caller = threading.Barrier(2, timeout=60), threading.current_thread()
 
         def run() -> list[Any]:
             if threading.current_thread() is not caller:
@@ -127,8 +127,22 @@ class TestOrder:
         jobs = [job(record, digest) for digest in "123"]
         assert preload(FakeLoader(run), jobs, Stats(), 3, Told()) == 3
 
-    def test_the_largest_runs_again_in_the_calling_thread(self, record: Record) -> None:
-        ran_here: list[str] = []
+    @pytest.mark.parametrize(("once", "here"), [(False, "2"), (True, "123")])
+    def test_the_calling_thread_runs_the_largest_or_each(
+        self, record: Record, once: bool, here: str
+    ) -> None:
+        ran = self.ran(record, once=once)
+        assert sorted(name for name, _ in ran) == ["1", "2", "3"]
+        assert sorted(name for name, in_caller in ran if in_caller) == [*here]
+
+    @pytest.mark.parametrize(("once", "here"), [(False, ""), (True, "123")])
+    def test_a_thread_that_serves_no_calls(self, record: Record, once: bool, here: str) -> None:
+        ran = self.ran(record, once=once, goes_on=lambda: True)
+        assert sorted(name for name, in_caller in ran if in_caller) == [*here]
+
+    def ran(self, record: Record, **options: Any) -> list[tuple[str, bool]]:
+        """Preload executables of several sizes; return which ran, and whether in this thread."""
+        ran: list[tuple[str, bool]] = []
         caller = threading.current_thread()
 
         class Sized(FakeLoader):
@@ -136,8 +150,7 @@ class TestOrder:
                 name = verdict.record.blob.sha256[0]
 
                 def run() -> list[Any]:
-                    if threading.current_thread() is caller:
-                        ran_here.append(name)
+                    ran.append((name, threading.current_thread() is caller))
                     return []
 
                 return FakeLoader(run)
@@ -148,8 +161,8 @@ class TestOrder:
             return job(replace(record, signature=signature), digest)
 
         jobs = [of_size("1", 4), of_size("2", 400), of_size("3", 40)]
-        assert preload(Sized(list), jobs, Stats(), 2, Told()) == 3
-        assert set(ran_here) == {"2"}
+        assert preload(Sized(list), jobs, Stats(), 2, Told(), **options) == 3
+        return ran
 
     def test_what_several_processes_do_together_is_only_loaded(self, record: Record) -> None:
         ran: list[int] = []
@@ -172,3 +185,29 @@ atexit.register(lambda: print(json.dumps(library.preload())))
     functions = [("f", lambda x: x * 2), ("g", lambda x: x * 3)]
     built = [build(name, function, {"x": X}) for name, function in functions]
     assert fresh(code, str(write(tmp_path, built)), arrays) == 2
+
+
+@pytest.mark.parametrize("prime", ["True", '"once"'])
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+@pytest.mark.process
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+def test_zeros_take_no_memory(tmp_path: Path, arrays: str, prime: str) -> None:
+    code = f"""
+import json, sys
+import aotbuild
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) // 1024
+
+library = aotbuild.load(sys.argv[1], arrays=sys.argv[2])
+library.preload()
+before = peak()
+library.preload(prime={prime})
+print(json.dumps([library.stats()["primed"], peak() - before]))
+"""
+    large = {"w": np.zeros((3, 8 << 20), np.float32), "x": X}  # 96 MB
+    built = build("f", lambda w, x: (w.max() + x), large)
+    primed, more = fresh(code, str(write(tmp_path, [built])), arrays)
+    assert primed == 1
+    assert more < 32

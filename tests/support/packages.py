@@ -20,7 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import best_level
 from aotbuild.runtime.backends.jax.private import aval_of
-from aotbuild.runtime.buffers import zeros
+from aotbuild.runtime import buffers
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
@@ -237,7 +237,7 @@ def with_out_tree(built: Built, tree: Any) -> Built:
 
 def aligned(array: Any) -> Any:
     """Return a copy of a numpy array that XLA takes without copying it."""
-    copy = zeros(array.shape, array.dtype)
+    copy = buffers.aligned(array.nbytes).view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 

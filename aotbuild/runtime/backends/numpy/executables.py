@@ -14,8 +14,6 @@ from aotbuild.runtime.backends.numpy.trees import NumpyTrees
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 
-# Offset in bytes from an alignment of 64: glibc keeps a header before what malloc returns.
-_LIKE_NUMPY = 16
 # The result of the first call of a dispatch, which only tells it how to run the executable.
 _NOT_RUN = object()
 # All of jax's caches may be cleared between two attempts.
@@ -95,11 +93,8 @@ class NumpyExecutable:
         return self._refuse(arrays)
 
     def run_on_zeros(self) -> list[Any]:
-        """Run it on zeros that are aligned like numpy's own arrays.
-
-        XLA copies those, into memory that the first such call would be the first to touch.
-        """
-        return self.run(self._zeros(apart=_LIKE_NUMPY))
+        """Run it on zeros."""
+        return self.run(self._zeros())
 
     def examples(self) -> dict[str, Callable[[], list[Any]]]:
         """Return what makes zeros as a caller passes them."""
@@ -130,12 +125,12 @@ class NumpyExecutable:
         self._dispatch = private.make_dispatch(name, source, miss, [], [], registry)
         return self._dispatch
 
-    def _zeros(self, apart: int = 0) -> list[Any]:
+    def _zeros(self) -> list[Any]:
         """Return zeros as a call passes them: a number if weakly typed."""
         from aotbuild.runtime.buffers import zeros  # needed for dispatch warm-up only
 
         pairs = zip(self.record.signature.leaves, self._dtypes, strict=True)
-        arrays = [(aval.weak_type, zeros(aval.shape, dtype, apart=apart)) for aval, dtype in pairs]
+        arrays = [(aval.weak_type, zeros(aval.shape, dtype)) for aval, dtype in pairs]
         # Only jax makes weakly typed arrays; here only a number can be one.
         return [array.item() if is_weak and not array.shape else array for is_weak, array in arrays]
 
