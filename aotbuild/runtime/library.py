@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.explanation import Explanation
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.preloading import Preloading
+    from aotbuild.runtime.readiness import Readiness
     from aotbuild.runtime.seals import Key
 
 
@@ -163,6 +164,7 @@ class Library:
     def preload(
         self,
         *names: str,
+        require: bool = False,
         threads: int | None = None,
         prime: bool | Literal["once"] = False,
         wait: Literal[True] = True,
@@ -172,6 +174,7 @@ class Library:
     def preload(
         self,
         *names: str,
+        require: bool = False,
         threads: int | None = None,
         prime: bool | Literal["once"] = False,
         wait: Literal[False],
@@ -180,6 +183,7 @@ class Library:
     def preload(
         self,
         *names: str,
+        require: bool = False,
         threads: int | None = None,
         prime: bool | Literal["once"] = False,
         wait: bool = True,
@@ -190,8 +194,10 @@ class Library:
 
         Args:
             names: The functions to load; all of them if none is named.
+            require: Raise, before anything is loaded, if a signature has no executable here.
             threads: How many threads to use; by default one for each CPU.
             prime: Run each executable once on zeros, so that a first call is as fast as later ones.
+                With `"once"` they run one at a time, and the memory is given back.
             wait: If False, load in a thread and return at once.
 
         Returns:
@@ -199,6 +205,7 @@ class Library:
 
         Raises:
             UnknownFunction: The package has no function of a name in `names`.
+            NoExecutable: With `require`, some signatures have no executable here; it names each.
             AotbuildError: Some executables could not be loaded or run; the others are ready.
         """
         from aotbuild.runtime.preload import preload_functions
@@ -207,9 +214,34 @@ class Library:
         kernels = {name: self.kernel(name) for name in chosen} if prime else None
         return preload_functions(
             *(self._state, self._devices, chosen, kernels, threads),
+            required=require,
             once=prime == "once",
             wait=wait,
         )
+
+    def ready(self, *names: str) -> Readiness:
+        """Return which signatures are loaded, which are missing, and why.
+
+        It loads nothing. After its first look it costs microseconds, so a health endpoint may ask
+        it at each request, also while `preload(wait=False)` goes on.
+
+        Args:
+            names: The functions to look at; all of them if none is named.
+
+        Returns:
+            A `Readiness`. It is true if nothing is missing.
+
+        Raises:
+            UnknownFunction: The package has no function of a name in `names`.
+
+        Examples:
+            >>> print(library.ready())
+            ready: 4 of 4 signatures are loaded
+        """
+        from aotbuild.runtime.preload import ready
+
+        chosen = tuple(self._state.function(name).name for name in names) or self.functions
+        return ready(self._state, self._devices, chosen)
 
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.

@@ -73,6 +73,10 @@ class Loader:
         self._load(record, devices)
         return is_new
 
+    def has(self, record: Record, devices: tuple[Any, ...]) -> bool:
+        """Return whether the bytes of a record are loaded onto devices."""
+        return _key(record, devices) in self._loaded
+
     def clear(self) -> None:
         """Drop everything that was loaded."""
         for cache in (self._loaded, self._constants, self._executables):

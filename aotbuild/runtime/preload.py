@@ -21,6 +21,7 @@ from aotbuild.runtime.concurrency import parallel_map
 from aotbuild.runtime.fitting import Selected, fitting
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
+from aotbuild.runtime.readiness import Expected, Progress, Readiness, require
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 # An executable and its outputs for zeros.
 Run: TypeAlias = tuple[Selected, Any, list[Any]]
+
+# An executable that could not be loaded or run, and why.
+Failure: TypeAlias = tuple[Selected, AotbuildError]
 
 # Called with (record, executable, its outputs) for each executable that was run.
 Prime: TypeAlias = Callable[[Record, Any, list[Any]], None]
@@ -51,10 +55,11 @@ class _Done:
     `left` are those that the calling thread runs.
     """
 
+    items: Sequence[Selected]
     is_new: bool
     ran: tuple[Run, ...]
     left: tuple[tuple[Selected, Executable], ...]
-    failures: tuple[AotbuildError, ...]
+    failures: tuple[Failure, ...]
 
 
 def preload_functions(
@@ -64,18 +69,22 @@ def preload_functions(
     kernels: Mapping[str, Kernel] | None,
     threads: int | None,
     *,
+    required: bool,
     once: bool,
     wait: bool,
 ) -> int | Preloading:
     """Load what fits of some functions, as `Library.preload` says; prime `kernels` if given."""
     backend, settings = state.backend, state.backend.settings()
     devices = devices or backend.default_devices()
-    selected = [item for name in names for item in fitting(state.package, backend, devices, name)]
+    found = fitting(state.package, backend, devices, names)
+    if required:
+        require(found, state.package.absent)
     prime = _prime_kernels(kernels) if kernels is not None else None
 
     def work(goes_on: Callable[[], bool] | None = None) -> int:
         return preload(
-            *(state.loader, selected, state.stats, threads, prime),
+            *(state.loader, found.selected, state.stats, threads, prime),
+            progress=state.progress,
             once=once,
             settings=settings,
             goes_on=goes_on,
@@ -85,7 +94,20 @@ def preload_functions(
         with settings():
             return work(goes_on)
 
+    # Before a thread starts: `ready` tells what it has still to do.
+    state.progress.begin(found.selected)
     return work() if wait else state.in_background(in_thread)
+
+
+def ready(state: LibraryState, devices: DeviceSet | None, names: Sequence[str]) -> Readiness:
+    """Return what some functions need on these devices, or on the default ones, and have."""
+    package, backend = state.package, state.backend
+    devices = devices or backend.default_devices()
+    expected = state.expected.get(
+        (tuple(names), devices, package.probe(devices)),
+        lambda: Expected(fitting(package, backend, devices, names)),
+    )
+    return expected.look(state.loader, state.progress)
 
 
 def _prime_kernels(kernels: Mapping[str, Kernel]) -> Prime:
@@ -99,6 +121,7 @@ def preload(
     threads: int | None,
     prime: Prime | None,
     *,
+    progress: Progress | None = None,
     once: bool = False,
     settings: Settings = nullcontext,
     goes_on: Callable[[], bool] | None = None,
@@ -108,10 +131,10 @@ def preload(
     With `prime`, each is run on zeros, and `prime` is called in the calling thread. That thread
     runs the largest itself, or all of them if `once`. With `goes_on`, it will serve no calls: it
     runs none but for `once`, and begins no other executable once `goes_on` returns False.
-    `settings` is entered in each thread. If some fail, the others are still loaded, and one
-    AotbuildError at the end holds all failures.
+    `settings` is entered in each thread. `progress` is told what is done. If some fail, the others
+    are still loaded, and one AotbuildError at the end holds all failures.
     """
-    selected = list(selected)
+    selected, progress = list(selected), progress or Progress()
     here = _run_by_caller(selected, once, waits=goes_on is None) if prime else None
 
     def load(group: Sequence[Selected]) -> _Done:
@@ -120,12 +143,19 @@ def preload(
 
     failures: list[AotbuildError] = []
     count = 0
-    for done in parallel_map(load, _by_bytes(selected), threads or _cpu_count()):
-        count += done.is_new
-        failures += done.failures
-        if prime:
-            failures += _prime_all(prime, done, stats)
-        del done
+    try:
+        for done in parallel_map(load, _by_bytes(selected), threads or _cpu_count()):
+            count += done.is_new
+            for item, failure in (
+                *done.failures,
+                *(_prime_all(prime, done, stats) if prime else ()),
+            ):
+                failures.append(failure)
+                progress.fail(item, failure)
+            progress.end(done.items)
+            del done
+    finally:
+        progress.end(selected)
     if once:
         give_back()
     if failures:
@@ -163,7 +193,7 @@ def _load(
     """Load executables of the same bytes and devices. Run those that `here` leaves, if given."""
     ran: list[Run] = []
     left: list[tuple[Selected, Executable]] = []
-    failures: list[AotbuildError] = []
+    failures: list[Failure] = []
     is_new = False
     for item in group:
         try:
@@ -176,8 +206,8 @@ def _load(
             else:
                 ran.append((item, executable, _run(item.record, executable, stats)))
         except AotbuildError as err:
-            failures.append(err)
-    return _Done(is_new, tuple(ran), tuple(left), tuple(failures))
+            failures.append((item, err))
+    return _Done(group, is_new, tuple(ran), tuple(left), tuple(failures))
 
 
 def _run(record: Record, executable: Executable, stats: Stats) -> list[Any]:
@@ -200,29 +230,29 @@ def _on_zeros(record: Record, err: Exception) -> AotbuildError:
     return AotbuildError(f"{record}: it cannot be run on zeros\n  found    {found}\n{_REMEDY}")
 
 
-def _prime_all(prime: Prime, done: _Done, stats: Stats) -> Iterator[AotbuildError]:
+def _prime_all(prime: Prime, done: _Done, stats: Stats) -> Iterator[Failure]:
     for item, executable, outputs in done.ran:
-        yield from _prime(prime, item.record, executable, outputs)
+        yield from _prime(prime, item, executable, outputs)
     for item, executable in done.left:
         try:
             outputs = _run(item.record, executable, stats)
         except AotbuildError as err:
-            yield err
+            yield item, err
         else:
-            yield from _prime(prime, item.record, executable, outputs)
+            yield from _prime(prime, item, executable, outputs)
             del outputs
 
 
 def _prime(
-    prime: Prime, record: Record, executable: Executable, outputs: list[Any]
-) -> Iterator[AotbuildError]:
+    prime: Prime, item: Selected, executable: Executable, outputs: list[Any]
+) -> Iterator[Failure]:
     try:
-        with _alone(record):
-            prime(record, executable, outputs)
+        with _alone(item.record):
+            prime(item.record, executable, outputs)
     except AotbuildError as err:
-        yield err
+        yield item, err
     except Exception as err:  # noqa: BLE001 - raised at the end
-        yield _on_zeros(record, err)
+        yield item, _on_zeros(item.record, err)
 
 
 def _joined(failures: Sequence[AotbuildError]) -> AotbuildError:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preloading import Preloading, Work
+    from aotbuild.runtime.readiness import Expected, Progress
     from aotbuild.runtime.seals import Key
 
 
@@ -31,7 +32,8 @@ class LibraryState:
 
     The first six fields are those of `Library`; `asked` is the package name that was asked for.
     `views` are the libraries on chosen devices, by device set. `views_by_argument` has the same
-    libraries by the argument of `on`, so that `on` in a loop costs one lookup.
+    libraries by the argument of `on`, so that `on` in a loop costs one lookup. `expected` is what
+    `ready` has judged, by functions, devices and host.
     """
 
     source: Source
@@ -43,6 +45,7 @@ class LibraryState:
     stats: Stats = field(default_factory=Stats)
     views: SingleFlight[Any] = field(default_factory=SingleFlight)
     views_by_argument: dict[Any, Any] = field(default_factory=dict)
+    expected: SingleFlight[Expected] = field(default_factory=SingleFlight)
     _made: SingleFlight[Any] = field(default_factory=SingleFlight)
     _preloads: dict[Preloading, None] = field(default_factory=dict)
 
@@ -96,6 +99,12 @@ class LibraryState:
         made: Package = self._made.get("package", self._make_package)
         return made
 
+    @property
+    def progress(self) -> Progress:
+        """What preloads have begun, and what failed."""
+        made: Progress = self._made.get("progress", _make_progress)
+        return made
+
     def in_background(self, work: Work) -> Preloading:
         """Start `work` in a thread, which `close` stops."""
         from aotbuild.runtime.preloading import Preloading
@@ -112,6 +121,7 @@ class LibraryState:
             self._preloads.pop(preloading, None)
         self.views.clear()
         self.views_by_argument.clear()
+        self.expected.clear()
         if "loader" in self._made:
             self.loader.clear()
         source = self.opened.source if "opened" in self._made else self.source
@@ -170,6 +180,12 @@ class LibraryState:
             fallback=self.policy,
             absent=self.opened.absent,
         )
+
+
+def _make_progress() -> Progress:
+    from aotbuild.runtime.readiness import Progress  # few processes preload
+
+    return Progress()
 
 
 def _unknown(state: LibraryState, name: str) -> NoReturn:

@@ -207,7 +207,7 @@ library.preload(prime={prime})
 print(json.dumps([library.stats()["primed"], peak() - before]))
 """
     large = {"w": np.zeros((3, 8 << 20), np.float32), "x": X}  # 96 MB
-    built = build("f", lambda w, x: (w.max() + x), large)
+    built = build("f", lambda w, x: w.max() + x, large)
     primed, more = fresh(code, str(write(tmp_path, [built])), arrays)
     assert primed == 1
     assert more < 32

@@ -19,8 +19,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import best_level
-from aotbuild.runtime.backends.jax.private import aval_of
 from aotbuild.runtime import buffers
+from aotbuild.runtime.backends.jax.private import aval_of
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
