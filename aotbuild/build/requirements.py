@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from aotbuild.build.plan import Plan
 from aotbuild.manifest import Manifest
+from aotbuild.spec.target import ON_LINUX
 from aotbuild.toolchains.environments import may_be_running
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
 
@@ -20,6 +21,8 @@ _LATER = 12
 _POSTS = 5
 # The most numbers in a release: jaxlib 0.12.0.1 has four.
 _NUMBERS = 4
+# Where only a portable wheel can be installed.
+ELSEWHERE = 'sys_platform != "linux"'
 
 _Release = tuple[int, ...]
 
@@ -40,19 +43,32 @@ def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
 def wheel_requirements(plan: Plan) -> list[str]:
     """Return the Requires-Dist of a wheel: the exact jaxlib (and jax), a compatible aotbuild.
 
-    The plan alone decides, so that they are known before anything is compiled. Several toolchains
-    give exactly their versions. Portable artifacts alone allow the jaxlib that made them and all
-    later ones, which compile them where they run.
+    The plan alone decides, so that they are known before anything is compiled, and so that all
+    wheels that are made of it state the same: an installer may take the metadata of one wheel for
+    those of all. See `pins` for the versions.
     """
     needed = [f"aotbuild{_compatible(plan.environment.aotbuild)}"]
     toolchains = list(dict.fromkeys(unit.toolchain for unit in plan.units))
-    specifier = exactly if plan.native else _at_least
-    needed.append(f"jaxlib{specifier([toolchain.jaxlib for toolchain in toolchains])}")
+    portable = any(unit.target.is_portable for unit in plan.units)
+    kinds = {"native": plan.native, "portable": portable}
+    needed += pins("jaxlib", [toolchain.jaxlib for toolchain in toolchains], **kinds)
     if plan.manifest.runtime == "jax":
-        needed.append(f"jax{specifier([toolchain.jax for toolchain in toolchains])}")
-    if any(unit.target.is_portable for unit in plan.units):
-        needed.append("flatbuffers>=24.3")
-    return needed
+        needed += pins("jax", [toolchain.jax for toolchain in toolchains], **kinds)
+    return [*needed, *(["flatbuffers>=24.3"] if portable else [])]
+
+
+def pins(name: str, versions: Iterable[str], *, native: bool, portable: bool) -> list[str]:
+    """Return the requirements of jax or jaxlib, for the versions of all toolchains.
+
+    Executables need exactly these. Portable forms allow the version that made them and all later
+    ones, which compile them where they run. With both, the first is for Linux, where installers
+    take the wheel with the executables, and the second for where they take a portable one.
+    """
+    versions = list(versions)
+    exact, least = f"{name}{exactly(versions)}", f"{name}{_at_least(versions)}"
+    if native and portable:
+        return [f"{exact}; {ON_LINUX}", f"{least}; {ELSEWHERE}"]
+    return [exact if native else least]
 
 
 def wheel_tag(plan: Plan) -> str:

@@ -9,6 +9,9 @@ from aotbuild.frozen import dataclass
 # The platform that every process of jax has: Python runs on it, and functions are traced on it.
 HOST = "cpu"
 PORTABLE = "portable"
+# The condition under which a wheel with executables and portable forms requires one exact jaxlib:
+# executables run on Linux alone. See `build.requirements`.
+ON_LINUX = 'sys_platform == "linux"'
 _checks: list[Callable[[Target], None]] = []
 
 

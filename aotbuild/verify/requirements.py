@@ -12,6 +12,7 @@ from pathlib import Path
 from aotbuild.runtime.distribution import find_owner
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.record import Record
+from aotbuild.spec.target import ON_LINUX
 from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
@@ -58,7 +59,7 @@ def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str
         except InvalidRequirement as err:
             yield f"Requires-Dist: {line!r}: {err}"
             continue
-        if requirement.marker is None:
+        if requirement.marker is None or str(requirement.marker) == ON_LINUX:
             known.setdefault(canonicalize_name(requirement.name), []).append(
                 str(requirement.specifier)
             )

@@ -127,6 +127,7 @@ def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -
         {str(whole.path): requirements(whole.metadata) for whole in wholes},
         header,
         native=any(not record.target.is_portable for record in records),
+        portable=any(record.target.is_portable for record in records),
     )
     tags = [whole.wheel.name.tag for whole in wholes]
     tag = joined_tag(tags)

@@ -8,13 +8,14 @@ from itertools import product
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-from aotbuild.build.requirements import exactly
+from aotbuild.build.requirements import ELSEWHERE, pins
+from aotbuild.spec.target import ON_LINUX
 
 # What a build adds to the project's own requirements (build.requirements).
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
 _PINNED = ("jax", "jaxlib")
+_CONDITIONS = (ON_LINUX, ELSEWHERE)
 _REQUIRES = "Requires-Dist"
 _EXTRA = "Provides-Extra"
 # What a companion copies from its base; license files stay in the base.
@@ -42,8 +43,9 @@ def name_of(requirement: str) -> str:
 
 
 def is_added_by_build(line: str) -> bool:
-    """Return whether a build writes such a line: an unconditional requirement of what it adds."""
-    return name_of(line) in BUILD_ADDS and Requirement(line).marker is None
+    """Return whether a build writes such a line."""
+    marker = Requirement(line).marker
+    return name_of(line) in BUILD_ADDS and (marker is None or str(marker) in _CONDITIONS)
 
 
 def with_requirements(text: str, lines: Sequence[str]) -> str:
@@ -88,13 +90,17 @@ def companion_metadata(base: str, name: str, part: str) -> str:
 
 
 def joined_requirements(
-    wheels: Mapping[str, Sequence[str]], versions: Mapping[str, str], native: bool
+    wheels: Mapping[str, Sequence[str]],
+    versions: Mapping[str, str],
+    *,
+    native: bool,
+    portable: bool,
 ) -> tuple[list[str], list[str]]:
     """Return the joined requirements, and the contradictions between them.
 
-    The project's own lines must be equal. Lines added by builds are united. If the exact versions
-    of jax or jaxlib differ, all of `versions` (as the index's header lists them) are allowed;
-    without `native` executables, later ones are as well.
+    The project's own lines must be equal. Lines added by builds are united. If those of jax or
+    jaxlib differ, they become those of a build of everything: with all `versions` (as the index's
+    header lists them), and with `native` executables and `portable` forms as there are.
     """
     (_, first), *others = wheels.items()
     own = [line for line in first if not is_added_by_build(line)]
@@ -108,14 +114,15 @@ def joined_requirements(
     by_name: dict[str, list[str]] = {}
     for line in added:
         by_name.setdefault(name_of(line), []).append(line)
-    for name, lines in by_name.items():
-        if len(lines) > 1 and name in _PINNED and name not in versions:
+    for name in _PINNED:
+        lines = by_name.get(name, [])
+        if all(set(lines) <= set(each) or not set(lines) & set(each) for each in wheels.values()):
+            continue
+        if name not in versions:
             problems.append(f"{', '.join(sorted(lines))}: the indexes do not say their {name}")
-        elif len(lines) > 1 and name in _PINNED:
-            # What a build with all these toolchains writes.
+        else:
             known = versions[name].split(", ")
-            allowed = exactly(known) if native else f">={min(known, key=Version)}"
-            by_name[name] = [f"{name}{allowed}"]
+            by_name[name] = pins(name, known, native=native, portable=portable)
     return [*own, *(line for lines in by_name.values() for line in lines)], problems
 
 

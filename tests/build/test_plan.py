@@ -30,6 +30,8 @@ TWO = dataclasses.replace(
     ENVIRONMENT,
     toolchains=(Toolchain("0.12.0.1", "0.12.0.1", "3.12.1"), *ENVIRONMENT.toolchains),
 )
+LINUX = '; sys_platform == "linux"'
+NOT_LINUX = '; sys_platform != "linux"'
 BOTH = "targets: [cpu, {portable: {platforms: [tpu, cpu]}}]\n"
 
 
@@ -87,9 +89,11 @@ class TestToolchains:
 
     def test_the_wheel_requires_exactly_their_versions(self) -> None:
         made = plan(BOTH, environment=TWO)
-        _, jaxlib, jax, _ = wheel_requirements(made)
+        _, jaxlib, elsewhere, jax, _, _ = wheel_requirements(made)
         assert jaxlib.startswith("jaxlib>=0.10.2,<=0.12.0.1,!=0.10.2.post0,")
+        assert jaxlib.endswith(LINUX)
         assert jaxlib.replace("jaxlib", "jax", 1) == jax
+        assert elsewhere == f"jaxlib>=0.10.2{NOT_LINUX}"
         portable = plan("targets: [portable]\n", environment=TWO)
         assert wheel_requirements(portable)[1] == "jaxlib>=0.10.2"
 
@@ -174,11 +178,16 @@ class TestRequirements:
         made = plan(BOTH)
         assert wheel_requirements(made) == [
             "aotbuild>=0.1,<0.2",
-            "jaxlib==0.10.2",
-            "jax==0.10.2",
+            f"jaxlib==0.10.2{LINUX}",
+            f"jaxlib>=0.10.2{NOT_LINUX}",
+            f"jax==0.10.2{LINUX}",
+            f"jax>=0.10.2{NOT_LINUX}",
             "flatbuffers>=24.3",
         ]
         assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
+
+    def test_without_portable_forms(self) -> None:
+        assert wheel_requirements(plan())[1:] == ["jaxlib==0.10.2", "jax==0.10.2"]
 
     def test_without_jax_at_run_time(self) -> None:
         assert "jax==0.10.2" not in wheel_requirements(plan("runtime: jaxlib\n"))
@@ -197,7 +206,7 @@ class TestRequirements:
         environment = dataclasses.replace(ENVIRONMENT, toolchains=(toolchain,))
         made = plan(f"targets: [{target}, portable]\n", environment=environment)
         assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
-        assert wheel_requirements(made)[1] == "jaxlib==0.10.2"
+        assert wheel_requirements(made)[1] == f"jaxlib==0.10.2{LINUX}"
 
     def test_portable_alone_runs_anywhere(self) -> None:
         made = plan("targets: [portable]\n")

@@ -27,7 +27,7 @@ from support.wheel_files import (
 )
 
 import aotbuild
-from aotbuild.build.requirements import exactly
+from aotbuild.build.requirements import pins
 from aotbuild.errors import WheelRefused
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
@@ -172,8 +172,8 @@ class TestToolchains:
         found = Parser().parsestr(text(merged, "/METADATA")).get_all("Requires-Dist") or []
         assert set(found) == {
             "aotbuild>=0.1,<0.2",
-            f"jaxlib{exactly(['0.9.0', jaxlib.__version__])}",
-            f"jax{exactly(['0.9.0', jax.__version__])}",
+            *pins("jaxlib", ["0.9.0", jaxlib.__version__], native=True, portable=True),
+            *pins("jax", ["0.9.0", jax.__version__], native=True, portable=True),
             "flatbuffers",
         }
         header = open_index(WheelSource(merged)).header
