@@ -8,6 +8,7 @@ from itertools import pairwise
 from packaging.version import Version
 
 from aotbuild.build.plan import Plan
+from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
 from aotbuild.spec.target import ON_LINUX
 from aotbuild.toolchains.environments import may_be_running
@@ -72,8 +73,19 @@ def pins(name: str, versions: Iterable[str], *, native: bool, portable: bool) ->
 
 
 def wheel_tag(plan: Plan) -> str:
-    """Return the wheel's tag: any Python 3, no ABI, and jaxlib's own platform for native code."""
-    return f"py3-none-{plan.environment.wheel_platform if plan.native else 'any'}"
+    """Return the wheel's tag: any Python 3, no ABI, and jaxlib's own platform for native code.
+
+    PlanError for executables and portable forms anywhere but on Linux: see `pins`.
+    """
+    platform = plan.environment.wheel_platform if plan.native else "any"
+    if plan.native and any(u.target.is_portable for u in plan.units) and "linux" not in platform:
+        msg = (
+            f"{plan.manifest.file}: targets: expected a machine with Linux, found {platform}\n"
+            "A wheel with executables and portable forms requires one exact jaxlib on Linux alone. "
+            "Build it there, or leave out `portable`."
+        )
+        raise PlanError(msg)
+    return f"py3-none-{platform}"
 
 
 def _jax(manifest: Manifest) -> str:

@@ -40,12 +40,24 @@ if TYPE_CHECKING:
         f"{HOST},{PORTABLE}.",
     ),
     flag(
+        "--portable",
+        help="Also write a wheel for any platform, with the portable forms and the same metadata.",
+    ),
+    flag(
         "--variants",
         help="Write whole wheels with the metadata of PEP 825 (a draft), not companions.",
     ),
     JSON,
 )
-def split(output: Output, wheel: Path, out: Path, keep: str, variants: bool, as_json: bool) -> None:
+def split(
+    output: Output,
+    wheel: Path,
+    out: Path,
+    keep: str,
+    portable: bool,
+    variants: bool,
+    as_json: bool,
+) -> None:
     """Split WHEEL: its code and what --keep names become the base, the rest one companion wheel for
     each family of targets.
 
@@ -60,18 +72,20 @@ def split(output: Output, wheel: Path, out: Path, keep: str, variants: bool, as_
     if unknown:
         msg = f"{unknown[0]!r} is no family of targets; expected some of {', '.join(FAMILIES)}"
         raise UsageError(msg, "--keep")
+    if variants and portable:
+        msg = "--portable and --variants exclude each other"
+        raise UsageError(msg)
     output.document["wheel"] = str(wheel)
-    print_written(output, _split(wheel, out, kept, variants))
+    print_written(output, _split(wheel, out, kept, portable, variants))
 
 
-def _split(wheel: Path, out: Path, keep: list[str], variants: bool) -> Written:
-    if variants:
-        from aotbuild.wheels.split import split_variants
-
-        return split_variants(wheel, out, keep)
+def _split(wheel: Path, out: Path, keep: list[str], portable: bool, variants: bool) -> Written:
     from aotbuild.wheels.split import split
+    from aotbuild.wheels.variants import split_variants
 
-    return split(wheel, out, keep)
+    return (
+        split_variants(wheel, out, keep) if variants else split(wheel, out, keep, portable=portable)
+    )
 
 
 def print_written(output: Output, written: Written) -> None:

@@ -175,6 +175,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         environment = find_environment(self._manifest, self._project, self._say)
         plan = make_plan(self._manifest, environment)
         self._check_requirements(plan)
+        wheel_tag(plan)  # fails before anything is compiled, too
         self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
         make_environments(environment.toolchains, self._say)
         skip = self._options.on_failure == "skip"

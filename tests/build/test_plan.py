@@ -186,6 +186,12 @@ class TestRequirements:
         ]
         assert wheel_tag(made) == "py3-none-manylinux_2_27_x86_64"
 
+    def test_both_kinds_are_built_on_linux(self) -> None:
+        environment = dataclasses.replace(ENVIRONMENT, wheel_platform="macosx_11_0_arm64")
+        with pytest.raises(PlanError, match="expected a machine with Linux, found macosx_11_0_ar"):
+            wheel_tag(plan(BOTH, environment=environment))
+        assert wheel_tag(plan(environment=environment)) == "py3-none-macosx_11_0_arm64"
+
     def test_without_portable_forms(self) -> None:
         assert wheel_requirements(plan())[1:] == ["jaxlib==0.10.2", "jax==0.10.2"]
 

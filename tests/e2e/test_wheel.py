@@ -135,8 +135,10 @@ class TestExampleWheel:
         assert sorted(plain) == [
             "aotbuild<0.2,>=0.1",
             "flatbuffers>=24.3",
-            f"jax=={JAX}",
-            f"jaxlib=={JAXLIB}",
+            f"jax=={JAX}; sys_platform == 'linux'",
+            f"jax>={JAX}; sys_platform != 'linux'",
+            f"jaxlib=={JAXLIB}; sys_platform == 'linux'",
+            f"jaxlib>={JAXLIB}; sys_platform != 'linux'",
             "numpy",
         ]
 
