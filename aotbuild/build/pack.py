@@ -21,15 +21,18 @@ from aotbuild.build.sources import SourceTree
 from aotbuild.errors import BuildError, UnitFailure, listing
 from aotbuild.spec.about import About, join_abouts
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs, stages_path, write_whole
+from aotbuild.spec.layout import (
+    BESIDE,
+    HEADER_KEY,
+    PYPI_LIMIT,
+    packaged_blobs,
+    stages_path,
+    write_whole,
+)
 from aotbuild.spec.left_out import AllLeftOut, left_out_header
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
-# PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
-# counts in powers of two, the note comes a little early.
-# https://docs.pypi.org/project-management/storage-limits
-PYPI_LIMIT = 100_000_000
 _CHUNK = 1 << 20
 # The stage of failures that are found when all units are compiled.
 STAGE = "pack"

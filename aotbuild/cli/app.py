@@ -22,6 +22,7 @@ from aotbuild.cli.lock import lock
 from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document, say
 from aotbuild.cli.plan import plan
+from aotbuild.cli.release_check import release_check
 from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
 from aotbuild.cli.sign import sign
@@ -30,8 +31,9 @@ from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 
 _BUILDING = (plan, build, lock, tune, schema)
-_PACKAGES = (inspect, diff, sbom, keygen, sign, verify, doctor, split, merge)
-COMMANDS: tuple[Command, ...] = (*_BUILDING, *_PACKAGES)
+_INSPECTING = (inspect, diff, doctor, verify, sbom)
+_RELEASING = (keygen, sign, split, merge, release_check)
+COMMANDS: tuple[Command, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."
 

@@ -64,7 +64,7 @@ def command(
     flat = tuple(itertools.chain(*groups))
 
     def decorate(run: Handler) -> Command:
-        return Command(run.__name__, summary, flat, run)
+        return Command(run.__name__.replace("_", "-"), summary, flat, run)
 
     return decorate
 

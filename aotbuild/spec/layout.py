@@ -28,6 +28,11 @@ WHEEL = "wheel"
 
 _SUFFIX = ".stages.zip"
 
+# PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
+# counts in powers of two, the note comes a little early.
+# https://docs.pypi.org/project-management/storage-limits
+PYPI_LIMIT = 100_000_000
+
 
 def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...]:
     """Return every blob of a record in the package, including kept stages that are packaged."""

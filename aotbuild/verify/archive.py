@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import re
 import stat
 import unicodedata
 import zipfile
@@ -253,13 +254,23 @@ def _hash(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kind: str) -> str:
 
 def _identity(parts: list[str]) -> str:
     """Return `name version` in normal form, as PEP 503 and PEP 440 compare them."""
-    from packaging.utils import canonicalize_name
-    from packaging.version import InvalidVersion, Version
-
     if len(parts) != 2:
         return "-".join(parts)
+    return f"{normalized(parts[0])} {_normal_version(parts[1].replace('_', '+'))}"
+
+
+def normalized(name: str) -> str:
+    """Return the name of a distribution as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _normal_version(text: str) -> str:
+    """Return a version in normal form; where packaging is not installed, as builds write it."""
     try:
-        version = str(Version(parts[1].replace("_", "+")))
+        from packaging.version import InvalidVersion, Version
+    except ModuleNotFoundError:
+        return text.lower()
+    try:
+        return str(Version(text))
     except InvalidVersion:
-        version = parts[1]
-    return f"{canonicalize_name(parts[0])} {version}"
+        return text

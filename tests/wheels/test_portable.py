@@ -1,4 +1,4 @@
-"""`aotbuild split --portable`: a wheel for all other platforms, with the metadata of the native one.
+"""`aotbuild split --portable`: a wheel for all other platforms, with the same metadata.
 
 uv takes the metadata of one wheel of a version for those of all.
 """
