@@ -10,15 +10,16 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-import re
 import stat
 import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
+from aotbuild.verify.specifiers import Version, normalized, parse_version
 from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
 
 CHECKS = ("zip", "members", "names", "dist-info", "RECORD")
@@ -169,10 +170,11 @@ def dist_info_problems(archive: zipfile.ZipFile, wheel: Path) -> Iterator[str]:
         return
     names = set(archive.namelist())
     yield from (f"{found[0]}/{n} is missing" for n in _NEEDED if f"{found[0]}/{n}" not in names)
-    expected = _identity(wheel.name.split("-")[:2])
-    stated = _identity(found[0].removesuffix(".dist-info").split("-"))
-    if stated != expected:
-        yield f"{found[0]} is not of {wheel.name}: expected {expected}, found {stated}"
+    expected = wheel.name.split("-")[:2]
+    stated = found[0].removesuffix(".dist-info").split("-")
+    if _identity(stated) != _identity(expected):
+        words = f"expected {' '.join(expected)}, found {' '.join(stated)}"
+        yield f"{found[0]} is not of {wheel.name}: {words}"
 
 
 def read_metadata(archive: zipfile.ZipFile, name: str) -> str:
@@ -252,25 +254,9 @@ def _hash(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kind: str) -> str:
     return _encoded(digest.digest())
 
 
-def _identity(parts: list[str]) -> str:
-    """Return `name version` in normal form, as PEP 503 and PEP 440 compare them."""
-    if len(parts) != 2:
-        return "-".join(parts)
-    return f"{normalized(parts[0])} {_normal_version(parts[1].replace('_', '+'))}"
-
-
-def normalized(name: str) -> str:
-    """Return the name of a distribution as indexes compare it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _normal_version(text: str) -> str:
-    """Return a version in normal form; where packaging is not installed, as builds write it."""
-    try:
-        from packaging.version import InvalidVersion, Version
-    except ModuleNotFoundError:
-        return text.lower()
-    try:
-        return str(Version(text))
-    except InvalidVersion:
-        return text
+def _identity(parts: list[str]) -> tuple[str | Version, ...]:
+    """Return a name and a version, as PEP 503 and PEP 440 compare them."""
+    name, *rest = parts
+    with suppress(ValueError):
+        return normalized(name), *(parse_version(part.replace("_", "+")) for part in rest)
+    return tuple(parts)

@@ -9,8 +9,8 @@ It takes jobs (a JSON list in `sys.argv[2]`) and writes JSON lines to its origin
     {"platforms": […]}                                  the platforms with devices; the only line
                                                         if the jobs are null
 
-The process may die at any moment; the last line tells the parent how far it got. Only this
-module, `child_loading` and `child_golden` import jax.
+The process may die at any moment; the last line tells the parent how far it got. `child_jax` does
+the work. Where jax is not installed, `child_numpy` does what can be done without it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.platforms.base import Host, known_names
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_digest
-from aotbuild.verify.child_loading import Loaded, load_native, load_portable
+from aotbuild.verify.child_loading import Loaded
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 
 _MAX_WRITTEN = 256 << 20
@@ -49,7 +49,7 @@ def main() -> None:
 
     jobs = json.loads(sys.argv[2])
     if jobs is None:
-        send({"platforms": _platforms()})
+        send({"platforms": _backend().platforms()})
         os._exit(0)
     for number, job in enumerate(jobs):
         send({"job": number})
@@ -57,13 +57,15 @@ def main() -> None:
     os._exit(0)
 
 
-def _platforms() -> list[str]:
-    """Return the platforms with devices on this host, the default one first."""
-    from aotbuild.runtime.backends.jax.backend import probe  # imports jax
+def _backend() -> Any:
+    """Return the module that loads executables here. Importing it imports jax, or jaxlib."""
+    if find_spec("jax") is None:
+        from aotbuild.verify import child_numpy
 
-    default = probe()
-    others = [probe(name) for name in known_names() if name != default.platform]
-    return [host.platform for host in (default, *others) if host.device_count]
+        return child_numpy
+    from aotbuild.verify import child_jax
+
+    return child_jax
 
 
 def _examine(job: dict[str, Any], send: Send) -> None:
@@ -97,22 +99,25 @@ def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Resul
     from aotbuild.verify.child_golden import check_golden, why_not
 
     reason = why_not(record) or loaded.no_call
-    if reason or loaded.run is None:
+    if reason or loaded.callee is None:
         return Status.NOT_CHECKED, [reason or NOT_LOADED]
     send({"stage": "golden"})
-    return check_golden(source, record, loaded.run, loaded.shardings, loaded.platform)
+    return check_golden(source, record, loaded.callee, loaded.platform)
 
 
 def _load(source: Source, record: Record, send: Send) -> Loaded:
-    host = _host(record)
+    backend = _backend()
+    host = backend.host_for(record)
     if record.target.is_portable:
         send({"stage": "load"})
-        return load_portable(source, record, host)
+        portable: Loaded = backend.load_portable(source, record, host)
+        return portable
     verdict = judge(record, host)
     if not verdict.fits:
         return Loaded(Status.NOT_CHECKED, list(verdict.reasons), refused=True)
     send({"stage": "load"})
-    return load_native(source, verdict)
+    native: Loaded = backend.load_native(source, verdict)
+    return native
 
 
 def _find(source: Source, job: dict[str, Any]) -> Record:
@@ -121,17 +126,6 @@ def _find(source: Source, job: dict[str, Any]) -> Record:
             return record
     msg = f"{source.place}: changed while it was being verified"
     raise AotbuildError(msg)
-
-
-def _host(record: Record) -> Host:
-    """Return the host facts of a record's platform, or of the default platform."""
-    from aotbuild.runtime.backends.jax.backend import probe  # imports jax
-
-    if not record.target.is_portable:
-        host = probe(record.target.platform)
-        if host.device_count:
-            return host
-    return probe()
 
 
 def _raised(error: Exception) -> Result:

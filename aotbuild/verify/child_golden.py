@@ -7,7 +7,7 @@ The format of samples is specified in `docs/reference/format.md`, the tolerances
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.constants import Blobs, read_constant
 from aotbuild.runtime.source import Source
+from aotbuild.spec.aval import Aval
 from aotbuild.spec.golden import (
     Tolerance,
     default_tolerance,
@@ -30,6 +31,7 @@ from aotbuild.spec.record import Constant, Record
 from aotbuild.spec.tensors import Tensor, read_tensors
 from aotbuild.spec.tree import LEAF, Tree, children_of
 from aotbuild.spec.values import shown
+from aotbuild.verify.child_loading import Callee
 from aotbuild.verify.outcome import Result, Status
 
 VERDICT = "the executable computes something else than the function did when it was built"
@@ -155,7 +157,6 @@ def _text(number: Any) -> str:
     return f"{number:.8g}" if number.dtype.kind in "fc" else str(number)
 
 
-Run = Callable[[Sequence[Any]], Sequence[Any]]
 _UNREGISTERED = "No registered implementation for"
 
 
@@ -171,14 +172,14 @@ def why_not(record: Record) -> str | None:
     return None
 
 
-def check_golden(
-    source: Source, record: Record, run: Run, shardings: Sequence[Any], platform: str
-) -> Result:
-    """Call an executable with golden inputs and compare; `shardings` are those of the leaves."""
+def check_golden(source: Source, record: Record, call: Callee, platform: str) -> Result:
+    """Call an executable with golden inputs and compare what it returns."""
     assert record.golden is not None
-    leaves = _leaves(source, record, shardings)
+    leaves = _leaves(source, record, call.physical)
     try:
-        outputs = [_as_numpy(output) for output in run(leaves)]
+        outputs = call.run(leaves)
+    except AotbuildError:  # a blob of the inputs is damaged
+        raise
     except Exception as err:  # noqa: BLE001 - jaxlib raises RuntimeError, ValueError and its own
         if _UNREGISTERED in str(err):
             return Status.NOT_CHECKED, [f"it calls what your package registers: {err}"]
@@ -191,31 +192,18 @@ def check_golden(
     return (Status.FAIL if reasons else Status.PASS), reasons
 
 
-def _leaves(source: Source, record: Record, shardings: Sequence[Any]) -> list[Any]:
-    from aotbuild.runtime.backends.jax import private
-
+def _leaves(
+    source: Source, record: Record, physical: Callable[[Aval], tuple[tuple[int, ...], Any]]
+) -> Iterator[Any]:
+    """Yield the golden inputs as numpy arrays, one at a time: they may be large."""
     assert record.golden is not None
     given = dict(record.golden.inputs)
-    leaves = []
-    for index, (aval, sharding) in enumerate(zip(record.signature.leaves, shardings, strict=True)):
+    for index, aval in enumerate(record.signature.leaves):
         if index in given:
             constant = Constant(aval, given[index])
-            array = read_constant(
-                Blobs(source, maps=False), constant, *private.physical_shape(aval)
-            )
-            leaves.append(private.put(array, aval, sharding))
+            yield read_constant(Blobs(source, maps=False), constant, *physical(aval))
         else:
-            leaves.append(private.put(seeded(index, aval), aval, sharding))
-    return leaves
-
-
-def _as_numpy(output: Any) -> Any:
-    import jax
-    import numpy as np
-
-    if jax.numpy.issubdtype(output.dtype, jax.dtypes.prng_key):
-        output = jax.random.key_data(output)
-    return np.asarray(output)
+            yield seeded(index, aval)
 
 
 def _memory() -> int | None:

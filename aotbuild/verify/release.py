@@ -22,7 +22,8 @@ from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import PART, SPLIT, companions_of
 from aotbuild.spec.record import Record
 from aotbuild.verify.api import Options, SignatureOptions, examine
-from aotbuild.verify.archive import normalized, read_metadata
+from aotbuild.verify.archive import read_metadata
+from aotbuild.verify.specifiers import normalized
 
 # What installers decide on before they download all wheels of a version.
 COMPARED = ("Requires-Dist", "Requires-Python", "Provides-Extra")

@@ -11,8 +11,8 @@ from typing import Any
 
 from aotbuild.spec.layout import PART, PYPI_LIMIT
 from aotbuild.spec.left_out import read_left_out
-from aotbuild.verify.archive import normalized
 from aotbuild.verify.release import COMPARED, Metadata, Release, Sdist, Wheel
+from aotbuild.verify.specifiers import normalized
 
 _SHOWN = 5
 

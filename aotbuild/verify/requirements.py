@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from email.parser import HeaderParser
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 from aotbuild.runtime.distribution import find_owner
@@ -15,6 +14,7 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.target import ON_LINUX
 from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
+from aotbuild.verify.specifiers import Requirement, parse_requirement, parse_version
 
 CHECK = "requirements"
 
@@ -27,7 +27,7 @@ def check_wheel(wheel: Path, records: Sequence[Record]) -> Outcome:
         except ValueError as err:
             return concluded(CHECK, wheel.name, [str(err)])
     required = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
-    return _compared(wheel.name, required, records)
+    return concluded(CHECK, wheel.name, problems(required, records))
 
 
 def check_installed(folder: Path, records: Sequence[Record]) -> Outcome:
@@ -36,33 +36,20 @@ def check_installed(folder: Path, records: Sequence[Record]) -> Outcome:
     if distribution is None:
         return not_checked(CHECK, str(folder), "no installed distribution lists this folder")
     name = f"{distribution.name} {distribution.version}"
-    return _compared(name, distribution.requires or [], records)
-
-
-def _compared(subject: str, required: Sequence[str], records: Sequence[Record]) -> Outcome:
-    if find_spec("packaging") is None:
-        # As in an image that has the wheel and jaxlib only, which pip has checked.
-        reason = "packaging is not installed here: it understands version specifiers"
-        return not_checked(CHECK, subject, reason)
-    return concluded(CHECK, subject, problems(required, records))
+    return concluded(CHECK, name, problems(distribution.requires or [], records))
 
 
 def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str]:
     """Yield what the records need and `required` (lines of Requires-Dist) does not state."""
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
-
-    known: dict[str, list[str]] = {}
+    known: dict[str, list[Requirement]] = {}
     for line in required:
         try:
-            requirement = Requirement(line)
-        except InvalidRequirement as err:
+            requirement = parse_requirement(line)
+        except ValueError as err:
             yield f"Requires-Dist: {line!r}: {err}"
             continue
-        if requirement.marker is None or str(requirement.marker) == ON_LINUX:
-            known.setdefault(canonicalize_name(requirement.name), []).append(
-                str(requirement.specifier)
-            )
+        if requirement.marker in ("", ON_LINUX):
+            known.setdefault(requirement.name, []).append(requirement)
     natives = [record for record in records if not record.target.is_portable]
     for version in sorted({r.requires.jaxlib for r in natives if r.requires.jaxlib is not None}):
         yield from _exact("jaxlib", version, known)
@@ -71,20 +58,19 @@ def problems(required: Sequence[str], records: Sequence[Record]) -> Iterator[str
             yield f"expected Requires-Dist: {needed}, found none"
 
 
-def _exact(name: str, version: str, known: dict[str, list[str]]) -> Iterator[str]:
+def _exact(name: str, version: str, known: dict[str, list[Requirement]]) -> Iterator[str]:
     found = known.get(name, [])
-    if not any(_allows(specifier, version) for specifier in found):
-        stated = ", ".join(name + specifier for specifier in found) or "none"
+    if not any(_allows(requirement, version) for requirement in found):
+        stated = ", ".join(map(str, found)) or "none"
         yield f"expected Requires-Dist: {name}=={version} without a condition, found {stated}"
 
 
-def _allows(specifier: str, version: str) -> bool:
-    """Return whether a specifier allows a version and has an upper bound."""
-    from packaging.specifiers import SpecifierSet
-
-    parts = SpecifierSet(specifier)
-    is_closed = any(part.operator in ("==", "<=") for part in parts)
-    return is_closed and parts.contains(version, prereleases=True)
+def _allows(requirement: Requirement, version: str) -> bool:
+    """Return whether a requirement allows a version, as a record has it, and no later ones."""
+    try:
+        return requirement.is_closed and requirement.allows(parse_version(version))
+    except ValueError:
+        return False
 
 
 def _unpinned(records: Sequence[Record]) -> Iterator[str]:

@@ -207,12 +207,55 @@ def test_a_death_before_loading_does_not_blame_the_executable(
     )
 
 
-def test_without_jax(built: list[Built], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocked = "import sys; sys.modules['jax'] = None; " + process._BOOTSTRAP
-    monkeypatch.setattr(process, "_BOOTSTRAP", blocked)
-    outcome = load_one(tmp_path, built[0])
-    assert outcome.status is Status.NOT_CHECKED
-    assert outcome.reasons[0].startswith("jax is not installed here")
+class TestWithoutJax:
+    """In a child where jax is not installed, the numpy backend loads and calls."""
+
+    @pytest.fixture(autouse=True)
+    def blocked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        code = (
+            "import sys; sys.modules['jax'] = None; import aotbuild.verify.child as child; "
+            "end = child.os._exit; child.os._exit = lambda code: end("
+            "3 if any(n.startswith('jax.') for n in sys.modules) else code); "
+        )
+        blocked = process._BOOTSTRAP.replace("from aotbuild", code + "from aotbuild")
+        monkeypatch.setattr(process, "_BOOTSTRAP", blocked)
+
+    def test_what_is_native_is_loaded(self, built: list[Built], tmp_path: Path) -> None:
+        report = check(folder(tmp_path, built), load=True)
+        assert failures(report) == {}
+        by_subject = loads(report)
+        portable = by_subject.pop(str(built[2].record))
+        assert [o.status for o in by_subject.values()] == [Status.PASS] * 2
+        assert portable.status is Status.NOT_CHECKED
+        reason = "jax is not installed here, which reads and compiles portable forms"
+        assert portable.reasons == (reason,)
+
+    def test_types_that_numpy_has_not(self, tmp_path: Path) -> None:
+        def mix(x: Any, scale: Any, unused: Any, flag: Any) -> Any:
+            return x.astype(jnp.float8_e4m3fn), x * scale, ~flag
+
+        args = {"x": np.ones(3, jnp.bfloat16), "scale": 2.0}
+        args |= {"unused": np.zeros(3), "flag": np.ones(2, bool)}
+        assert load_one(tmp_path, packages.build("mix", mix, args)).status is Status.PASS
+
+    def test_a_shape_that_differs_fails(self, built: list[Built], tmp_path: Path) -> None:
+        lie = changed(built[0], outputs=(Aval((4,), "float32"),))
+        outcome = load_one(tmp_path, lie)
+        assert outcome.status is Status.FAIL
+        assert "output 0: the record says f32[4], the executable f32[3]" in outcome.reasons[0]
+
+    def test_what_numpy_cannot_pass_is_not_checked(self, tmp_path: Path) -> None:
+        import jax
+
+        keyed = packages.build("draw", jax.random.bits, {"key": jax.random.key(0)})
+        outcome = load_one(tmp_path, keyed)
+        assert outcome.status is Status.NOT_CHECKED
+        assert "a typed PRNG key needs load" in outcome.reasons[0]
+
+    def test_several_devices_are_not_checked(self, built: list[Built], tmp_path: Path) -> None:
+        outcome = load_one(tmp_path, required(built[0], devices=2))
+        assert outcome.status is Status.NOT_CHECKED
+        assert "a function over 2 devices needs load" in outcome.reasons[0]
 
 
 def test_verify_itself_imports_no_jax(built: list[Built], tmp_path: Path) -> None:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.installs import build_wheel, install_by_uv
+from support.wheel_files import unpack
+
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.index import Index, write_index
+from aotbuild.spec.record import Blob
+from aotbuild.worker.blobs import TENSOR_NAME, serialize
 
 pytestmark = pytest.mark.wheel
 
@@ -70,17 +78,87 @@ print(json.dumps([find_spec("jax") is None, sums, kind, values.tolist(), missing
 """
 
 
-def test_called_where_jax_is_not_installed(links: Path, tmp_path: Path) -> None:
-    project = tmp_path / "project"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    project = tmp_path_factory.mktemp("slim") / "project"
     for name, text in FILES.items():
         file = project / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    wheel = build_wheel(project, tmp_path / "wheels")
-    python = install_by_uv(tmp_path / "env", wheel, links=links)
+    return build_wheel(project, project.parent / "wheels")
+
+
+@pytest.fixture(scope="module")
+def python(built: Path, links: Path) -> Path:
+    """An environment with the wheel and what it requires: aotbuild and jaxlib."""
+    return install_by_uv(built.parent / "env", built, links=links)
+
+
+def test_called_where_jax_is_not_installed(python: Path, tmp_path: Path) -> None:
     command = [str(python), "-c", CALL]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [
         *(True, [4.0, 5.0], "bfloat16", [1.0, 2.0, 3.0], "MissingJax"),
     ]
+
+
+def command_line(python: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(python), "-m", "aotbuild", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=python.parent)
+
+
+def test_nothing_is_installed_but_what_it_requires(python: Path) -> None:
+    code = (
+        "from importlib.metadata import distributions\n"
+        "print(*sorted(d.name.lower().replace('_', '-') for d in distributions()))\n"
+    )
+    listed = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    names = set(listed.stdout.split())
+    assert names == {"aotbuild", "jaxlib", "ml-dtypes", "numpy", "scipy", "slim"}
+
+
+@pytest.mark.parametrize("command", ["inspect", "doctor", "verify --no-run", "verify"])
+def test_commands_need_nothing_else(python: Path, built: Path, command: str) -> None:
+    for place in ("slim", built):
+        done = command_line(python, *command.split(), place)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+def test_verify_proves_all_of_it(python: Path, built: Path) -> None:
+    for place in ("slim", built):
+        checks = json.loads(command_line(python, "verify", place, "--json").stdout)["checks"]
+        kinds = [(c["check"], c["status"]) for c in checks]
+        for check in ("requirements", *["load", "golden"] * 3):
+            assert (check, "PASS") in kinds
+            kinds.remove((check, "PASS"))
+        left = [(check, status) for check, status in kinds if status != "PASS"]
+        assert left == [("signature", "NOT CHECKED")]
+
+
+def test_verify_finds_what_computes_something_else(
+    python: Path, built: Path, tmp_path: Path
+) -> None:
+    """Golden outputs that are those of other arguments."""
+    unpack(built, tmp_path)
+    folder = tmp_path / "slim" / "_aot"
+    give_other_arguments(folder, "solve")
+    done = command_line(python, "verify", folder, "--json")
+    failed = [c for c in json.loads(done.stdout)["checks"] if c["status"] == "FAIL"]
+    assert done.returncode == 9
+    assert [(c["check"], c["subject"].partition("(")[0]) for c in failed] == [("golden", "solve")]
+    assert "sampled elements differ" in failed[0]["reasons"][0]
+
+
+def give_other_arguments(folder: Path, function: str) -> None:
+    data = serialize({TENSOR_NAME: np.eye(3, dtype="float32") * 7})
+    blob = Blob("safetensors", sha256_hex(data), len(data))
+    (folder / blob.path).write_bytes(data)
+    index = Index.open((folder / "index").read_bytes(), "index")
+    functions = list(index.functions())
+    records = [record for f in functions for record in index.records(f.name)]
+    for at, record in enumerate(records):
+        if record.function == function:
+            assert record.golden is not None
+            records[at] = replace(record, golden=replace(record.golden, inputs=((0, blob),)))
+    (folder / "index").write_bytes(write_index(index.header, functions, records))

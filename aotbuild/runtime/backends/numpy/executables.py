@@ -80,6 +80,11 @@ class NumpyExecutable:
         self._outputs = [(aval.shape, dtype_of(aval)) for aval in outputs]
         self._dispatch: Any = None
 
+    @property
+    def xla_executable(self) -> Any:
+        """The executable as jaxlib has it."""
+        return self._loaded
+
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Run it on leaves that fit."""
         pairs = zip(leaves, self._dtypes, strict=True)
