@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, NoExecutable
+from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.devices import DeviceSet
@@ -26,6 +27,8 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
+    import inspect
+
     from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback
     from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.padding import PadPlan
@@ -42,7 +45,21 @@ class Kernel:
         function: The function's name, parameters and static arguments, as its index has them.
     """
 
-    __slots__ = ("__call__", "__weakref__", "_dispatch", "function")
+    # A `__dict__` for `__module__` and `__qualname__`, which the class has for itself.
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_dispatch", "_owner", "function")
+
+    def _own_doc(self) -> str:
+        from aotbuild.runtime.described import kernel_doc
+
+        return kernel_doc(self.function, self._dispatch.package.index)
+
+    def _own_signature(self) -> inspect.Signature:
+        from aotbuild.runtime.described import signature_of
+
+        return signature_of(self.function)
+
+    __doc__ = per_instance(_own_doc, __doc__)
+    __signature__ = per_instance(_own_signature)
 
     def __init__(
         self,
@@ -52,18 +69,24 @@ class Kernel:
         function: Function,
         source: Callable[..., Any] | None = None,
         devices: DeviceSet | None = None,
+        owner: object = None,
     ) -> None:
         """Make the kernel of a function.
 
         `source` is the Python function that it falls back to; without one, the module that the
         index names is imported. `devices` are those that the caller chose with `Library.on`.
+        `owner` is the library, which lives as long as one of its kernels.
         """
         self.function = function
+        self._owner = owner
+        self.__module__, _, self.__qualname__ = function.call.partition(":")
         self._dispatch = Dispatch(package, backend, loader, function, source, devices)
         self.__call__ = self._dispatch.plain
 
     def __repr__(self) -> str:
-        return f"<aotbuild.Kernel {self._dispatch.package.name}:{self.function.name}>"
+        from aotbuild.runtime.described import kernel_repr
+
+        return kernel_repr(self.function, self._dispatch.package)
 
     @property
     def __name__(self) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from aotbuild.errors import MissingJax
+from aotbuild.frozen import per_instance
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.state import LibraryState
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.readiness import Readiness
     from aotbuild.runtime.seals import Key
+    from aotbuild.runtime.signatures import SignatureInfo
 
 
 class Library:
@@ -33,6 +35,13 @@ class Library:
         ('logits',)
         >>> library.logits(params, tokens)
     """
+
+    def _own_doc(self) -> str:
+        from aotbuild.runtime.described import library_doc
+
+        return library_doc(self._state.name, self._state.index)
+
+    __doc__ = per_instance(_own_doc, __doc__)
 
     _devices: DeviceSet | None = None
 
@@ -92,7 +101,7 @@ class Library:
             found: Library = known[where]
             return found
         devices = self._state.backend.devices_on(where)
-        view: Library = self._state.views.get(devices, lambda: View(self._state, devices))
+        view: Library = self._state.views.get(devices, lambda: View(self, devices))
         with suppress(TypeError):
             known[where] = view
         return view
@@ -259,6 +268,55 @@ class Library:
 
         return explain(self.kernel(name), args, kwargs)
 
+    def signatures(self, name: str) -> tuple[SignatureInfo, ...]:
+        """Return what was compiled of a function: its signatures as data, small sizes first.
+
+        It reads the index only. Whether a signature runs here is asked when you read its `runs`.
+
+        Raises:
+            UnknownFunction: The package has no function of that name.
+
+        Examples:
+            >>> [info.dims for info in library.signatures("logits")]
+            [{'batch': 1}, {'batch': 8}]
+        """
+        from aotbuild.runtime.signatures import library_signatures
+
+        return library_signatures(self._state, self._devices, name)
+
+    def sizes(self, name: str, dim: str) -> tuple[int, ...]:
+        """Return the sizes of a dim that a function was compiled for, sorted.
+
+        Raises:
+            UnknownFunction: The package has no function of that name.
+            AotbuildError: The function has no such dim.
+
+        Examples:
+            >>> library.sizes("logits", "batch")
+            (1, 8, 32)
+        """
+        from aotbuild.runtime.sizes import sizes
+
+        return sizes(self._state, name, dim)
+
+    def bucket(self, name: str, /, **wanted: int) -> dict[str, int]:
+        """Return the smallest compiled sizes that hold the sizes you have, by dim.
+
+        With several dims, all are of one signature: the one with the smallest arguments. A call
+        that `pad` pads runs at the same sizes.
+
+        Raises:
+            UnknownFunction: The package has no function of that name.
+            AotbuildError: The function has no such dim, or no compiled size is large enough.
+
+        Examples:
+            >>> library.bucket("logits", batch=3)
+            {'batch': 8}
+        """
+        from aotbuild.runtime.sizes import bucket
+
+        return bucket(self._state, name, wanted)
+
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the library was opened, as plain data.
 
@@ -282,7 +340,8 @@ class Library:
         from aotbuild.runtime.kernel import Kernel
 
         state, function = self._state, self._state.function(name)
-        return Kernel(state.package, state.backend, state.loader, function, source, self._devices)
+        parts = (state.package, state.backend, state.loader)
+        return Kernel(*parts, function, source, self._devices, owner=self)
 
 
 class View(Library):
@@ -290,8 +349,9 @@ class View(Library):
 
     _devices: DeviceSet
 
-    def __init__(self, state: LibraryState, devices: DeviceSet) -> None:
-        self._state = state
+    def __init__(self, base: Library, devices: DeviceSet) -> None:
+        self._base = base
+        self._state = base._state
         self._kernels = SingleFlight()
         self._devices = devices
 

@@ -33,7 +33,8 @@ class LibraryState:
     The first six fields are those of `Library`; `asked` is the package name that was asked for.
     `views` are the libraries on chosen devices, by device set. `views_by_argument` has the same
     libraries by the argument of `on`, so that `on` in a loop costs one lookup. `expected` is what
-    `ready` has judged, by functions, devices and host.
+    `ready` has judged, by functions, devices and host. `described` are the sizes of dims that were
+    read, by function.
     """
 
     source: Source
@@ -46,6 +47,7 @@ class LibraryState:
     views: SingleFlight[Any] = field(default_factory=SingleFlight)
     views_by_argument: dict[Any, Any] = field(default_factory=dict)
     expected: SingleFlight[Expected] = field(default_factory=SingleFlight)
+    described: SingleFlight[Any] = field(default_factory=SingleFlight)
     _made: SingleFlight[Any] = field(default_factory=SingleFlight)
     _preloads: dict[Preloading, None] = field(default_factory=dict)
 

@@ -166,6 +166,20 @@ class Index:
         rows = self._matching(_group(function) + (key or ""))
         return [self._record(row) for row in rows if not self._key(row).endswith(_FUNCTION_KEY)]
 
+    def signature_keys(self, function: str) -> set[str]:
+        """Return the keys of a function's signatures; parses no object."""
+        rows = self._matching(_group(function))
+        return {self._key(row)[_GROUP_DIGITS:] for row in rows} - {_FUNCTION_KEY}
+
+    def first_records(self, function: str) -> Iterator[Record]:
+        """Yield one record of each signature of a function; parses one object each."""
+        previous = ""
+        for row in self._matching(_group(function)):
+            key = self._key(row)
+            if key != previous and not key.endswith(_FUNCTION_KEY):
+                yield self._record(row)
+            previous = key
+
     def outlines(self, function: str) -> Iterator[Outline]:
         """Yield the unchecked outline of each signature of a function; parses no object."""
         return outlines(self._signatures(function), self._bytes)

@@ -123,6 +123,20 @@ class JoinedIndex(Index):
         found = super().records(function, key)
         return found + [r for other in self.others for r in other.records(function, key)]
 
+    def signature_keys(self, function: str) -> set[str]:
+        """Return the keys of a function's signatures; parses no object."""
+        others = (other.signature_keys(function) for other in self.others)
+        return super().signature_keys(function).union(*others)
+
+    def first_records(self, function: str) -> Iterator[Record]:
+        """Yield one record of each signature of a function; parses one object each."""
+        known: set[str] = set()
+        own = super().first_records(function)
+        for record in chain(own, *(other.first_records(function) for other in self.others)):
+            if (key := record.signature.key()) not in known:
+                known.add(key)
+                yield record
+
     def outlines(self, function: str) -> Iterator[Outline]:
         """Yield the unchecked outline of each signature of a function; parses no object."""
         known: set[str] = set()
