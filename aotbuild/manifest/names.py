@@ -21,7 +21,10 @@ from aotbuild.spec.words import did_you_mean, quote
 # The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
 # compares), and `on`, which is kept for choosing devices.
 LIBRARY_NAMES = frozenset(
-    {"close", "explain", "functions", "kernel", "on", "open", "place", "preload", "ready", "stats"}
+    {
+        *("bucket", "close", "digest", "explain", "functions", "info", "kernel", "on", "open"),
+        *("place", "preload", "ready", "signatures", "signers", "sizes", "stats", "version"),
+    }
 )
 
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)

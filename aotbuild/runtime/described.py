@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.frozen import dataclass
 from aotbuild.runtime.signatures import dims_of, label_of, signatures_of
 from aotbuild.spec.about import UNKNOWN, About, Parameter
 from aotbuild.spec.record import Record
@@ -28,14 +29,14 @@ _READ = 100
 UNREADABLE = (AotbuildError, OSError, ValueError)
 
 
+@dataclass(frozen=True)
 class _Shown:
     """A default that is not restored: its repr is its text."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    text: str
 
     def __repr__(self) -> str:
-        return self._text
+        return self.text
 
 
 def signature_of(function: Function) -> inspect.Signature:

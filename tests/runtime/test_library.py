@@ -53,7 +53,7 @@ class TestNames:
         assert library.functions == ("double", "triple")
         assert {"double", "triple", "preload"} <= set(dir(library))
         assert library.double is library.double
-        assert repr(library.double) == "<aotbuild.Kernel demo:double>"
+        assert repr(library.double) == "<aotbuild.Kernel demo:double: f32[4]; f32[2]>"
         assert library.double.__name__ == "double"
         assert repr(library).startswith("<aotbuild.Library demo at ")
 
@@ -188,6 +188,7 @@ class TestVerbs:
             "executables": 3,
             "loaded": 1,
             "misses": 1,
+            "refused": 0,
             "fallbacks": {"portable": 0, "jit": 0},
             "portable_compiled": 0,
             "transformed": 0,
