@@ -12,6 +12,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from hatchling.plugin import hookimpl
+from hatchling.version.source.plugin.interface import VersionSourceInterface
 
 
 @hookimpl
@@ -34,6 +35,16 @@ def hatch_register_metadata_hook() -> type[MetadataHookInterface]:
     return AotBuildMetadataHook
 
 
+@hookimpl
+def hatch_register_version_source() -> type[VersionSourceInterface]:
+    """Return the version source's class, as hatchling's plugin manager asks for it."""
+    try:
+        from hatch_aotbuild.version import AotBuildVersionSource
+    except ModuleNotFoundError as err:
+        return _needs_extra(VersionSourceInterface, err)
+    return AotBuildVersionSource
+
+
 def _needs_extra(interface: Any, missing: ModuleNotFoundError) -> type[Any]:
     """Return a hook that ends the build of a project that uses it, and says what is missing."""
     message = (
@@ -51,5 +62,9 @@ def _needs_extra(interface: Any, missing: ModuleNotFoundError) -> type[Any]:
 
         def update(self, metadata: dict[str, Any]) -> None:
             """Never called; the interface of metadata hooks demands it."""
+
+        def get_version_data(self) -> dict[str, Any]:
+            """Never called; the interface of version sources demands it."""
+            return {}
 
     return NeedsExtra

@@ -30,6 +30,7 @@ from aotbuild.spec.layout import stages_path, write_whole
 from aotbuild.toolchains.environments import find_environment, make_environments
 from aotbuild.toolchains.wanted import project_requirements
 from hatch_aotbuild.options import NAME, Options, check_dynamic, read_options
+from hatch_aotbuild.version import chosen_jax, with_jax
 
 
 def check_sbom() -> None:
@@ -126,7 +127,8 @@ class AotBuildHook(BuildHookInterface[Any]):
             stages, wheel = stages_path(self._artifacts), Path(artifact_path)
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
-            notes = (size_note(wheel.stat().st_size, wheel.name), self._missing_note(wheel.name))
+            size = size_note(wheel.stat().st_size, wheel.name)
+            notes = (size, self._missing_note(wheel.name), self._version_note(wheel.name))
             for note in filter(None, notes):
                 self.app.display_warning(f"aotbuild: {note}")
         shutil.rmtree(self._workplace, ignore_errors=True)
@@ -138,6 +140,18 @@ class AotBuildHook(BuildHookInterface[Any]):
         return (
             f"{wheel} lacks {plural(self._missing, 'unit')} of its manifest, which failed and "
             "on-failure = skip left out; `aotbuild inspect` lists them"
+        )
+
+    def _version_note(self, wheel: str) -> str | None:
+        """Return a note about a wheel whose version should name its jax, and does not."""
+        if self.metadata.hatch.config.get("version", {}).get("source") != NAME:
+            return None
+        local = with_jax("", chosen_jax(self._manifest)).removeprefix("+")
+        if local in self.metadata.version:
+            return None
+        return (
+            f"{wheel} has the version of its source distribution, without +{local}: that was made "
+            "without jax. Build the wheel from the project itself (--wheel), or name a toolchain"
         )
 
     def _leave_out_source_artifacts(self) -> None:
