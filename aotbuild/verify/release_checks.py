@@ -152,7 +152,8 @@ def _sdists(release: Release) -> Iterator[Finding]:
             )
             yield Finding("sdist", (sdist.path,), problem, _some(sdist.built), remedy)
         if sdist.absent:
-            problem = f"it lacks the manifest {sdist.absent}: no wheel can be built from it"
+            name = sdist.absent
+            problem = f"it lacks the manifest {name}: a build needs it, or AOTBUILD_MANIFEST"
             yield Finding("sdist", (sdist.path,), problem)
 
 
