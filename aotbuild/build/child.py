@@ -85,17 +85,19 @@ class Worker:
         self._is_ready = False
         self._log_start = os.fstat(self._log.fileno()).st_size
         try:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=self._folder.name if self._folder else None,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                encoding="utf-8",
-                errors="replace",
-                env=worker_environment(self.settings),
-                start_new_session=True,
-            )
+            with _started_with(self.settings) as (environment, files):
+                self._process = subprocess.Popen(
+                    self._command,
+                    cwd=self._folder.name if self._folder else None,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    encoding="utf-8",
+                    errors="replace",
+                    env=environment,
+                    pass_fds=files,
+                    start_new_session=True,
+                )
         except OSError as err:
             self._clean_up()
             msg = f"{self._interpreter} cannot be started: {err.strerror or err}"
@@ -233,6 +235,25 @@ class Worker:
         # Not seek and read: processes that still run write at the same position.
         tail = os.pread(self._log.fileno(), end - start, start)
         return tail.decode("utf-8", "replace").strip()
+
+
+@contextmanager
+def _started_with(settings: Settings) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """Yield the variables of a worker, and the files that it gets: the library it loads first.
+
+    The library is in memory, because a folder might not allow that its files are run.
+    """
+    environment, library = worker_environment(settings), settings.library
+    if library is None:
+        yield environment, []
+        return
+    file = os.memfd_create("aotbuild-library")
+    try:
+        os.write(file, library)
+        libraries = [f"/proc/self/fd/{file}", environment.get("LD_PRELOAD", "")]
+        yield {**environment, "LD_PRELOAD": " ".join(filter(None, libraries))}, [file]
+    finally:
+        os.close(file)
 
 
 def describe_exit(code: int, log: str) -> str:

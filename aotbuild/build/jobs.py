@@ -122,8 +122,8 @@ class Job(BaseModel):
         return self.model_copy(update=update)
 
 
-# Toolchain, platform and cap: what a process compiles for.
-_Place = tuple[Toolchain, str, str | None]
+# Toolchain, platform, cap and, where the whole process has only one, hardware.
+_Place = tuple[Toolchain, str, str | None, Hardware | None]
 
 
 def make_jobs(units: Sequence[BuildUnit]) -> list[tuple[Settings, Job, tuple[BuildUnit, ...]]]:
@@ -134,11 +134,12 @@ def make_jobs(units: Sequence[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
     groups: dict[tuple[str, _Place, Hardware | None], list[BuildUnit]] = {}
     joined: dict[tuple[str, Toolchain], _Place] = {}
     for unit in units:
-        place = _place(unit)
         if unit.target.platform == HOST:
-            joined.setdefault((unit.signature_label, unit.toolchain), place)
-        # A portable unit has no cap of its own: it joins the first trace of its signature.
-        elif unit.target.is_portable:
+            joined.setdefault((unit.signature_label, unit.toolchain), _place(unit))
+    for unit in units:
+        place = _place(unit)
+        # A portable unit needs no process of its own: it joins the first trace of its signature.
+        if unit.target.is_portable:
             place = joined.get((unit.signature_label, unit.toolchain), place)
         groups.setdefault((unit.signature_label, place, _seen(unit)), []).append(unit)
     functions = {unit.name: unit.function for unit in units}
@@ -154,7 +155,9 @@ def make_jobs(units: Sequence[BuildUnit]) -> list[tuple[Settings, Job, tuple[Bui
 def _place(unit: BuildUnit) -> _Place:
     target = unit.target
     platform = HOST if target.is_portable else target.platform
-    return unit.toolchain, platform, description(target.platform).cap(target, unit.toolchain)
+    described = description(target.platform)
+    hardware = unit.hardware if described.process.per_hardware else None
+    return unit.toolchain, platform, described.cap(target, unit.toolchain), hardware
 
 
 def _seen(unit: BuildUnit) -> Hardware | None:
@@ -164,10 +167,10 @@ def _seen(unit: BuildUnit) -> Hardware | None:
 
 def _settings(unit: BuildUnit, place: _Place) -> Settings:
     function = unit.function
-    one = description(unit.target.platform).process.per_hardware
+    toolchain, platform, cap, hardware = place
     hoist = function.constants == "hoist"
     config, env = tuple(sorted(function.config.items())), tuple(function.env.items())
-    return Settings(*place, function.devices, hoist, config, env, unit.hardware if one else None)
+    return Settings(toolchain, platform, cap, function.devices, hoist, config, env, hardware)
 
 
 def _buckets(function: Function) -> Buckets:

@@ -63,4 +63,10 @@ class Settings:
             **dict(pair for known in descriptions() for pair in known.worker_variables),
             **dict(self.process.variables),
             **dict(self.env),
+            **(description(self.platform).variables(self.hardware) if self.hardware else {}),
         }
+
+    @property
+    def library(self) -> bytes | None:
+        """A shared library that the process loads first, if it needs one."""
+        return description(self.platform).library(self.hardware) if self.hardware else None

@@ -100,8 +100,13 @@ class Versions(Protocol):
 
 
 class BuildMachine(Protocol):
-    """The machine that builds: its architecture, and the best ISA level of its CPU."""
+    """The machine that builds: its system as in `sys.platform`, and its CPU.
 
+    `isa` is the best ISA level that the CPU has.
+    """
+
+    @property
+    def system(self) -> str: ...
     @property
     def architecture(self) -> str: ...
     @property
@@ -202,6 +207,18 @@ class Description:
         """Return the flags of XLA that cap a process."""
         return ()
 
+    def details(self, hardware: Hardware) -> Mapping[str, Any]:
+        """Return what a plan shows of a target beside its name, by names of options."""
+        return {}
+
+    def variables(self, hardware: Hardware) -> Mapping[str, str]:
+        """Return the variables of a process that compiles for one hardware only."""
+        return {}
+
+    def library(self, hardware: Hardware) -> bytes | None:
+        """Return a shared library that such a process loads first, before libc; None if none."""
+        return None
+
     def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
         """Return the properties that a system needs to run at least one of these records."""
         raise NotImplementedError
@@ -242,7 +259,13 @@ class Compiler:
         """Return the provenance of the compilers; `compilers` of it is in the store's key."""
         return {}
 
-    def deciding_facts(self) -> list[Any]:
+    def started(self) -> None:
+        """Undo what was set only for the start of jax, before the user's code can see it."""
+
+    def check_process(self, hardware: Hardware) -> None:
+        """Raise TraceRefused if this process is not what `Description` asked for."""
+
+    def deciding_facts(self, hardware: Hardware) -> list[Any]:
         """Return the facts of this machine that decide the bytes of an executable, as JSON."""
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -50,7 +51,7 @@ class Toolchain:
 class Environment:
     """Where units are compiled: a machine, and the toolchains on it, in the manifest's order.
 
-    `isa` is the best level that its CPU satisfies.
+    `isa` is the best level that its CPU satisfies, `system` is named as in `sys.platform`.
     """
 
     toolchains: tuple[Toolchain, ...]
@@ -58,6 +59,7 @@ class Environment:
     isa: str | None
     wheel_platform: str
     aotbuild: str
+    system: str = sys.platform
 
 
 def probe() -> Environment:

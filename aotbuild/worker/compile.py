@@ -21,7 +21,7 @@ from aotbuild.spec.record import (
     Requirements,
 )
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
-from aotbuild.spec.target import Target
+from aotbuild.spec.target import HOST, Target
 from aotbuild.store.keys import ExecutableKeys, executable_keys
 from aotbuild.store.local import Entry, Store
 from aotbuild.worker import private as jax_private
@@ -42,6 +42,7 @@ from aotbuild.worker.stages import (
     lowered_texts,
     summary,
 )
+from aotbuild.worker.thunk_rewrite.canonical import canonical
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, identity, rewrite
 from aotbuild.worker.traced import Traced
@@ -98,8 +99,9 @@ class NativeCompiler:
 
         With it comes a candidate if the executable was rewritten and is still to be compared.
         """
-        lowered = lower(traced, target, hardware)
         there = compiler(target.platform)
+        there.check_process(hardware)
+        lowered = lower(traced, target, hardware)
         provenance = {
             **provenance,
             "stablehlo": lowered.digest,
@@ -111,7 +113,7 @@ class NativeCompiler:
         keys = executable_keys(
             target=str(target),
             hardware=hardware.to_json(),
-            machine=there.deciding_facts(),
+            machine=there.deciding_facts(hardware),
             startup=startup.identity(),
             thunk_rewrite=identity(
                 target, shrink=traced.job.function.shrink, compared=_is_compared(lowered)
@@ -142,7 +144,7 @@ class NativeCompiler:
         entry, compiled = self._compile_best(lowered, startup)
         plain = None
         if entry.facts.get("shrink") == LOADED and _is_compared(lowered):
-            plain = jax_private.serialize_executable(compiled)
+            plain = _serialized(compiled, lowered.target)
         else:
             store.put(keys.executable, entry)
         if not with_stages:
@@ -183,7 +185,7 @@ class NativeCompiler:
         compiled = lowered.compile(options)
         hlo = compiled.as_text() or ""
         calls = self.calls.of(hlo, target.platform)
-        data = jax_private.serialize_executable(compiled)
+        data = _serialized(compiled, target)
         # What a rewritten executable calls back was never compared.
         shrinks = lowered.traced.job.function.shrink and not lowered.callbacks
         data, shrink = rewrite(data, target) if shrinks else (data, {})
@@ -240,6 +242,11 @@ def decision_notes(record: Record) -> list[str]:
     """Return the notes for the user about what was decided while a record's executable was made."""
     decisions = (record.provenance.get(name, {}) for name in _DECISIONS)
     return [decision["note"] for decision in decisions if "note" in decision]
+
+
+def _serialized(compiled: Any, target: Target) -> bytes:
+    data = jax_private.serialize_executable(compiled)
+    return canonical(data, jaxlib_version) if target.platform == HOST else data
 
 
 def _is_compared(lowered: Lowered) -> bool:

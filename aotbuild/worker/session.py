@@ -196,6 +196,7 @@ def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     jax.config.update("jax_traceback_in_locations_limit", 0)
     # XLA reads its flags once: now, before the user's code can set others.
     jax.devices()
+    compiler(HOST).started()
 
 
 def _secret_paths(given: Iterable[str]) -> list[bytes]:

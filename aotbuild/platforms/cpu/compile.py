@@ -8,7 +8,6 @@ instructions are read, and the features that they use become requirements.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -18,8 +17,9 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.building import Compiler, Hardware
+from aotbuild.platforms.cpu import cpu_count
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.describe import cross_compiles
+from aotbuild.platforms.cpu.describe import cross_compiles, told
 from aotbuild.platforms.cpu.instructions import features_beyond, prepare
 from aotbuild.platforms.cpu.isa import IsaLevel, level_of, missing_features
 from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
@@ -78,14 +78,29 @@ class CpuCompiler(Compiler):
         level = level_of(target.detail)
         return {"isa": level.name, "features": list(_features(level, data))}
 
+    def started(self) -> None:
+        cpu_count.forget(os.environ)
+
+    def check_process(self, hardware: Hardware) -> None:
+        expected, found = told(hardware), cpu_count.found()
+        if expected not in (None, found):
+            msg = (
+                "XLA splits loops for the CPUs that the compiler process finds: expected "
+                f"{expected}, found {found}; the system did not load the library that was to "
+                "answer (LD_PRELOAD): build where it is allowed"
+            )
+            raise TraceRefused(msg)
+
     def provenance(self, _: Hardware) -> dict[str, Any]:
         """Return the number of CPUs that loops were split for."""
-        return {"cpus": cpu_count()}
+        return {"cpus": cpu_count.found()}
 
-    def deciding_facts(self) -> list[Any]:
+    def deciding_facts(self, hardware: Hardware) -> list[Any]:
+        # The number that was told is part of the hardware.
+        found = [] if told(hardware) else [cpu_count.found()]
         if cross_compiles(jaxlib_version):
-            return [cpu_count()]
-        return [cpu_count(), cpuinfo.architecture(), sorted(cpuinfo.features())]
+            return found
+        return [*found, cpuinfo.architecture(), sorted(cpuinfo.features())]
 
     def obstacle(self, target: Target) -> str | None:
         if target.devices != 1:
@@ -109,11 +124,6 @@ def level_notes(record: Record) -> list[str]:
     if cross_compiles(jaxlib_version):
         why = "XLA was not told to use it; report it to aotbuild"
     return [f"{record.target} uses {more} beyond its level, and CPUs without are refused: {why}"]
-
-
-def cpu_count() -> int:
-    """Return the number of CPUs of this process, into which XLA:CPU splits large loops."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _features(level: IsaLevel, data: bytes) -> tuple[str, ...]:

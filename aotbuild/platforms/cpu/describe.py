@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
 
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from aotbuild.platforms.building import BuildMachine, Description, Hardware, Request, Versions
+from aotbuild.platforms.base import machine as this_machine
+from aotbuild.platforms.building import (
+    BuildMachine,
+    Description,
+    Hardware,
+    Process,
+    Request,
+    Versions,
+)
+from aotbuild.platforms.cpu import cpu_count
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Count, Model, listed, refuse
 from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
@@ -64,6 +73,21 @@ def cross_compiles(jaxlib: str) -> bool:
     return Version(jaxlib) >= _FIRST_TO_CROSS_COMPILE
 
 
+def told(hardware: Hardware) -> int | None:
+    """Return how many CPUs a process is told that it has; None: those of this machine."""
+    cpus: int | None = dict(hardware.description).get("cpus")
+    return cpus
+
+
+def _hardware(request: Request, machine: BuildMachine) -> Hardware:
+    cpus = request.options.cpus or cpu_count.DEFAULT
+    return Hardware(description=(("cpus", cpus),)) if _can_be_told(machine) else Hardware()
+
+
+def _can_be_told(machine: BuildMachine) -> bool:
+    return cpu_count.can_be_told(machine.system, machine.architecture)
+
+
 def _isa_name(name: str) -> str:
     """Check an ISA level; ``native`` has a message of its own."""
     if name == "native":
@@ -92,6 +116,11 @@ class CpuOptions(Model):
         default=["host"], description="ISA levels; host is the level of the building machine"
     )
     devices: Count | None = Field(default=None, description="How many devices one call uses")
+    cpus: Annotated[int, Field(ge=1, le=cpu_count.MOST)] | None = Field(
+        default=None,
+        description=f"For how many CPUs large loops are split; default: {cpu_count.DEFAULT}, "
+        "on whatever machine it is built",
+    )
 
 
 class Cpu(Description):
@@ -102,6 +131,8 @@ class Cpu(Description):
     aliases = ("host", "native", "x86", "x86_64", "x86-64", "aarch64", "arm64")
     hints = HINTS
     startup = STARTUP
+    # Loops are split for as many CPUs as the process seems to have.
+    process = Process(per_hardware=True)
 
     def parts(self, request: Request) -> Sequence[str]:
         count = request.options.devices
@@ -114,6 +145,13 @@ class Cpu(Description):
         if machine.isa is None:
             yield "cpu: this machine's CPU is below every level that jaxlib supports"
             return
+        cpus = request.options.cpus
+        if cpus is not None and not _can_be_told(machine):
+            yield (
+                f"cpu: cpus: {cpus} cannot be set here: XLA splits loops for the CPUs of the "
+                "machine that builds, and only on Linux (x86-64, aarch64) can it be told another "
+                "number; build there, or leave cpus out"
+            )
         best = None if cross_compiles(versions.jaxlib) else machine.isa
         for level in request.options.isa:
             if level == "host":
@@ -135,7 +173,18 @@ class Cpu(Description):
         if request.options.devices in (None, devices):
             for level in request.options.isa:
                 detail = (machine.isa or level) if level == "host" else level
-                yield Target(HOST, detail, devices), Hardware()
+                yield Target(HOST, detail, devices), _hardware(request, machine)
+
+    def details(self, hardware: Hardware) -> Mapping[str, Any]:
+        return dict(hardware.description)
+
+    def variables(self, hardware: Hardware) -> Mapping[str, str]:
+        cpus = told(hardware)
+        return {cpu_count.THREADS_VARIABLE: str(cpus)} if cpus else {}
+
+    def library(self, hardware: Hardware) -> bytes | None:
+        cpus = told(hardware)
+        return cpu_count.library(cpus, this_machine().architecture) if cpus else None
 
     def cap(self, target: Target, versions: Versions) -> str | None:
         return None if cross_compiles(versions.jaxlib) else target.detail

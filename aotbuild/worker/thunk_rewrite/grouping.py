@@ -26,14 +26,13 @@ from aotbuild.worker.thunk_rewrite.memory_use import (
 )
 from aotbuild.worker.thunk_rewrite.program import (
     RESULT,
+    SEQUENCE,
     cheap_instructions,
     is_known,
     module_of,
     split,
 )
 
-# CompilationResultProto: the sequence of thunks.
-_SEQUENCE = 6
 # Thunks in a group, at least. XLA runs 8 or fewer one after another, whatever they wait for:
 # ThunkExecutor::Options in xla/backends/cpu/runtime/thunk_executor.h. From 12 to 32 loaded fastest.
 _FEWEST = 16
@@ -55,11 +54,11 @@ def group_thunks(data: bytes, jaxlib: str) -> bytes:
     try:
         head, body = split(data)
         result = bytes_of(body, RESULT)
-        sequence = bytes_of(result, _SEQUENCE)
+        sequence = bytes_of(result, SEQUENCE)
         if not sequence:
             return data
         cheap = cheap_instructions(module_of(result))
-        return head + replaced(body, [RESULT, _SEQUENCE], grouped(sequence, cheap))
+        return head + replaced(body, [RESULT, SEQUENCE], grouped(sequence, cheap))
     except Malformed:
         return data
 

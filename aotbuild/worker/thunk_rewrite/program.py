@@ -39,8 +39,9 @@ _CHEAP_ELEMENTS = 2048
 
 # In the message behind the head: the compilation result.
 RESULT = 1
-# CompilationResultProto: the module with its configuration (in it the module), and the buffers.
-_MODULE_WITH_CONFIG, _MODULE, _ASSIGNMENT = 1, 1, 2
+# CompilationResultProto: the module in its configuration, the buffers, the sequence of thunks.
+MODULE_PATH = 1, 1
+_ASSIGNMENT, SEQUENCE = 2, 6
 # HloModuleProto.
 _COMPUTATIONS, _ENTRY, _SCHEDULE = 3, 6, 7
 # HloComputationProto.
@@ -73,7 +74,8 @@ def split(data: bytes) -> tuple[bytes, bytes]:
 
 def module_of(result: bytes) -> bytes:
     """Return the HLO module in a compilation result."""
-    return bytes_of(bytes_of(result, _MODULE_WITH_CONFIG), _MODULE)
+    with_config, module = MODULE_PATH
+    return bytes_of(bytes_of(result, with_config), module)
 
 
 def shrink_program(data: bytes, jaxlib: str, keep: Collection[int] = ()) -> bytes | None:
@@ -160,7 +162,7 @@ def _shrink_result(result: bytes, keep: Collection[int]) -> bytes:
         for computation in messages_of(module, _COMPUTATIONS)
         for instruction in messages_of(computation, _INSTRUCTIONS)
     }
-    result = replaced(result, [_MODULE_WITH_CONFIG, _MODULE], module)
+    result = replaced(result, MODULE_PATH, module)
     return replaced(result, [_ASSIGNMENT], _shrink_assignment(assignment, left))
 
 

@@ -15,7 +15,7 @@ from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program
 from aotbuild.worker.user_errors import shorten
 
 # Part of the store's key. Increase it when the same executable would become other bytes.
-VERSION = 4
+VERSION = 5
 # What a record's provenance says of a rewritten executable: XLA loads it; and it gave the same
 # results as the plain one.
 LOADED = {"check": "loaded"}
@@ -39,7 +39,7 @@ def identity(target: Target, *, shrink: bool, compared: bool) -> Any:
     """
     if not is_rewritten(target) or (shrink and compared):
         return VERSION
-    return [VERSION, "loaded"] if shrink else None
+    return [VERSION, "loaded" if shrink else "plain"]
 
 
 def rewrite(data: bytes, target: Target) -> tuple[bytes, dict[str, str]]:

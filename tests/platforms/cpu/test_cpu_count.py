@@ -1,0 +1,183 @@
+"""The number of CPUs that loops are split for is the manifest's, whatever machine builds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.manifests import manifest
+from support.projects import build, write_project
+
+from aotbuild.build.jobs import make_jobs
+from aotbuild.build.pack import Package
+from aotbuild.build.plan import Plan, make_plan
+from aotbuild.errors import ManifestError, PlanError
+from aotbuild.platforms.cpu import cpu_count
+from aotbuild.toolchains.toolchain import Environment, Toolchain
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="others cannot be told a number")
+ARCHITECTURE = os.uname().machine
+REAL = len(os.sched_getaffinity(0))
+
+MODEL = """
+import os, subprocess, sys
+def moved(x):
+    return x * 2 + 1
+def computed(x):
+    for _ in range(40):
+        x = x * x + 0.5
+    return x
+def asks(x):
+    code = "import os; print(len(os.sched_getaffinity(0)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (os.environ["REAL_CPUS"] + "\\n", ""), done
+    assert "PJRT_NPROC" not in os.environ
+    return x
+"""
+FUNCTIONS = """
+keep: {stages: [hlo], where: wheel}
+defaults: {verify: {golden: never}, purity: skip}
+functions:
+  moved: {call: "proj.model:moved", args: [x: "f32[2048,1024]"]}
+  computed: {call: "proj.model:computed", args: [x: "f32[2048,1024]"]}
+"""
+
+
+def project(root: Path, target: str = "cpu", functions: str = FUNCTIONS) -> Path:
+    text = f"version: 1\npackage: proj\ntargets: [{target}]\n{functions}"
+    return write_project(root, text, model=MODEL)
+
+
+def parts(package: Package) -> dict[str, tuple[int, int]]:
+    """Return for each function in how many parts its loop is, and what the record says."""
+    found = {}
+    for record in package.records:
+        text = (package.folder / dict(record.stages)["hlo"].path).read_text()
+        (split,) = re.findall(r'outer_dimension_partitions":\["(\d+)"\]', text) or ["1"]
+        found[record.function] = int(split), record.provenance["cpus"]
+    return found
+
+
+def digests(package: Package) -> dict[str, str]:
+    return {record.function: record.blob.sha256 for record in package.records}
+
+
+@pytest.fixture
+def one_cpu() -> Iterator[None]:
+    """This process, and what it starts, may use one CPU only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTBUILD_STORE", "off")
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    return build(project(tmp_path_factory.mktemp("usual")))
+
+
+@pytest.mark.process
+class TestBuild:
+    def test_without_a_word_loops_are_split_for_sixteen(self, usual: Package) -> None:
+        assert parts(usual) == {"moved": (4, 16), "computed": (16, 16)}
+
+    def test_one_cpu_makes_the_same_bytes(
+        self, usual: Package, tmp_path: Path, one_cpu: None
+    ) -> None:
+        assert digests(build(project(tmp_path))) == digests(usual)
+
+    def test_two_jobs_make_the_same_bytes(
+        self, usual: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AOTBUILD_JOBS", "2")
+        assert digests(build(project(tmp_path))) == digests(usual)
+
+    @pytest.mark.parametrize(("cpus", "moved"), [(1, 1), (64, 8)])
+    def test_the_manifest_names_a_number(self, tmp_path: Path, cpus: int, moved: int) -> None:
+        package = build(project(tmp_path, f"cpu: {{cpus: {cpus}}}"))
+        assert parts(package) == {"moved": (moved, cpus), "computed": (cpus, cpus)}
+
+    def test_other_processes_find_the_real_number(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("REAL_CPUS", str(REAL))
+        asks = 'functions: {asks: {call: "proj.model:asks", args: [x: "f32[2]"]}}\n'
+        build(project(tmp_path, functions=asks))
+
+    def test_variables_of_the_shell_and_the_manifest_change_nothing(
+        self, usual: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NPROC", "3")
+        functions = FUNCTIONS.replace("defaults: {", "defaults: {env: {PJRT_NPROC: '5'}, ")
+        assert digests(build(project(tmp_path, functions=functions))) == digests(usual)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("cpus", [1, 7, 8, 16, 63, 1000, 1024])
+def test_the_library_answers_for_libc(cpus: int) -> None:
+    code = "from aotbuild.platforms.cpu.cpu_count import found; print(found())"
+    file = os.memfd_create("library")
+    os.write(file, cpu_count.library(cpus, ARCHITECTURE))
+    environment = {**os.environ, "LD_PRELOAD": f"/proc/self/fd/{file}"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=environment, pass_fds=[file], capture_output=True, text=True, check=True
+    )
+    os.close(file)
+    assert (done.stdout, done.stderr) == (f"{cpus}\n", "")
+
+
+def test_both_architectures_have_a_library() -> None:
+    machines = [cpu_count.library(16, name)[18] for name in ("x86_64", "aarch64")]
+    assert machines == [62, 183]
+
+
+def plan(targets: str, system: str = "linux") -> Plan:
+    toolchain = Toolchain("0.12.0", "0.12.0", "3.13.1")
+    machine = Environment((toolchain,), "x86_64", "x86-64-v3", "any", "0.1", system)
+    return make_plan(manifest(f"targets: [{targets}]\n"), machine)
+
+
+class TestPlan:
+    def test_each_number_has_its_process(self) -> None:
+        two, many = "{isa: x86-64-v3, cpus: 2}", "{isa: x86-64-v4, cpus: 64}"
+        jobs = make_jobs(plan(f"portable, {{cpu: {two}}}, {{cpu: {many}}}").units)
+        found = [(s.environment({})["PJRT_NPROC"], list(map(str, j.targets))) for s, j, _ in jobs]
+        assert found == [
+            ("2", ["portable:cpu,cuda,tpu:1", "cpu:x86-64-v3:1"]),
+            ("64", ["cpu:x86-64-v4:1"]),
+        ]
+
+    def test_a_level_has_one_number(self) -> None:
+        twice = "{cpu: {isa: x86-64-v3, cpus: 2}}, {cpu: {isa: x86-64-v3, cpus: 64}}"
+        with pytest.raises(ManifestError, match="duplicate target 'cpu x86-64-v3'"):
+            plan(twice)
+
+    @pytest.mark.parametrize("cpus", [0, 1025])
+    def test_bounds(self, cpus: int) -> None:
+        with pytest.raises(ManifestError, match="cpus"):
+            plan(f"{{cpu: {{cpus: {cpus}}}}}")
+
+    def test_other_systems_cannot_be_told(self) -> None:
+        with pytest.raises(PlanError) as caught:
+            plan("{cpu: {isa: x86-64-v3, cpus: 64}}", "darwin")
+        assert str(caught.value) == (
+            "aot.yaml: targets: cpu: cpus: 64 cannot be set here: XLA splits loops for the CPUs of "
+            "the machine that builds, and only on Linux (x86-64, aarch64) can it be told another "
+            "number; build there, or leave cpus out"
+        )
+
+    def test_they_split_for_their_own(self) -> None:
+        ((settings, _, _),) = make_jobs(plan("cpu", "darwin").units)
+        assert "PJRT_NPROC" not in settings.environment({})
+        assert settings.library is None
