@@ -146,6 +146,7 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             for c in diagnosis.companions
         ],
         "usable": not diagnosis.unusable and facts.problem is None,
+        "notes": list(diagnosis.notes),
         "signatures": [
             {
                 "function": item.function,
@@ -194,5 +195,7 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
     output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
     if unusable:
         output.text(_REMEDY)
+    for note in diagnosis.notes:
+        output.text(printable(f"note: {note}"))
     if facts.problem:
         output.text(f"nothing can be called: {facts.problem}")

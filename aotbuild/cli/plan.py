@@ -217,6 +217,8 @@ def plan(
     )
     output.text()
     output.text(summary(project))
+    for name, line in detail_lines(project):
+        output.text(f"{name + ':':<10} {line}")
     for line in pad_lines(project):
         output.text(f"pad:       {line}")
     for line in feedback_lines(project):
@@ -230,6 +232,20 @@ def plan(
     for note in notes:
         output.text(f"note:      {note}")
     return BUILD if explain and not explain_project(output, project) else None
+
+
+def detail_lines(project: Project) -> list[tuple[str, str]]:
+    """Return what targets say beside their names: an option, its value and their names."""
+    from aotbuild.platforms.building import description
+
+    found: dict[tuple[str, Any], list[str]] = {}
+    for unit in project.plan.units:
+        for detail in description(unit.target.platform).details(unit.hardware).items():
+            found.setdefault(detail, []).append(str(unit.target))
+    return [
+        (name, f"{value} for {', '.join(dict.fromkeys(targets))}")
+        for (name, value), targets in found.items()
+    ]
 
 
 def pad_lines(project: Project) -> list[str]:

@@ -78,6 +78,7 @@ def toolchain_document(toolchain: Toolchain) -> dict[str, Any]:
 
 def unit_document(unit: BuildUnit) -> dict[str, Any]:
     """Return a unit as data; static values are encoded as in the index."""
+    from aotbuild.platforms.building import description
     from aotbuild.spec.values import encode
 
     return {
@@ -87,6 +88,7 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
         "statics": {str(name): encode(value) for name, value in unit.statics},
         "pad": {dim.name: encode(dim.value) for dim in unit.function.padded_dims},
         "target": str(unit.target),
+        "details": dict(description(unit.target.platform).details(unit.hardware)),
         "devices": unit.devices,
         "jaxlib": unit.toolchain.jaxlib,
     }

@@ -166,6 +166,13 @@ class Diagnosis:
         """The signatures without a usable executable."""
         return tuple(item for item in self.signatures if item.chosen is None)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What this machine's platforms remark about the executables that run, each once."""
+        chosen = [item.chosen for item in self.signatures if item.chosen is not None]
+        found = (host_part(record.target.platform).remark(record) for record in chosen)
+        return tuple(dict.fromkeys(filter(None, found)))
+
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """Judge every record of a place, from its index and those of its companions.

@@ -213,5 +213,15 @@ class Cpu(HostPart):
         here, known = architecture(), features()
         return Machine(here, known, best_level(here, known), next_level(here, known))
 
+    def remark(self, record: Record) -> str | None:
+        built = record.provenance.get("cpus")
+        here = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+        if not isinstance(built, int) or built >= here:
+            return None
+        return (
+            f"{record.target} was built for {built} CPUs, this host has {here}: XLA splits a large "
+            f"loop into {built} parts at most; to change it, build with cpu: {{cpus: {here}}}"
+        )
+
 
 PLATFORM = Cpu()

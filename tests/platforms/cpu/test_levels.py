@@ -16,7 +16,8 @@ from aotbuild.build.plan import Plan, make_plan
 from aotbuild.errors import PlanError
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.compile import PLATFORM, cpu_count
+from aotbuild.platforms.cpu.compile import PLATFORM
+from aotbuild.platforms.cpu.cpu_count import found
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.host import Cpuid
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features
@@ -196,4 +197,5 @@ class TestPlatform:
 
     def test_what_of_the_machine_is_in_the_bytes(self) -> None:
         below_a_cap = [] if CROSS else [cpuinfo.architecture(), sorted(HOST)]
-        assert PLATFORM.deciding_facts() == [cpu_count(), *below_a_cap]
+        assert PLATFORM.deciding_facts(Hardware(description=(("cpus", 16),))) == below_a_cap
+        assert PLATFORM.deciding_facts(Hardware()) == [found(), *below_a_cap]
