@@ -9,16 +9,20 @@ public function (`<sys/platform/x86.h>`, `__x86_get_cpuid_feature_leaf`). It is 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import HostPart, Machine
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
+
+if TYPE_CHECKING:
+    from aotbuild.spec.record import Record
 
 
 def architecture() -> str:
