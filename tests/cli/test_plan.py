@@ -76,6 +76,7 @@ def test_the_document(project: Path) -> None:
         "dims": {"batch": 1},
         "statics": {"k": True},
         "pad": {},
+        "details": {"cpus": 16},
         "target": f"cpu:{environment.isa}:1",
         "devices": 1,
         "jaxlib": environment.toolchains[0].jaxlib,

@@ -84,7 +84,8 @@ def plain(default: Any) -> Any:
     if isinstance(default, list):
         return [plain(item) for item in default]
     if isinstance(default, dict) and "cpu" in default:
-        return "cpu" if default["cpu"] == {"isa": ["host"], "devices": None} else default
+        options = {key: value for key, value in default["cpu"].items() if value is not None}
+        return "cpu" if options == {"isa": ["host"]} else default
     return default
 
 

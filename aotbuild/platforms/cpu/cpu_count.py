@@ -3,7 +3,7 @@
 XLA:CPU splits large loops when it compiles, by two numbers (tried on jaxlib 0.10.2 and 0.12.0.1):
 the threads of its client, which PJRT_NPROC sets, bound loops that compute; the square root of what
 `sched_getaffinity` counts also bounds loops that move memory. So a worker gets the variable, and a
-library of one function that answers for libc's (docs/decisions/0035-cpu-counts.md).
+library of one function that answers for libc's (docs/decisions/0039-cpu-counts.md).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -9,7 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support import packages
+from support.cli import invoke
 from support.manifests import manifest
 from support.projects import build, write_project
 
@@ -181,3 +186,41 @@ class TestPlan:
         ((settings, _, _),) = make_jobs(plan("cpu", "darwin").units)
         assert "PJRT_NPROC" not in settings.environment({})
         assert settings.library is None
+
+
+class TestShown:
+    def test_a_plan_names_the_number(self, tmp_path: Path) -> None:
+        root = project(tmp_path, "portable, cpu: {cpus: 64}")
+        text = invoke("plan", str(root / "aot.yaml")).stdout
+        (line,) = [line for line in text.splitlines() if line.startswith("cpus:")]
+        assert re.fullmatch(r"cpus:      64 for cpu:\S+:1", line)
+        units = json.loads(invoke("plan", str(root / "aot.yaml"), "--json").stdout)["units"]
+        found = {unit["target"].partition(":")[0]: unit["details"] for unit in units}
+        assert found == {"portable": {}, "cpu": {"cpus": 64}}
+
+    @pytest.mark.parametrize("built", [REAL, REAL + 1])
+    def test_doctor_is_silent_about_enough(self, tmp_path: Path, built: int) -> None:
+        assert doctor(tmp_path, built) == []
+
+    def test_doctor_compares_the_host(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+        (note,) = doctor(tmp_path, 2)
+        assert note == (
+            f"cpu:{packages.ISA}:1 was built for 2 CPUs, this host has 64: XLA splits a large loop "
+            "into 2 parts at most; to change it, build with cpu: {cpus: 64}"
+        )
+
+
+def doctor(root: Path, built_for: int) -> list[str]:
+    """Return the notes about a package that was built for so many CPUs."""
+    item = packages.build("double", lambda x: x * 2, {"x": np.zeros(3, np.float32)})
+    record = dataclasses.replace(item.record, provenance={"cpus": built_for})
+    folder = packages.write(root, [dataclasses.replace(item, record=record)])
+    text = invoke("doctor", str(folder)).stdout
+    notes: list[str] = json.loads(invoke("doctor", str(folder), "--json").stdout)["notes"]
+    assert [line for line in text.splitlines() if line.startswith("note:")] == [
+        f"note: {note}" for note in notes
+    ]
+    return notes
