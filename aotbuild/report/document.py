@@ -30,6 +30,7 @@ from aotbuild.report.words import (
 )
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
+from aotbuild.spec.about import About
 from aotbuild.spec.index import FORMAT
 from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.left_out import LeftOut
@@ -210,6 +211,7 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
     return {
         "name": facts.name,
         "call": facts.function.call,
+        "doc": About.of(facts.function.about).doc or None,
         "parameters": parameters(facts.function),
         "wrap": facts.function.wrap or None,
         "pad": _pad(facts.function.pad),
@@ -230,12 +232,26 @@ def _signature(signature: SignatureFacts) -> dict[str, Any]:
     return {
         "label": signature.label,
         "key": signature.key,
+        "dims": plain(signature.dims),
         "inputs": list(signature.inputs),
         "outputs": list(signature.outputs),
+        "arguments": _arguments(signature),
+        "results": [
+            {"name": name, "aval": aval}
+            for name, aval in zip(signature.output_names, signature.outputs, strict=False)
+        ],
         "statics": {str(name): plain(value) for name, value in signature.statics},
         "returns": next(iter(returned_names([signature])), None),
         "executables": [_executable(record) for record in signature.records],
     }
+
+
+def _arguments(signature: SignatureFacts) -> list[dict[str, Any]]:
+    named = zip(signature.input_names, signature.inputs, strict=False)
+    return [
+        {"name": name, "aval": aval, "donated": index in signature.donated}
+        for index, (name, aval) in enumerate(named)
+    ]
 
 
 def _executable(record: Record) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from aotbuild.runtime.distribution import Distribution, distribution_at
 from aotbuild.runtime.seals import check_signatures
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.runtime.trust import demanded_keys
+from aotbuild.spec.about import About, argument_names, result_names
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.layout import STAGES, packaged_blobs
 from aotbuild.spec.left_out import AllLeftOut, read_left_out
@@ -28,11 +29,16 @@ from aotbuild.spec.target import Target
 
 @dataclass(frozen=True)
 class SignatureFacts:
-    """One signature: its label as the manifest writes it, its key, and a record per target."""
+    """One signature: its label as the manifest writes it, its key, and a record per target.
+
+    `input_names` and `output_names` are the key paths of the leaves, as jax prints them.
+    """
 
     label: str
     key: str
     records: tuple[Record, ...]
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -47,6 +53,17 @@ class SignatureFacts:
     def outputs(self) -> tuple[str, ...]:
         """The avals of all outputs, if a record states them."""
         return tuple(str(aval) for r in self.records[:1] for aval in r.calling.outputs)
+
+    @property
+    def donated(self) -> frozenset[int]:
+        """The indices of the inputs that a call takes away."""
+        return frozenset(index for record in self.records for index in record.calling.donated)
+
+    @property
+    def dims(self) -> dict[str, Any]:
+        """The size of each dim, or its expression where it is symbolic."""
+        found = self.records[0].provenance.get("dims")
+        return dict(found) if isinstance(found, dict) else {}
 
     @property
     def statics(self) -> tuple[tuple[str, Any], ...]:
@@ -182,14 +199,20 @@ def _function(index: Index, name: str) -> FunctionFacts | None:
     by_key: dict[str, list[Record]] = {}
     for record in index.records(name):
         by_key.setdefault(record.signature.key(), []).append(record)
-    found = [_signature(key, records) for key, records in by_key.items()]
+    about = About.of(function.about)
+    found = [_signature(function, about, key, records) for key, records in by_key.items()]
     found.sort(key=lambda signature: (natural(signature.label), signature.key))
     return FunctionFacts(function, tuple(found))
 
 
-def _signature(key: str, records: list[Record]) -> SignatureFacts:
+def _signature(function: Function, about: About, key: str, records: list[Record]) -> SignatureFacts:
     ordered = tuple(sorted(records, key=_record_order))
-    return SignatureFacts(label_of(ordered[0]), key, ordered)
+    tree, out_tree = ordered[0].signature.tree, ordered[0].calling.out_tree
+    names = argument_names(about, function.dynamic, tree)
+    results = result_names(about, out_tree, tree)
+    # A key of a dict may be any text.
+    named = tuple(map(shown, names)), tuple(map(shown, results))
+    return SignatureFacts(label_of(ordered[0]), key, ordered, *named)
 
 
 def _record_order(record: Record) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from aotbuild.report.document import Checked, call_text, damages, needs, pad_text
@@ -38,7 +39,7 @@ from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.record import Record
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
-_SHORT = 10
+_SHORT = 6
 # Above this many signatures a matrix does not fit a screen, so the table shows fractions.
 _MANY = 40
 # Characters of a reason why a unit was left out; the JSON document has all of it.
@@ -126,15 +127,37 @@ def executable_rows(facts: FunctionFacts) -> list[tuple[str, ...]]:
 
 
 def aval_lines(facts: FunctionFacts, *, full: bool) -> Iterator[str]:
-    """Yield the avals of each signature; `full` lists every leaf."""
+    """Yield the arrays of each signature by name; `full` gives each a line of its own."""
     for signature in facts.signatures:
-        yield f"  {short_label(signature)}: {avals_text(signature, full=full)}"
+        if full:
+            yield f"  {short_label(signature)}:"
+            yield from (f"    {words}" for words in _leaves(signature))
+        else:
+            yield f"  {short_label(signature)}: {avals_text(signature)}"
 
 
-def avals_text(signature: SignatureFacts, *, full: bool) -> str:
-    """Return `f32[8], f32[2] -> f32[8]`."""
-    inputs, outputs = (_joined(avals, full) for avals in (signature.inputs, signature.outputs))
+def avals_text(signature: SignatureFacts) -> str:
+    """Return `params['w'] f32[2], x f32[8] -> result f32[8]`; long lists are cut in the middle."""
+    inputs, outputs = _joined(_inputs(signature)), _joined(_outputs(signature))
     return f"{inputs or 'nothing'} -> {outputs}" if outputs else inputs
+
+
+def _leaves(signature: SignatureFacts) -> Iterator[str]:
+    for index, words in enumerate(_inputs(signature)):
+        yield f"{words} donated" if index in signature.donated else words
+    yield from (f"-> {words}" for words in _outputs(signature))
+
+
+def _inputs(signature: SignatureFacts) -> list[str]:
+    return _named(signature.input_names, signature.inputs)
+
+
+def _outputs(signature: SignatureFacts) -> list[str]:
+    return _named(signature.output_names, signature.outputs)
+
+
+def _named(names: Sequence[str], avals: Sequence[str]) -> list[str]:
+    return [f"{name} {aval}".strip() for name, aval in zip_longest(names, avals, fillvalue="")]
 
 
 def coverage_rows(facts: PackageFacts) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -223,8 +246,8 @@ def _cells(record: Record) -> tuple[str, ...]:
     )
 
 
-def _joined(avals: Sequence[str], full: bool) -> str:
-    if full or len(avals) <= _SHORT:
+def _joined(avals: Sequence[str]) -> str:
+    if len(avals) <= _SHORT:
         return ", ".join(avals)
     # The first arguments are usually weights, the last ones data.
     rest = len(avals) - _SHORT + 1

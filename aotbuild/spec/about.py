@@ -145,7 +145,8 @@ def agreed(one: Labels, other: Labels) -> Labels | None:
 def argument_names(about: About, dynamic: Sequence[str], tree: Tree) -> list[str]:
     """Return the name of each leaf of `(args, kwargs)`, as `params['layers'][0].w`."""
     args, kwargs = children_of(tree)
-    named = (dynamic, children_of(args)), (kwargs[1], children_of(kwargs))
+    keys = kwargs[1] if kwargs[0] == "dict" else ()
+    named = (dynamic, children_of(args)), (keys, children_of(kwargs))
     return [
         name
         for number, group in enumerate(named)

@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.cli import Result, invoke
 from support.reports import WEIGHTS, make_function, make_record, write_package
 
+from aotbuild.spec.aval import Aval
 from aotbuild.spec.padding import PaddedDim, Padding
 
 DATA = b"executable"
@@ -43,7 +45,7 @@ def test_text(folder: Path) -> None:
         f"  place     {folder}",
         "  built by  aotbuild 0.1.0, jax 0.10.2, jaxlib 0.10.2",
         "f = pack.m:f(x, k=, *, scale, causal=)  donates x",
-        "  batch=1: f32[1,2] -> f32[1,2]",
+        "  batch=1: x f32[1,2] -> result f32[1,2]",
         "u8[10,7]  70 B  2 executables",
         "config.jax_enable_x64  false",
     ):
@@ -53,6 +55,48 @@ def test_text(folder: Path) -> None:
         "batch=1", "cpu:x86-64-v3:1", "pjrt", "10 B", "1 M", "4.1 kB", "1.13 kB",
         "isa x86-64-v3, jaxlib 0.10.2",
     ]  # fmt: skip
+
+
+def test_leaves_are_named(tmp_path: Path) -> None:
+    avals = tuple(Aval((2, size), "float32") for size in range(1, 8))
+    layer = ["node", "m:Layer", None, "*", "*"]
+    inputs = ["tuple", layer, ["list", layer], ["dict", ["a\nb"], "*"]]
+    tree = ["tuple", ["tuple", inputs], ["dict", ["scale"], "*"]]
+    record = make_record()
+    record = replace(
+        record,
+        signature=replace(record.signature, tree=tree, leaves=avals[:6]),
+        calling=replace(
+            record.calling,
+            kept=tuple(range(6)),
+            donated=(0, 5),
+            in_specs=(),
+            outputs=avals[:2],
+            out_tree=["input", [0, 0, 0]],
+        ),
+    )
+    about = {"doc": "Add.", "labels": [["m.Layer", ".w", ".b"]]}
+    function = replace(make_function(), about=about)
+    folder = write_package(tmp_path / "pack", [function], [record])
+    lines = run("inspect", folder, "--function", "f").stdout.splitlines()
+    at = lines.index("  batch=1:")
+    assert lines[at + 1 : at + 9] == [
+        "    x[0].w f32[2,1] donated",
+        "    x[0].b f32[2,2]",
+        "    x[1][0].w f32[2,3]",
+        "    x[1][0].b f32[2,4]",
+        "    x[2]['a\\nb'] f32[2,5]",
+        "    scale f32[2,6] donated",
+        "    -> result.w f32[2,1]",
+        "    -> result.b f32[2,2]",
+    ]
+    (function_,) = json.loads(run("inspect", folder, "--json").stdout)["functions"]
+    assert function_["doc"] == "Add."
+    (signature,) = function_["signatures"]
+    assert signature["arguments"][0] == {"name": "x[0].w", "aval": "f32[2,1]", "donated": True}
+    assert signature["results"][1] == {"name": "result.b", "aval": "f32[2,2]"}
+    assert run("inspect", folder, "--html", tmp_path / "page.html").exit_code == 0
+    assert "x[0].w f32[2,1], " in (tmp_path / "page.html").read_text()
 
 
 def test_what_was_measured_is_a_table(tmp_path: Path) -> None:
