@@ -8,8 +8,9 @@ from aotbuild.runtime.observers import subscribe
 
 if TYPE_CHECKING:
     from aotbuild.runtime import events
+    from aotbuild.runtime.weights import save_constants
 
-__all__ = ["__version__", "errors", "events", "load", "precompiled", "subscribe"]
+__all__ = ["__version__", "errors", "events", "load", "precompiled", "save_constants", "subscribe"]
 
 __version__ = "0.1.0"
 
@@ -20,5 +21,9 @@ def __getattr__(name: str) -> Any:
         from aotbuild.runtime import events
 
         return events
+    if name == "save_constants":
+        from aotbuild.runtime.weights import save_constants
+
+        return save_constants
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

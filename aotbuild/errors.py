@@ -191,6 +191,16 @@ class DamagedBlob(AotbuildError):
         )
 
 
+class WeightsMismatch(AotbuildError):
+    """Weights do not have the constants of a package. Nothing was switched."""
+
+    def __init__(self, package: str, source: str, problems: Sequence[str], remedy: str) -> None:
+        self.package, self.source, self.problems = package, source, tuple(problems)
+        self.remedy = remedy
+        lines = "".join(f"\n  {line}" for line in self.problems)
+        super().__init__(f"{package}: {source} does not fit its constants{lines}\n{remedy}")
+
+
 class UntrustedPackage(AotbuildError):
     """A demanded signature is missing, wrong or cannot be checked. Nothing was used."""
 

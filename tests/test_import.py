@@ -37,6 +37,7 @@ def test_public_names() -> None:
         "events",
         "load",
         "precompiled",
+        "save_constants",
         "subscribe",
     ]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

@@ -7,8 +7,9 @@ from contextvars import ContextVar
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from aotbuild.errors import AotbuildError, NoExecutable
+from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
+
+_REPLACED = "its constants were replaced (swap_constants), and it would use the old ones"
 
 
 class Kernel:
@@ -153,7 +156,7 @@ class Dispatch:
         self._loader = loader
         self._source = source
         self._chosen = devices
-        self._primed: dict[int, Executable] = {}
+        self._primed: dict[int, ref[Executable]] = {}
         self._padded = None
         if function.pad:
             from aotbuild.runtime.padding import PaddedCalls
@@ -202,6 +205,9 @@ class Dispatch:
         policy = self.package.fallback_policy
         if policy == "none":
             raise error
+        if self.function.name in self._loader.replaced:
+            trace = [*error.trace, f"fallback {policy}: {_REPLACED}"]
+            raise type(error)(error.function, error.summary, trace, error.remedy)
         start = perf_counter()
         outputs = self._fallback.run(policy, error, args, kwargs)
         if listeners:
@@ -229,6 +235,8 @@ class Dispatch:
         return self.backend.fallback(self.package, self.function, self._source, self._chosen)
 
     def _call_source(self, *args: Any, **kwargs: Any) -> Any:
+        if self.function.name in self._loader.replaced:
+            raise NotTransformable(self.function.name, self.function.call, _REPLACED)
         return self._fallback.call_source(*args, **kwargs)
 
     def _canonical_miss(self, key: str, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
@@ -263,9 +271,11 @@ class Dispatch:
 
         None for a wrapped function: only its callers have the objects that it takes.
         """
-        if id(executable) in self._primed or self.function.wrap:
+        # Weak, so that an executable whose constants were replaced is gone.
+        known = self._primed.get(id(executable))
+        if (known and known() is executable) or self.function.wrap:
             return
-        self._primed[id(executable)] = executable
+        self._primed[id(executable)] = ref(executable)
         from aotbuild.runtime.warmup import example_calls
 
         warm_up, examples = _WarmUp(executable, outputs), executable.examples()

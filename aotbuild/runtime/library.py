@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.readiness import Readiness
     from aotbuild.runtime.seals import Key
     from aotbuild.runtime.signatures import SignatureInfo
+    from aotbuild.runtime.swap import ConstantInfo
 
 
 class Library:
@@ -163,6 +164,54 @@ class Library:
         from aotbuild.runtime.identity import info
 
         return info(self._state.opened)
+
+    def constants(self, *names: str) -> tuple[ConstantInfo, ...]:
+        """Return the hoisted constants of some functions, or of all, sorted by name.
+
+        They are what `swap_constants` replaces. `str()` of each is its name and aval.
+
+        Raises:
+            UnknownFunction: The package has no function of a name in `names`.
+
+        Examples:
+            >>> print(*library.constants("score"), sep="\\n")
+            mypkg.model.PARAMS.b: f32[4]
+            mypkg.model.PARAMS.w: f32[16,4]
+        """
+        from aotbuild.runtime.swap import constants_of
+
+        functions = tuple(self._state.function(name).name for name in names) or self.functions
+        return constants_of(self._state.index, functions)
+
+    def swap_constants(self, weights: Any, *, prefix: str = "", sha256: str | None = None) -> int:
+        """Replace the hoisted constants of the package in this process, between calls.
+
+        All arrays are read, checked and placed before anything is switched. Calls in flight keep
+        the old ones, which are freed when the last of these calls has returned. Every later call
+        of this library, and of `on(…)` of it, uses the new ones.
+
+        Args:
+            weights: A safetensors file, a folder of them, or a tree of arrays; see
+                `aotbuild.save_constants` for the names. None goes back to those of the package.
+            prefix: What all names begin with, if the file or the tree leaves it out.
+            sha256: The digest that the file must have. Where a signature is demanded, a file needs
+                it.
+
+        Returns:
+            How many constants were replaced.
+
+        Raises:
+            WeightsMismatch: An array is missing, unknown, or of another shape or dtype.
+            UntrustedPackage: A signature is demanded, and the file has no digest.
+            AotbuildError: A file cannot be read, or the package has no hoisted constants.
+
+        Examples:
+            >>> library.swap_constants("epoch2.safetensors")
+            >>> library.swap_constants(params, prefix="mypkg.model.PARAMS")
+        """
+        from aotbuild.runtime.swap import swap
+
+        return swap(self._state, weights, prefix, sha256)
 
     @cached_property
     def functions(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ does native code see a byte.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from aotbuild.spec.record import Record
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Executable, ExecutableLoader, Placement
     from aotbuild.runtime.constants import Constants
+    from aotbuild.spec.aval import Aval
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 
@@ -51,6 +54,9 @@ class Loader:
         self._loaded: SingleFlight[Any] = SingleFlight()
         self._constants: SingleFlight[Constants] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
+        self._replacing = threading.Lock()
+        # The functions whose constants are not those of the package, nor those of the source.
+        self.replaced: frozenset[str] = frozenset()
 
     def load(self, verdict: Verdict, placement: Placement) -> Executable:
         """Return the executable of a verdict that fits, loaded into a placement.
@@ -77,6 +83,24 @@ class Loader:
         """Return whether the bytes of a record are loaded onto devices."""
         return _key(record, devices) in self._loaded
 
+    def replace_constants(
+        self, arrays: Mapping[tuple[str, Aval], Any], functions: frozenset[str]
+    ) -> None:
+        """Give arrays to all executables from now on, in place of constants by name and aval.
+
+        Calls in flight keep what they have. Nothing changes if an array cannot be put where it is
+        needed. `functions` use them. The caller clears the caches of the C++ dispatches afterwards.
+        """
+        with self._replacing:
+            fresh = self._make_constants(arrays)
+            fresh.put_like(self._constants.get("constants", self._make_constants))
+            flight: SingleFlight[Constants] = SingleFlight()
+            flight.get("constants", lambda: fresh)
+            # In this order: an executable that is made now has the new ones, or is dropped.
+            self._constants = flight
+            self.replaced = functions
+            self._executables.clear()
+
     def clear(self) -> None:
         """Drop everything that was loaded."""
         for cache in (self._loaded, self._constants, self._executables):
@@ -99,11 +123,11 @@ class Loader:
             places = self._backend.constant_places(record, loaded, devices)
             return loaded, constants.put(needed, places)
 
-    def _make_constants(self) -> Constants:
+    def _make_constants(self, replaced: Mapping[tuple[str, Aval], Any] | None = None) -> Constants:
         from aotbuild.runtime.constants import Blobs, Constants  # many records have none
 
         blobs = Blobs(self._source, maps=self._maps)
-        return Constants(blobs, self._backend.physical, self._backend.put)
+        return Constants(blobs, self._backend.physical, self._backend.put, replaced)
 
     def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
         problem = find_problem(record.requires, devices)

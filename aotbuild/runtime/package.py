@@ -71,6 +71,7 @@ class Stats:
             "transformed": counts["transformed"],
             "padded": counts["padded"],
             "host_callbacks": counts["host_callbacks"],
+            "swaps": counts["swaps"],
         }
 
 

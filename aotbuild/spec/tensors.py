@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aotbuild.frozen import dataclass
@@ -33,7 +33,17 @@ DTYPES: Mapping[str, str] = {
     "I64": "i8",
     "F64": "f8",
 }
-_NAMES = {code: name for name, code in DTYPES.items()}
+# Those of newer versions, by the name that numpy or ml_dtypes has for them. Our own blobs have none
+# of them: they keep such arrays as unsigned integers of the same width.
+NEWER_DTYPES: Mapping[str, str] = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "C64": "c8",
+}
+_SIZES = {name: int(code[1:]) for name, code in DTYPES.items()}
+_SIZES |= {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8}
+_NAMES = {code: name for name, code in {**DTYPES, **NEWER_DTYPES}.items()}
 _LENGTH_BYTES = 8
 _MOST_HEADER_BYTES = 100_000_000  # what safetensors itself takes
 _METADATA = "__metadata__"
@@ -42,7 +52,10 @@ _KEYS = {"dtype", "shape", "data_offsets"}
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor: `dtype` as numpy's letter and size, the shape, the byte range in the blob."""
+    """One tensor: `dtype` as numpy's letter and size, the shape, the byte range in the blob.
+
+    `dtype` is a name of ml_dtypes for what `NEWER_DTYPES` has.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -52,16 +65,25 @@ class Tensor:
 
 def write_tensors(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> bytes:
     """Return one blob of tensors, each (dtype, shape, bytes); equal tensors give equal blobs."""
-    order = sorted(tensors, key=lambda name: (-int(tensors[name][0][1:]), name))
+    start, order = write_header({name: tensors[name][:2] for name in tensors})
+    return b"".join([start, *(tensors[name][2] for name in order)])
+
+
+def write_header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> tuple[bytes, list[str]]:
+    """Return what a file of tensors, each (dtype, shape), begins with, and their order in it.
+
+    KeyError for a dtype that safetensors does not have.
+    """
+    sizes = {name: _SIZES[_NAMES[dtype]] for name, (dtype, _) in tensors.items()}
+    order = sorted(tensors, key=lambda name: (-sizes[name], name))
     header, end = {}, 0
     for name in order:
-        dtype, shape, data = tensors[name]
-        begin, end = end, end + len(data)
+        dtype, shape = tensors[name]
+        begin, end = end, end + sizes[name] * math.prod(shape)
         header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(_LENGTH_BYTES + len(text)) % ALIGNMENT)
-    length = len(text).to_bytes(_LENGTH_BYTES, "little")
-    return b"".join([length, text, *(tensors[name][2] for name in order)])
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text, order
 
 
 def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
@@ -82,21 +104,32 @@ def begin_of(data: bytes | memoryview, name: str, size: int) -> int | None:
 
 def read_tensors(data: bytes | memoryview) -> dict[str, Tensor]:
     """Return the tensors of a blob; ValueError unless they fill it in order."""
-    length = int.from_bytes(bytes(data[:_LENGTH_BYTES]), "little")
+    return find_tensors(lambda begin, end: bytes(data[begin:end]), len(data), DTYPES)
+
+
+def find_tensors(
+    read: Callable[[int, int], bytes], size: int, dtypes: Mapping[str, str]
+) -> dict[str, Tensor]:
+    """Return the tensors of a file of `size` bytes; ValueError unless they fill it in order.
+
+    `read(begin, end)` returns bytes of it, and is called for the header only. `dtypes` are those
+    that may be there.
+    """
+    length = int.from_bytes(read(0, _LENGTH_BYTES), "little")
     start = _LENGTH_BYTES + length
-    if len(data) < _LENGTH_BYTES or start > len(data) or length > _MOST_HEADER_BYTES:
-        msg = f"no header: {len(data)} bytes that say it has {length}"
+    if size < _LENGTH_BYTES or start > size or length > _MOST_HEADER_BYTES:
+        msg = f"no header: {size} bytes that say it has {length}"
         raise ValueError(msg)
-    header = _read_header(bytes(data[_LENGTH_BYTES:start]))
-    tensors = {name: _tensor(name, entry, start) for name, entry in header.items()}
+    header = _read_header(read(_LENGTH_BYTES, start))
+    tensors = {name: _tensor(name, entry, start, dtypes) for name, entry in header.items()}
     end = start
     for tensor in sorted(tensors.values(), key=lambda tensor: (tensor.begin, tensor.end)):
         if tensor.begin != end:
             msg = f"a tensor begins at {tensor.begin} where {end} was expected"
             raise ValueError(msg)
         end = tensor.end
-    if end != len(data):
-        msg = f"the tensors end at {end} of {len(data)} bytes"
+    if end != size:
+        msg = f"the tensors end at {end} of {size} bytes"
         raise ValueError(msg)
     return tensors
 
@@ -123,23 +156,23 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _tensor(name: str, entry: Any, start: int) -> Tensor:
+def _tensor(name: str, entry: Any, start: int, dtypes: Mapping[str, str]) -> Tensor:
     """Return the tensor of a header entry, with offsets from the start of the blob."""
     if not isinstance(entry, dict) or entry.keys() != _KEYS:
         msg = f"{name}: not {', '.join(sorted(_KEYS))}"
         raise ValueError(msg)
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in dtypes:
         msg = f"{name}: the dtype {dtype!r}"
         raise ValueError(msg)
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
         msg = f"{name}: shape or offsets are no sizes"
         raise ValueError(msg)
     begin, end = offsets
-    if end - begin != math.prod(shape) * int(DTYPES[dtype][1:]):
+    if end - begin != math.prod(shape) * _SIZES[dtype]:
         msg = f"{name}: {end - begin} bytes for {dtype} of {shape}"
         raise ValueError(msg)
-    return Tensor(DTYPES[dtype], tuple(shape), start + begin, start + end)
+    return Tensor(dtypes[dtype], tuple(shape), start + begin, start + end)
 
 
 def _are_sizes(value: Any) -> bool:

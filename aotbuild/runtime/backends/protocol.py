@@ -194,6 +194,13 @@ class Backend(Protocol):
         """
         ...
 
+    def forget_calls(self) -> None:
+        """Clear the caches of all C++ dispatches, so that each next call is a miss.
+
+        A call in flight that is a miss enters nothing afterwards: its entry is out of the cache.
+        """
+        ...
+
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function that has one; AotbuildError if this backend has none."""
         ...

@@ -10,6 +10,7 @@ import numpy as np
 
 from aotbuild.platforms.base import Host
 from aotbuild.runtime import fork
+from aotbuild.runtime.backends.dispatches import Dispatches
 from aotbuild.runtime.backends.jax import placement, private
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.binding import Call
@@ -44,7 +45,7 @@ class JaxBackend:
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
         self.has_tracers = private.has_tracers
-        self.dispatch = private.make_dispatch
+        self._dispatches = Dispatches(private.clear_calls)
         self.probe = probe
         self.settings = placement.settings
         self.default_devices = placement.default_devices
@@ -60,6 +61,14 @@ class JaxBackend:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
         paths = lambda: leaf_paths(call.bound, self.trees)  # noqa: E731 - for errors only
         return placement.place(call, record, devices, paths)
+
+    def dispatch(self, *args: Any) -> Callable[..., Any]:
+        """Return the C++ dispatch of a function; the arguments are those of `make_dispatch`."""
+        return self._dispatches.add(private.make_dispatch(*args))
+
+    def forget_calls(self) -> None:
+        """Clear the caches of all C++ dispatches."""
+        self._dispatches.clear()
 
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function. Imported late: few functions have one."""

@@ -63,8 +63,17 @@ def make_dispatch(
         _shard_arg,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
-    fork.clear_in_child(dispatch, lambda dispatch: dispatch._clear_cache())
+    fork.clear_in_child(dispatch, clear_calls)
     return dispatch
+
+
+def clear_calls(dispatch: Any) -> None:
+    """Clear the cache of a C++ dispatch.
+
+    A miss in flight has its entry already, outside of the cache from now on (pjit.cc makes the
+    entry before it calls `miss`, and fills it afterwards).
+    """
+    dispatch._clear_cache()
 
 
 def fastpath_data(

@@ -14,6 +14,7 @@ import numpy as np
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.platforms.base import Host, client_part, names, platform_of
 from aotbuild.runtime import fork
+from aotbuild.runtime.backends.dispatches import Dispatches
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
@@ -51,6 +52,7 @@ class NumpyBackend:
         self.trees = NumpyTrees()
         self.executable_loader = NumpyExecutableLoader(self.trees)
         self.padding = NumpyPaddedArrays()
+        self._dispatches = Dispatches(private.clear_calls)
         self.probe = probe
         # No setting of numpy or of this backend belongs to a thread.
         self.settings = lambda: nullcontext
@@ -86,9 +88,12 @@ class NumpyBackend:
     ) -> Callable[..., Any]:
         """Return the C++ dispatch of a function, which calls `miss` on a cache miss."""
         private.ensure_states(x64())
-        return private.make_dispatch(
-            name, source, miss, static_argnums, static_argnames, self.trees.registry
-        )
+        options = (static_argnums, static_argnames, self.trees.registry)
+        return self._dispatches.add(private.make_dispatch(name, source, miss, *options))
+
+    def forget_calls(self) -> None:
+        """Clear the caches of all C++ dispatches."""
+        self._dispatches.clear()
 
     def wrap(self, function: Function) -> NoReturn:
         """Refuse a wrapped function: the objects that its callers pass hold jax's arrays."""

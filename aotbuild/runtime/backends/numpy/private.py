@@ -221,8 +221,17 @@ def make_dispatch(
         _no_other_array,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
-    fork.clear_in_child(dispatch, lambda dispatch: dispatch._clear_cache())
+    fork.clear_in_child(dispatch, clear_calls)
     return dispatch
+
+
+def clear_calls(dispatch: Any) -> None:
+    """Clear the cache of a C++ dispatch.
+
+    A miss in flight has its entry already, outside of the cache from now on (pjit.cc makes the
+    entry before it calls `miss`, and fills it afterwards).
+    """
+    dispatch._clear_cache()
 
 
 def _no_other_array(*_: Any) -> Any:
