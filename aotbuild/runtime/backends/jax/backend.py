@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import jax
 import numpy as np
 
 from aotbuild.platforms.base import Host
 from aotbuild.runtime import fork
-from aotbuild.runtime.backends.dispatches import Dispatches
 from aotbuild.runtime.backends.jax import placement, private
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.binding import Call
@@ -45,7 +45,7 @@ class JaxBackend:
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
         self.has_tracers = private.has_tracers
-        self._dispatches = Dispatches(private.clear_calls)
+        self._dispatches: list[ref[Any]] = []
         self.probe = probe
         self.settings = placement.settings
         self.default_devices = placement.default_devices
@@ -64,11 +64,14 @@ class JaxBackend:
 
     def dispatch(self, *args: Any) -> Callable[..., Any]:
         """Return the C++ dispatch of a function; the arguments are those of `make_dispatch`."""
-        return self._dispatches.add(private.make_dispatch(*args))
+        made = private.make_dispatch(*args)
+        self._dispatches.append(ref(made))
+        return made
 
     def forget_calls(self) -> None:
         """Clear the caches of all C++ dispatches."""
-        self._dispatches.clear()
+        for dispatch in filter(None, [each() for each in self._dispatches]):
+            private.clear_calls(dispatch)
 
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function. Imported late: few functions have one."""

@@ -8,13 +8,13 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Any, NoReturn
+from weakref import ref
 
 import numpy as np
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.platforms.base import Host, client_part, names, platform_of
 from aotbuild.runtime import fork
-from aotbuild.runtime.backends.dispatches import Dispatches
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
@@ -52,7 +52,7 @@ class NumpyBackend:
         self.trees = NumpyTrees()
         self.executable_loader = NumpyExecutableLoader(self.trees)
         self.padding = NumpyPaddedArrays()
-        self._dispatches = Dispatches(private.clear_calls)
+        self._dispatches: list[ref[Any]] = []
         self.probe = probe
         # No setting of numpy or of this backend belongs to a thread.
         self.settings = lambda: nullcontext
@@ -89,11 +89,14 @@ class NumpyBackend:
         """Return the C++ dispatch of a function, which calls `miss` on a cache miss."""
         private.ensure_states(x64())
         options = (static_argnums, static_argnames, self.trees.registry)
-        return self._dispatches.add(private.make_dispatch(name, source, miss, *options))
+        made = private.make_dispatch(name, source, miss, *options)
+        self._dispatches.append(ref(made))
+        return made
 
     def forget_calls(self) -> None:
         """Clear the caches of all C++ dispatches."""
-        self._dispatches.clear()
+        for dispatch in filter(None, [each() for each in self._dispatches]):
+            private.clear_calls(dispatch)
 
     def wrap(self, function: Function) -> NoReturn:
         """Refuse a wrapped function: the objects that its callers pass hold jax's arrays."""
