@@ -19,9 +19,16 @@ from aotbuild.cli.split import print_written
         metavar="DIR",
         help="The folder for the new wheel. Nothing in it is replaced.",
     ),
+    argument(
+        "--fallback",
+        choices=["none", "portable", "jit"],
+        help="What a call without an executable does, where the manifests do not agree on it.",
+    ),
     JSON,
 )
-def merge(output: Output, wheels: list[Path], out: Path, as_json: bool) -> None:
+def merge(
+    output: Output, wheels: list[Path], out: Path, fallback: str | None, as_json: bool
+) -> None:
     """Write one wheel with the executables of all WHEELS: the same project, version and code, built
     on different machines or with different toolchains; or a base and its companions.
 
@@ -31,4 +38,4 @@ def merge(output: Output, wheels: list[Path], out: Path, as_json: bool) -> None:
 
     output.as_json = as_json
     output.document["from"] = [str(wheel) for wheel in wheels]
-    print_written(output, merge(tuple(wheels), out))
+    print_written(output, merge(tuple(wheels), out, fallback))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from aotbuild.build.pack import join_functions
 from aotbuild.errors import WheelRefused
 from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.layout import HEADER_KEY, companions_of, whole_header
+from aotbuild.spec.layout import HEADER_KEY
 from aotbuild.spec.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_to_json
-from aotbuild.spec.signature import Function
+from aotbuild.spec.words import quote
 from aotbuild.wheels.draft import (
     Artifacts,
     Draft,
@@ -29,77 +27,32 @@ from aotbuild.wheels.draft import (
     split_stages,
     write_all,
 )
+from aotbuild.wheels.functions import join, partial_notes
 from aotbuild.wheels.metadata import (
     joined_requirements,
     joined_tag,
     requirements,
     with_requirements,
     with_tags,
-    without_companions,
 )
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
 from aotbuild.wheels.split import signature_notes
+from aotbuild.wheels.whole import Whole, make_whole
 
-_ALL_PARTS = "Give the base and all of its companions, as `aotbuild split` wrote them."
 _MADE_ANEW = ("METADATA", "WHEEL")
 _SHOWN = 20
-_SAME_SOURCE = "Build all of them from the same sources, with the same functions."
+_SAME_SOURCE = "Build all of them from the same sources."
+_FALLBACK = "fallback"
 # Header entries that are joined; all others must be equal.
 _VERSIONS = ("aotbuild", "jax", "jaxlib")
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A complete package: the wheel with the code, and its contents before it was split."""
-
-    wheel: OpenedWheel
-    parts: tuple[OpenedWheel, ...]
-    header: dict[str, Any]
-    records: tuple[Record, ...]
-    metadata: str
-
-    @property
-    def path(self) -> Path:
-        """The wheel with the code."""
-        return self.wheel.path
-
-
-def make_whole(wheels: Sequence[OpenedWheel]) -> list[Whole]:
-    """Return each package of the wheels, complete; WheelRefused if a part is missing."""
-    bases = [wheel for wheel in wheels if wheel.part is None]
-    digests = {base.split for base in bases}
-    orphans = [wheel for wheel in wheels if wheel.part and wheel.split not in digests]
-    if orphans:
-        problem = "a companion without the base that it was split from"
-        raise WheelRefused(str(orphans[0].path), problem, [], _ALL_PARTS)
-    return [_whole(base, wheels) for base in bases]
-
-
-def _whole(base: OpenedWheel, wheels: Sequence[OpenedWheel]) -> Whole:
-    header = whole_header(base.index.header)
-    if base.split is None:
-        return Whole(base, (), header, base.records, base.metadata)
-    expected = companions_of(base.index.header)
-    found = {wheel.part: wheel for wheel in wheels if wheel.part and wheel.split == base.split}
-    missing = [name for part, name in expected.items() if part not in found]
-    if missing:
-        raise WheelRefused(str(base.path), "companions are missing", missing, _ALL_PARTS)
-    parts = tuple(found[part] for part in expected)
-    records = (*base.records, *(record for part in parts for record in part.records))
-    digest = sha256_hex(write_index(header, base.functions, records))
-    if digest != base.split:
-        problem = "with its companions, this is not the package that was split"
-        reasons = [f"expected the index {base.split}", f"found    the index {digest}"]
-        raise WheelRefused(str(base.path), problem, reasons, _ALL_PARTS)
-    metadata = without_companions(base.metadata, expected, base.distribution[1])
-    return Whole(base, parts, header, records, metadata)
-
-
-def merge(wheels: Sequence[Path], out: Path) -> Written:
+def merge(wheels: Sequence[Path], out: Path, fallback: str | None = None) -> Written:
     """Write the one wheel that holds the executables of all `wheels` into a folder.
 
-    Raises WheelRefused if a wheel fails a check, a part of a split wheel is missing, the wheels are
-    of different projects, versions or code, or they contradict each other.
+    `fallback` replaces that of their manifests, which otherwise must be the same. Raises
+    WheelRefused if a wheel fails a check, a part of a split wheel is missing, the wheels are of
+    different projects, versions or code, or they contradict each other.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(open_wheel(path)) for path in dict.fromkeys(wheels)]
@@ -108,8 +61,8 @@ def merge(wheels: Sequence[Path], out: Path) -> Written:
             remedy = "Give at least two wheels."
             raise WheelRefused(str(opened[0].path), "nothing to merge", [], remedy)
         sbom, notes = note_if_left_out(opened)
-        notes += absent_stages(opened) + signature_notes(opened)
-        draft = _draft(wholes, opened, sbom)
+        notes += [*absent_stages(opened), *signature_notes(opened), *partial_notes(wholes)]
+        draft = _draft(wholes, opened, fallback, sbom)
 
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages(opened, draft.artifacts.records, path)
@@ -117,12 +70,15 @@ def merge(wheels: Sequence[Path], out: Path) -> Written:
         return write_all([draft], out, stages, notes)
 
 
-def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -> Draft:
+def _draft(
+    wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None, sbom: bool
+) -> Draft:
     """Return the wheel to be written; raises WheelRefused with all problems."""
     first = wholes[0].wheel
     problems = [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]
     records, conflicts = unite([whole.records for whole in wholes])
-    header, contradictions = joined_header([whole.header for whole in wholes], records)
+    header, contradictions = joined_header(wholes, records, fallback)
+    functions, unlike = join(wholes, records)
     lines, unequal = joined_requirements(
         {str(whole.path): requirements(whole.metadata) for whole in wholes},
         header,
@@ -133,7 +89,7 @@ def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -
     tag = joined_tag(tags)
     if tag is None:
         problems.append(f"no tag of a wheel says just {', '.join(sorted(set(tags)))}")
-    problems += [*contradictions, *conflicts, *unequal]
+    problems += [*unlike, *contradictions, *conflicts, *unequal]
     if problems or tag is None:
         _refuse(wholes, problems)
     wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
@@ -144,7 +100,7 @@ def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], sbom: bool) -
         distribution=first.distribution,
         model=first.model,
         files=list(first.files()),
-        artifacts=Artifacts(first.folder, header, joined_functions(wholes), records, opened),
+        artifacts=Artifacts(first.folder, header, functions, records, opened),
         changed={"METADATA": metadata.encode(), "WHEEL": with_tags(wheel, tag).encode()},
         sbom=sbom,
     )
@@ -167,30 +123,21 @@ def _differences(other: Whole, first: Whole) -> Iterator[str]:
     if other.wheel.folder != first.wheel.folder:
         yield f"{place}: expected {first.wheel.folder}, found {other.wheel.folder}"
         return
-    failed = failed_functions(other) | failed_functions(first)
-    yield from function_problems(str(place), other.wheel.functions, first.wheel.functions, failed)
-    if with_requirements(other.metadata, []) != with_requirements(first.metadata, []):
-        yield f"{place}: METADATA differs in more than Requires-Dist"
-    expected, found = (_code(whole.wheel) for whole in (first, other))
-    for file in sorted(expected.keys() | found.keys()):
-        if expected.get(file) != found.get(file):
-            missing = "is missing" if file not in found else "is only here"
-            both = file in found and file in expected
-            yield f"{place}: {file} {'differs' if both else missing}"
+    expected, found = (with_requirements(whole.metadata, []) for whole in (first, other))
+    if expected != found:
+        yield f"{place}: METADATA: {_first_difference(expected, found)}"
+    here, there = (_code(whole.wheel) for whole in (first, other))
+    for file in sorted(here.keys() | there.keys()):
+        if here.get(file) != there.get(file):
+            missing = "is missing" if file not in there else "is only here"
+            yield f"{place}: {file} {'differs' if file in here and file in there else missing}"
 
 
-def failed_functions(whole: Whole) -> set[str]:
-    """Return the functions of which the header says that all units failed."""
-    failed = {unit.function for unit in read_left_out(whole.header).units}
-    return failed - {record.function for record in whole.records}
-
-
-def joined_functions(wholes: Sequence[Whole]) -> list[Function]:
-    """Return the functions of all packages; only compiled ones know how calls are padded."""
-    failed = {id(whole): failed_functions(whole) for whole in wholes}
-    every = [(whole, function) for whole in wholes for function in whole.wheel.functions]
-    every.sort(key=lambda pair: pair[1].name not in failed[id(pair[0])])
-    return join_functions(function for _, function in every)
+def _first_difference(expected: str, found: str) -> str:
+    """Return the first line that two texts differ in, as both have it."""
+    pairs = zip_longest(expected.splitlines(), found.splitlines(), fillvalue="")
+    one, other = next(pair for pair in pairs if pair[0] != pair[1])
+    return f"expected {quote(one)}, found {quote(other)}"
 
 
 def _identity(wheel: OpenedWheel) -> str:
@@ -202,43 +149,6 @@ def _code(wheel: OpenedWheel) -> dict[str, str]:
     """Return the digest of every file that must be equal in all wheels."""
     new = {f"{wheel.info}/{name}" for name in _MADE_ANEW}
     return {f.name: sha256_hex(f.read()) for f in wheel.files() if f.name not in new}
-
-
-def function_problems(
-    path: str, functions: Iterable[Function], first: Sequence[Function], failed: Collection[str]
-) -> list[str]:
-    """Return the differences between the functions of a wheel and those of the first one.
-
-    Those in `failed` may be missing: a build left all their units out.
-    """
-    expected, found = (
-        {
-            f.name: replace(f, facts=(), aliases=(), references=(), about={})
-            for f in some
-            if f.name not in failed
-        }
-        for some in (first, functions)
-    )
-    lines = [f"{path}: function {name} is missing" for name in sorted(set(expected) - set(found))]
-    lines += [
-        f"{path}: function {name} is only here" for name in sorted(set(found) - set(expected))
-    ]
-    lines += [
-        f"{path}: function {name} is called in another way"
-        for name in sorted(set(found) & set(expected))
-        if found[name] != expected[name]
-    ]
-    return [*lines, *(f"{path}: {reason}" for reason in _reference_problems(first, functions))]
-
-
-def _reference_problems(first: Iterable[Function], functions: Iterable[Function]) -> Iterator[str]:
-    """Yield the places whose static data two wheels compare with that of different templates."""
-    known = {(f.name, *place): like for f in first for *place, like in f.references}
-    for function in functions:
-        for *place, like in function.references:
-            other = known.get((function.name, *place), like)
-            if other != like:
-                yield f"function {function.name} compares {place[0]} with {like}, not with {other}"
 
 
 def unite(groups: Iterable[Sequence[Record]]) -> tuple[list[Record], list[str]]:
@@ -280,12 +190,15 @@ def _jax_of(record: Record) -> Version:
 
 
 def joined_header(
-    headers: Sequence[dict[str, Any]], records: Sequence[Record]
+    wholes: Sequence[Whole], records: Sequence[Record], fallback: str | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the joined header, and the contradictions between the headers.
 
     What a build left out is present if one of `records`, all that there are now, is of it.
+    `fallback` replaces that of the headers.
     """
+    chosen = {} if fallback is None else {_FALLBACK: fallback}
+    headers = [{**whole.header, **chosen} for whole in wholes]
     joined = left_out_header(join_left_out(map(read_left_out, headers), records))
     problems = []
     for key in sorted({key for header in headers for key in header} - {LEFT_OUT}):
@@ -295,7 +208,8 @@ def joined_header(
         elif any(value != values[0] for value in values):
             shown = " and ".join(sorted({repr(value) for value in values}))
             what = "keep: where" if key == HEADER_KEY else key
-            problems.append(f"the indexes differ in {what}: {shown}")
+            remedy = f"; choose with --{key}" if key == _FALLBACK else ""
+            problems.append(f"the indexes differ in {what}: {shown}{remedy}")
         else:
             joined[key] = values[0]
     return joined, problems

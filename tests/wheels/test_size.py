@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,6 +134,7 @@ def test_the_hook_warns_of_the_finished_wheel(size: int, count: int, tmp_path: P
         file.truncate(size)
     app: Any = App()
     nothing: Any = None
-    hook = AotBuildHook(str(tmp_path), {}, nothing, nothing, str(tmp_path), "wheel", app)
+    metadata: Any = SimpleNamespace(hatch=SimpleNamespace(config={}))
+    hook = AotBuildHook(str(tmp_path), {}, nothing, metadata, str(tmp_path), "wheel", app)
     hook.finalize("standard", {}, str(wheel))
     assert [w.startswith(f"aotbuild: {wheel.name} has 100 MB") for w in warnings] == [True] * count

@@ -1,0 +1,113 @@
+"""The functions of several wheels: joined, or why they cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from aotbuild.build.pack import join_functions
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.padding import Padding
+from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
+from aotbuild.wheels.whole import Whole
+
+# Fields of a function that all wheels must agree on, and what the manifest calls them.
+_SAME = {
+    "call": "call",
+    "positional": "args",
+    "dynamic": "args",
+    "keywords": "kwargs",
+    "statics": "static",
+    "donate": "donate",
+    "wrap": "wrap",
+    "ignored": "static_data",
+}
+
+
+def join(wholes: Sequence[Whole], records: Sequence[Record]) -> tuple[list[Function], list[str]]:
+    """Return the functions of all packages, and the contradictions between them.
+
+    A function may be in some of them only. `records` are those of the joined package.
+    """
+    # Only compiled functions know how calls are padded; the last of each name counts.
+    every = [(whole, function) for whole in wholes for function in whole.wheel.functions]
+    every.sort(key=lambda pair: pair[1].name not in pair[0].failed)
+    joined = {f.name: f for f in join_functions(function for _, function in every)}
+    problems: list[str] = []
+    for name, function in joined.items():
+        compiled = [(w, f) for w, f in every if f.name == name and name not in w.failed]
+        problems += _differences(compiled)
+        pad, problem = _joined_padding(compiled, [r for r in records if r.function == name])
+        problems += [f"function {name}: {problem}"] if problem else []
+        joined[name] = replace(function, pad=pad)
+    return list(joined.values()), problems
+
+
+def partial_notes(wholes: Sequence[Whole]) -> Iterator[str]:
+    """Yield a note for each function that some of the packages lack."""
+    names = {whole.path.name: {f.name for f in whole.wheel.functions} for whole in wholes}
+    for name in sorted(set().union(*names.values())):
+        having = [wheel for wheel, functions in names.items() if name in functions]
+        if len(having) < len(names):
+            yield f"function {name} is in {', '.join(having)} only: it runs on their targets alone"
+
+
+def _differences(compiled: Sequence[tuple[Whole, Function]]) -> Iterator[str]:
+    """Yield how each function differs from the first of its name."""
+    for whole, function in compiled[1:]:
+        first = compiled[0][1]
+        one, other = first.to_json(), function.to_json()
+        for key, word in _SAME.items():
+            if getattr(first, key) != getattr(function, key):
+                expected, found = (canonical_json(f.get(key)).decode() for f in (one, other))
+                yield (
+                    f"{whole.path}: function {function.name}: {word}: "
+                    f"expected {expected}, found {found}"
+                )
+                break
+        yield from (f"{whole.path}: {reason}" for reason in _references(first, function))
+
+
+def _references(first: Function, function: Function) -> Iterator[str]:
+    """Yield the places whose static data two wheels compare with that of different templates."""
+    known = {tuple(place): like for *place, like in first.references}
+    for *place, like in function.references:
+        other = known.get(tuple(place), like)
+        if other != like:
+            yield f"function {function.name} compares {place[0]} with {like}, not with {other}"
+
+
+def _joined_padding(
+    compiled: Sequence[tuple[Whole, Function]], records: Iterable[Record]
+) -> tuple[Padding | None, str | None]:
+    """Return how calls of the joined function are padded, or why it cannot be said.
+
+    A call is padded to the nearest size that any record has. So with different sizes, each target
+    must have all of them.
+    """
+    pads = [function.pad for _, function in compiled]
+    if len(set(pads)) <= 1:
+        return pads[0] if pads else None, None
+    if len({pad and (pad.dims, pad.leaves, pad.outputs) for pad in pads}) > 1:
+        return None, "pad: the wheels pad it in different ways"
+    known = [pad for pad in pads if pad is not None]
+    buckets = sorted({bucket for pad in known for bucket in pad.buckets})
+    signatures: dict[tuple[str, str | None], set[str]] = {}
+    for record in records:
+        if not record.target.is_portable:
+            key = (str(record.target), record.requires.jaxlib)
+            signatures.setdefault(key, set()).add(record.signature.key())
+    if len({frozenset(keys) for keys in signatures.values()}) > 1:
+        dims = ", ".join(dim.name for dim in known[0].dims)
+        targets = ", ".join(sorted({target for target, _ in signatures}))
+        return None, (
+            f"pad: {dims} has the sizes {_sizes(known)}; a call is padded to the nearest one, "
+            f"which not all of {targets} would have"
+        )
+    return replace(known[0], buckets=tuple(buckets)), None
+
+
+def _sizes(pads: Iterable[Padding]) -> str:
+    texts = (", ".join("x".join(map(str, bucket)) for bucket in pad.buckets) for pad in pads)
+    return " and ".join(f"[{text}]" for text in dict.fromkeys(texts))
