@@ -4,13 +4,23 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild import errors
 from aotbuild.runtime.api import load, precompiled
+from aotbuild.runtime.library import libraries
 from aotbuild.runtime.observers import subscribe
 
 if TYPE_CHECKING:
     from aotbuild.runtime import events
     from aotbuild.runtime.weights import save_constants
 
-__all__ = ["__version__", "errors", "events", "load", "precompiled", "save_constants", "subscribe"]
+__all__ = [
+    "__version__",
+    "errors",
+    "events",
+    "libraries",
+    "load",
+    "precompiled",
+    "save_constants",
+    "subscribe",
+]
 
 __version__ = "0.1.0"
 

@@ -35,6 +35,7 @@ def test_public_names() -> None:
         "__version__",
         "errors",
         "events",
+        "libraries",
         "load",
         "precompiled",
         "save_constants",

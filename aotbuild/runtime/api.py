@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
+from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.observers import log
 from aotbuild.runtime.package import check_policy, fallback_policy
+from aotbuild.runtime.state import LibraryState
 
 if TYPE_CHECKING:
+    from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.seals import Key
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,8 +71,9 @@ def precompiled(
 ) -> Callable[[F], F]:
     """Decorate a jitted function so that its calls run a package's executables.
 
-    The package is opened at the first call. Inside a JAX transformation, such as `jax.grad` or
-    `jax.vmap`, the decorated function itself is called.
+    The package is opened at the first call. `__aotbuild_library__` of the decorated function is its
+    library, which opens it when you use it: `logits.__aotbuild_library__.preload()`. Inside a JAX
+    transformation, such as `jax.grad` or `jax.vmap`, the decorated function itself is called.
 
     Args:
         ref: The package and the function in its manifest, as `"package:function"`.
@@ -97,6 +101,7 @@ def precompiled(
     check_policy(fallback, "precompiled(fallback=…)")
 
     def decorate(source: F) -> F:
+        library = DecoratedLibrary(package, name, source, fallback, trust)
         lock = threading.RLock()  # reentrant: a logging handler may call the decorated function
         target: Callable[..., Any] | None = None
 
@@ -105,41 +110,80 @@ def precompiled(
             nonlocal target
             if target is None:
                 with lock:
-                    target = target or _resolve(package, name, source, fallback, trust)
+                    target = target or _resolve(library, source)
             return target(*args, **kwargs)
 
         for method in _JIT_METHODS:
             if hasattr(source, method):
                 setattr(call, method, getattr(source, method))
         call.__aotbuild_source__ = source  # type: ignore[attr-defined]
+        call.__aotbuild_library__ = library  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
 
     return decorate
 
 
-def _resolve(
-    package: str,
-    name: str,
-    source: Callable[..., Any],
-    fallback: str | None,
-    trust: Sequence[Key] | None,
-) -> Callable[..., Any]:
+class DecoratedLibrary(Library):
+    """The library of a decorated function, which opens the package at its first use."""
+
+    def __init__(
+        self,
+        package: str,
+        name: str,
+        source: Callable[..., Any],
+        fallback: str | None,
+        trust: Sequence[Key] | None,
+    ) -> None:
+        self._asked = package, name
+        self._source = source
+        self._fallback, self._trust = fallback, trust
+        self._kernels = SingleFlight()
+        self._opening: SingleFlight[LibraryState] = SingleFlight()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_state":
+            return super().__getattr__(name)
+        self._state = state = self._opening.get(name, self._make_state)
+        try:
+            self.open()
+        except BaseException:  # the next use tries again
+            self.__dict__.pop(name, None)
+            raise
+        return state
+
+    def _make_state(self) -> LibraryState:
+        package, _ = self._asked
+        name = package_name(package)
+        return LibraryState(locate(package), self._fallback, self._trust, name, None, "jax")
+
+    def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:
+        """Return the kernel of a function; that of the decorated one falls back to it."""
+        own = self._source if name == self._asked[1] else None
+        return super().kernel(name, source or own)
+
+    def __repr__(self) -> str:
+        if "_state" in self.__dict__:
+            return super().__repr__()
+        return f"<aotbuild.Library {self._asked[0]}, not opened yet>"
+
+
+def _resolve(library: DecoratedLibrary, source: Callable[..., Any]) -> Callable[..., Any]:
     """Return what the decorated function calls from now on."""
     if os.environ.get(_BUILDING) == "1":
         return source
+    package, name = library._asked
     try:
-        place = locate(package)
+        state = library._state
     except (NoArtifacts, PackageNotFound) as err:
-        if fallback_policy(fallback) != "jit":
+        if fallback_policy(library._fallback) != "jit":
             raise
         _warn(package, name, err)
         return source
-    library = Library(place, fallback=fallback, trust=trust, package=package_name(package))
     try:
-        return library.kernel(name, source).__call__
+        return library.kernel(name).__call__
     except UnknownFunction as err:
         # A build that left a function out counts on the fallback.
-        if not err.left_out or fallback_policy(library._state.policy) != "jit":
+        if not err.left_out or fallback_policy(state.policy) != "jit":
             raise
         _warn(package, name, err)
         return source

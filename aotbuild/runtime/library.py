@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
+from weakref import WeakValueDictionary
 
 from aotbuild.errors import MissingJax
 from aotbuild.frozen import per_instance
@@ -79,6 +80,7 @@ class Library:
 
             if find_spec("jax") is None:
                 raise MissingJax(self._state.name, str(header.get("jax", "")))
+        _open[id(self._state)] = self
 
     def on(self, where: Any) -> Library:
         """Return this library on chosen devices.
@@ -383,6 +385,7 @@ class Library:
             if not name.startswith("_") and name != "functions":
                 self.__dict__.pop(name, None)
         self._kernels.clear()
+        _open.pop(id(self._state), None)
         self._state.close()
 
     def _make_kernel(self, name: str, source: Callable[..., Any] | None) -> Kernel:
@@ -393,13 +396,29 @@ class Library:
         return Kernel(*parts, function, source, self._devices, owner=self)
 
 
+# By the identity of their state, which views share; in the order of opening.
+_open: WeakValueDictionary[int, Library] = WeakValueDictionary()
+
+
+def libraries() -> tuple[Library, ...]:
+    """Return the libraries that are open in this process, in the order of opening.
+
+    A library is open until its `close`, or until nobody has it or one of its kernels any more.
+    Those of decorated functions are open from their first use.
+
+    Examples:
+        >>> {library.info()["package"]: library.stats() for library in aotbuild.libraries()}
+    """
+    return tuple(_open.values())
+
+
 class View(Library):
     """A library on devices that the caller chose. It shares everything but its kernels."""
 
     _devices: DeviceSet
 
     def __init__(self, base: Library, devices: DeviceSet) -> None:
-        self._base = base
+        self._base = base  # which lives as long as its views
         self._state = base._state
         self._kernels = SingleFlight()
         self._devices = devices

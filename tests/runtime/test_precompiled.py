@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,13 @@ import pytest
 from support.packages import build, write
 
 import aotbuild
-from aotbuild.errors import AotbuildError, NoArtifacts, SignatureMismatch, UnknownFunction
+from aotbuild.errors import (
+    AotbuildError,
+    NoArtifacts,
+    PackageNotFound,
+    SignatureMismatch,
+    UnknownFunction,
+)
 
 X = np.ones(4, "float32")
 
@@ -84,3 +91,63 @@ def test_wrong_references() -> None:
 def test_a_wrong_fallback_is_found_where_it_is_written() -> None:
     with pytest.raises(AotbuildError, match="expected one of none, portable, jit, found 'yes'"):
         aotbuild.precompiled("decorated:f", fallback="yes")
+
+
+class TestItsLibrary:
+    def test_it_is_opened_at_its_first_use(self) -> None:
+        fn = aotbuild.precompiled("decorated:f")(triple)
+        library = fn.__aotbuild_library__
+        assert repr(library) == "<aotbuild.Library decorated, not opened yet>"
+        assert library not in aotbuild.libraries()
+        assert library.functions == ("f",)
+        assert library in aotbuild.libraries()
+        assert repr(library).startswith("<aotbuild.Library demo at ")
+
+    def test_calls_use_it(self) -> None:
+        fn = aotbuild.precompiled("decorated:f")(triple)
+        assert fn.__aotbuild_library__.preload("f", prime=True) == 1
+        np.testing.assert_array_equal(fn(X), X * 2)
+        assert fn.__aotbuild_library__.stats()["misses"] == 0
+        assert fn.__aotbuild_library__ in aotbuild.libraries()
+
+    def test_its_kernel_falls_back_to_the_decorated_function(self) -> None:
+        fn = aotbuild.precompiled("decorated:f", fallback="jit")(triple)
+        other = np.ones(5, "float32")
+        np.testing.assert_array_equal(fn.__aotbuild_library__.f(other), other * 3)
+
+    def test_of_a_package_that_is_not_there(self, tmp_path: Path) -> None:
+        fn = aotbuild.precompiled("late:f", fallback="jit")(triple)
+        with pytest.raises(PackageNotFound):
+            fn.__aotbuild_library__.preload()
+        (tmp_path / "decorated").rename(tmp_path / "late")
+        assert fn.__aotbuild_library__.preload() == 1
+
+
+class TestLibraries:
+    def test_those_that_are_open_in_the_order_of_opening(self, tmp_path: Path) -> None:
+        before = aotbuild.libraries()
+        first, second = (aotbuild.load(tmp_path / "decorated") for _ in range(2))
+        assert aotbuild.libraries() == (*before, first, second)
+        first.close()
+        assert aotbuild.libraries() == (*before, second)
+
+    def test_one_that_could_not_be_opened_is_none(self, tmp_path: Path) -> None:
+        before = aotbuild.libraries()
+        (tmp_path / "decorated/_aot/index").write_bytes(b"damaged")
+        with pytest.raises(AotbuildError):
+            aotbuild.load(tmp_path / "decorated")
+        assert aotbuild.libraries() == before
+
+    def test_a_kernel_or_a_view_keeps_it(self, tmp_path: Path) -> None:
+        def names() -> list[str]:
+            gc.collect()
+            return [library._state.source.place for library in aotbuild.libraries()]
+
+        place = str(tmp_path / "decorated/_aot")
+        kernel: Any = aotbuild.load(tmp_path / "decorated").f
+        assert names().count(place) == 1
+        kernel = None
+        assert names().count(place) == 0
+        kernel = aotbuild.load(tmp_path / "decorated").on(jax.devices()[0]).f
+        assert names().count(place) == 1
+        assert kernel is not None
