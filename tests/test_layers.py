@@ -27,6 +27,7 @@ ALLOWED = {
         *("errors", "spec", "manifest", "platforms", "store", "toolchains", "build", "worker"),
     },
     "runtime": {"errors", "spec", "platforms", "runtime"},
+    "observe": {"errors", "runtime", "observe", "__version__"},
     "report": {"errors", "spec", "platforms", "runtime", "report"},
     "verify": {"errors", "spec", "platforms", "runtime", "verify"},
     "wheels": {"errors", "spec", "platforms", "build", "runtime", "report", "verify", "wheels"},
@@ -41,7 +42,11 @@ ALLOWED = {
 FORBIDDEN = {
     "errors": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
     "spec": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
-    "runtime": {"yaml", "pydantic", "hatchling", "rich", "packaging"},
+    "runtime": {
+        *("yaml", "pydantic", "hatchling", "rich", "packaging"),
+        *("prometheus_client", "opentelemetry"),
+    },
+    "observe": {"jax", "jaxlib", "numpy", "yaml", "pydantic"},
     "report": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "rich"},
     "runtime/backends/numpy": {"jax"},
     "manifest": {"jax", "jaxlib", "numpy"},

@@ -1,0 +1,1 @@
+"""What libraries do, as metrics: `prometheus` and `opentelemetry` export the runtime's events."""
