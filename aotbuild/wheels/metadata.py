@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from email.parser import HeaderParser
 from itertools import product
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from aotbuild.build.requirements import ELSEWHERE, pins
+from aotbuild.build.requirements import ELSEWHERE, exactly, pins
+from aotbuild.platforms.base import names
+from aotbuild.platforms.building import description
+from aotbuild.spec.layout import part_distribution
+from aotbuild.spec.record import Record
 from aotbuild.spec.target import ON_LINUX
 
 # What a build adds to the project's own requirements (build.requirements).
@@ -56,35 +61,74 @@ def with_requirements(text: str, lines: Sequence[str]) -> str:
     return _edited(text, gone, new)
 
 
-def with_companions(text: str, companions: dict[str, str], version: str) -> str:
+@dataclass(frozen=True)
+class Companion:
+    """What a base installs for a family of targets, by the extra of the family's name.
+
+    `plugins` are the exact requirements of the family's plugins, which the companion has; with
+    `libraries` the extra of the base also brings what they load.
+    """
+
+    part: str
+    distribution: str
+    plugins: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, part: str, base: str, records: Iterable[Record]) -> Companion:
+        """Return the companion of a base for these records, which are all of its family."""
+        needed: dict[str, set[str]] = {}
+        for record in records:
+            if record.requires.plugin is not None:
+                name, version = record.requires.plugin
+                needed.setdefault(name, set()).add(version)
+        pinned = {name: exactly(versions) for name, versions in sorted(needed.items())}
+        extra = description(part).plugin_libraries if part in names() else None
+        return cls(
+            part,
+            part_distribution(base, part),
+            tuple(f"{name}{versions}" for name, versions in pinned.items()),
+            tuple(f"{name}[{extra}]{versions}" for name, versions in pinned.items() if extra),
+        )
+
+    def lines(self, version: str) -> list[str]:
+        """Return the requirements that the extra of a base in this version stands for."""
+        needed = (f"{self.distribution}=={version}", *self.libraries)
+        return [f'{text}; extra == "{self.part}"' for text in needed]
+
+
+def with_companions(text: str, companions: Iterable[Companion], version: str) -> str:
     """Return the METADATA of a base: the extra of each part's name installs its companion."""
     known, new = HeaderParser().parsestr(text).get_all(_EXTRA) or [], []
-    for part, distribution in companions.items():
-        new += [] if part in known else [f"{_EXTRA}: {part}"]
-        new.append(f"{_REQUIRES}: {_of_extra(part, distribution, version)}")
+    for companion in companions:
+        new += [] if companion.part in known else [f"{_EXTRA}: {companion.part}"]
+        new += [f"{_REQUIRES}: {line}" for line in companion.lines(version)]
     return _edited(text, [], new)
 
 
-def without_companions(text: str, companions: dict[str, str], version: str) -> str:
+def without_companions(text: str, companions: Iterable[Companion], version: str) -> str:
     """Return the METADATA of the wheel that a base was split from; undoes `with_companions`.
 
     Removes the extra of a part's name if it installs nothing else.
     """
-    added = {part: _of_extra(part, name, version) for part, name in companions.items()}
-    others = [line for line in requirements(text) if line not in added.values()]
-    gone = [f"{_REQUIRES}: {line}" for line in added.values()]
+    added = {each.part: each.lines(version) for each in companions}
+    every = [line for lines in added.values() for line in lines]
+    others = [line for line in requirements(text) if line not in every]
+    gone = [f"{_REQUIRES}: {line}" for line in every]
     gone += [f"{_EXTRA}: {part}" for part in added if not _is_used(part, others)]
     return _edited(text, gone, [])
 
 
-def companion_metadata(base: str, name: str, part: str) -> str:
+def companion_metadata(base: str, companion: Companion) -> str:
     """Return the METADATA of a companion, which requires its base in exactly this version."""
+    name, part = companion.distribution, companion.part
     stated = HeaderParser().parsestr(base)
     of, version = stated["Name"], stated["Version"]
     fields = [("Metadata-Version", stated["Metadata-Version"]), ("Name", name)]
     fields += [("Version", version), ("Summary", f"Executables of {of} for {part}")]
     fields += [(key, value) for key in _SHARED for value in stated.get_all(key) or []]
-    needed = [f"{of}=={version}", *filter(is_added_by_build, requirements(base))]
+    added = filter(is_added_by_build, requirements(base))
+    needed = [f"{of}=={version}", *added, *companion.plugins]
     fields += [(_REQUIRES, line) for line in needed]
     return "".join(f"{key}: {value}\n" for key, value in fields) + "\n"
 
@@ -142,10 +186,6 @@ def with_tags(text: str, tag: str) -> str:
     kept = [line for line in lines if not line.startswith("Tag:")]
     tags = product(*(part.split(".") for part in tag.split("-")))
     return "\n".join([*kept, *(f"Tag: {'-'.join(single)}" for single in tags), ""])
-
-
-def _of_extra(part: str, distribution: str, version: str) -> str:
-    return f'{distribution}=={version}; extra == "{part}"'
 
 
 def _is_used(extra: str, lines: Iterable[str]) -> bool:

@@ -17,7 +17,6 @@ from aotbuild.spec.layout import (
     ENTRY_POINTS,
     PART,
     SPLIT,
-    part_distribution,
     part_package,
     whole_header,
 )
@@ -34,7 +33,7 @@ from aotbuild.wheels.draft import (
     split_stages,
     write_all,
 )
-from aotbuild.wheels.metadata import companion_metadata, with_companions, with_tags
+from aotbuild.wheels.metadata import Companion, companion_metadata, with_companions, with_tags
 from aotbuild.wheels.opened import OpenedWheel, WheelName, made, open_wheel
 
 # A target's family is its platform.
@@ -115,15 +114,16 @@ def signature_notes(wheels: Sequence[OpenedWheel]) -> list[str]:
 
 
 def _base(opened: OpenedWheel, families: list[str], keep: Collection[str], sbom: bool) -> Draft:
-    companions = _companions_of(opened, families)
+    companions = {each.part: each.distribution for each in _companions_of(opened, families)}
     header = {**whole_header(opened.index.header), SPLIT: opened.digest, COMPANIONS: companions}
     records = records_of(opened, keep)
     artifacts = Artifacts(opened.folder, header, opened.functions, records, [opened])
     return Draft.like(opened, artifacts, {"METADATA": _metadata(opened, families)}, sbom=sbom)
 
 
-def _companions_of(opened: OpenedWheel, families: Iterable[str]) -> dict[str, str]:
-    return {family: part_distribution(opened.distribution[0], family) for family in families}
+def _companions_of(opened: OpenedWheel, families: Iterable[str]) -> list[Companion]:
+    name = opened.distribution[0]
+    return [Companion.of(family, name, records_of(opened, [family])) for family in families]
 
 
 def _metadata(opened: OpenedWheel, families: Iterable[str]) -> bytes:
@@ -168,8 +168,8 @@ def _portable_notes(opened: OpenedWheel, draft: Draft) -> list[str]:
 def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
     package = str(opened.index.header["package"])
     home = part_package(package, part)
-    name = part_distribution(opened.distribution[0], part)
-    records = records_of(opened, [part])
+    (companion,) = _companions_of(opened, [part])
+    name, records = companion.distribution, records_of(opened, [part])
     functions = functions_of(opened, records)
     header = {**header_for(opened, [part]), SPLIT: opened.digest, PART: part}
     code = f'"""Executables of {package} for {part}, found by aotbuild.load({package!r})."""\n'
@@ -182,7 +182,7 @@ def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
         files=[made(f"{home}/__init__.py", opened.model, code.encode())],
         artifacts=Artifacts(f"{home}/{FOLDER_NAME}/", header, functions, records, [opened]),
         changed={
-            "METADATA": companion_metadata(opened.metadata, name, part).encode(),
+            "METADATA": companion_metadata(opened.metadata, companion).encode(),
             "WHEEL": opened.archive.read(f"{opened.info}/WHEEL"),
             "entry_points.txt": f"[{ENTRY_POINTS}]\n{package} = {home}\n".encode(),
         },

@@ -13,7 +13,7 @@ from aotbuild.spec.index import write_index
 from aotbuild.spec.layout import companions_of, whole_header
 from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Record
-from aotbuild.wheels.metadata import without_companions
+from aotbuild.wheels.metadata import Companion, without_companions
 from aotbuild.wheels.opened import OpenedWheel
 
 _ALL_PARTS = "Give the base and all of its companions, as `aotbuild split` wrote them."
@@ -68,5 +68,7 @@ def _whole(base: OpenedWheel, wheels: Sequence[OpenedWheel]) -> Whole:
         problem = "with its companions, this is not the package that was split"
         reasons = [f"expected the index {base.split}", f"found    the index {digest}"]
         raise WheelRefused(str(base.path), problem, reasons, _ALL_PARTS)
-    metadata = without_companions(base.metadata, expected, base.distribution[1])
+    name, version = base.distribution
+    companions = [Companion.of(str(part.part), name, part.records) for part in parts]
+    metadata = without_companions(base.metadata, companions, version)
     return Whole(base, parts, header, records, metadata)

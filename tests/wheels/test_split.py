@@ -9,6 +9,7 @@ from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
+import jax
 import jaxlib
 import numpy as np
 import pytest
@@ -28,11 +29,13 @@ from aotbuild.spec.layout import stages_path
 from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.spec.record import Golden
 from aotbuild.spec.record_json import record_to_json
+from aotbuild.toolchains.uv import uv_program
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.merge import merge
 from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
+JAX = jax.__version__
 BASE = wheels.NAME
 CUDA = "demo_aot_cuda-1.0-py3-none-any.whl"
 TPU = "demo_aot_tpu-1.0-py3-none-any.whl"
@@ -47,6 +50,17 @@ def built() -> list[Built]:
 @pytest.fixture
 def wheel(built: list[Built], tmp_path: Path) -> Path:
     return put_wheel(tmp_path / BASE, everywhere(built))
+
+
+def with_plugins(path: Path, built: list[Built]) -> Path:
+    """Write a wheel whose executables for a GPU and a TPU say which plugin made them."""
+    cuda = {"capability": "9.0a", "cuda": "13.0", "plugin": ("jax-cuda13-plugin", JAX)}
+    tpu = {"plugin": ("libtpu", "0.0.42.1")}
+    more = [
+        for_target(built[0], "cuda:h100-sxm:1", **cuda),
+        for_target(built[0], "tpu:v5e:2x2:1", **tpu),
+    ]
+    return put_wheel(path, [*built, *more])
 
 
 def records(wheel: Path) -> list[Any]:
@@ -111,6 +125,37 @@ class TestSplit:
             "tpu",
         ]
         assert requires(cuda) == ["demo==1.0", *wheels.REQUIRES]
+
+    def test_the_plugin_of_its_executables(self, built: list[Built], tmp_path: Path) -> None:
+        wheel = with_plugins(tmp_path / BASE, built)
+        base, cuda, tpu = split(wheel, tmp_path / "out").wheels
+        assert requires(cuda) == ["demo==1.0", *wheels.REQUIRES, f"jax-cuda13-plugin=={JAX}"]
+        assert requires(tpu) == ["demo==1.0", *wheels.REQUIRES, "libtpu==0.0.42.1"]
+        # With what jax[cuda13] brings. The companion alone leaves that to the system.
+        assert requires(base) == [
+            *requires(wheel),
+            'demo-aot-cuda==1.0; extra == "cuda"',
+            f'jax-cuda13-plugin[with-cuda]=={JAX}; extra == "cuda"',
+            'demo-aot-tpu==1.0; extra == "tpu"',
+        ]
+        (merged,) = merge([base, cuda, tpu], tmp_path / "merged").wheels
+        assert text(merged, "/METADATA") == text(wheel, "/METADATA")
+
+    @pytest.mark.wheel
+    def test_what_uv_takes_for_the_extra(
+        self, built: list[Built], links: Path, tmp_path: Path
+    ) -> None:
+        split(with_plugins(tmp_path / BASE, built), tmp_path / "out")
+        options = ("--no-header", "--no-annotate", "--find-links", tmp_path / "out")
+        options = (*options, "--find-links", links, "--python-platform", "x86_64-manylinux_2_28")
+        command = [uv_program(), "pip", "compile", "--quiet", *map(str, options), "-"]
+        found = subprocess.run(command, input="demo[cuda]", capture_output=True, text=True)
+        assert {
+            "demo-aot-cuda==1.0",
+            f"jax-cuda13-plugin=={JAX}",
+            f"jax-cuda13-pjrt=={JAX}",
+        } < set(found.stdout.split()), found.stderr
+        assert "nvidia-cublas==" in found.stdout
 
     def test_an_extra_of_that_name_gets_one_more_requirement(
         self, built: list[Built], tmp_path: Path

@@ -137,6 +137,7 @@ class Cuda(Description):
     device_prefixes = ("CUDA_",)
     hints = _HINTS
     preallocated = 0.75
+    plugin_libraries = "with-cuda"
     variant_namespace = "nvidia"
     # jax registers these itself, but only once Pallas is imported.
     late_custom_calls = ("mosaic_gpu",)
