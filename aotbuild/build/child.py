@@ -108,6 +108,11 @@ class Worker:
         """Whether the process still runs."""
         return self._process.poll() is None
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has run no job, so that the next one waits for jax, too."""
+        return not self._is_ready
+
     def run(self, job: Job, timeout: float) -> Iterator[Reply]:
         """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s.
 

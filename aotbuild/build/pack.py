@@ -67,6 +67,11 @@ class Package:
         found = f"{count} of {count + len(self.records)} build units failed and were left out:"
         return f"{found}\n{listing(self.failures)}"
 
+    @property
+    def size(self) -> int:
+        """The size of the whole folder in bytes; equal blobs count once."""
+        return sum(path.stat().st_size for path in self.files())
+
     def files(self) -> Iterator[Path]:
         """Yield every file of the folder, sorted."""
         yield from sorted(path for path in self.folder.rglob("*") if path.is_file())

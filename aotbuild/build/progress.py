@@ -31,6 +31,7 @@ from aotbuild.spec.signature import Function
 class UnitDone:
     """A finished unit: its record and function, or why it failed. `notes` are for the user.
 
+    `stored` says that the store had its executable.
     Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
     """
 
@@ -40,6 +41,7 @@ class UnitDone:
     failure: UnitFailure | None = None
     notes: tuple[str, ...] = ()
     key: str | None = None
+    stored: bool = False
 
     def failed(self, stage: str, message: str) -> UnitDone:
         """Return this unit as one that failed after it was compiled."""
@@ -55,7 +57,15 @@ class UnitStarted:
     unit: BuildUnit
 
 
-Event = UnitStarted | UnitDone
+@dataclass(frozen=True)
+class UnitBusy:
+    """What is done for this unit before or after it is compiled, as `tracing f(batch=1)`."""
+
+    unit: BuildUnit
+    doing: str
+
+
+Event = UnitStarted | UnitBusy | UnitDone
 Listener = Callable[[Event], None]
 
 
@@ -69,6 +79,12 @@ START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden
 SHRINK = "shrink"
 _FAILED = {PaddingFailed: PAD, GoldenFailed: GOLDEN}
 _STARTED = {PaddingStarted: PAD, GoldenStarted: GOLDEN, ShrinkStarted: SHRINK}
+
+_DOING = {
+    PAD: "checking what padding changes",
+    GOLDEN: "computing golden outputs",
+    SHRINK: "comparing with the plain executable",
+}
 
 _MEANT = "is meant for, by verify: {inputs: module:function}"
 # After an exception, and after the worker exited.
@@ -125,6 +141,12 @@ class Progress:
         self.targets = again or tuple(self.waiting)
         self.stage, self.at_work, self.golden = TRACE, self.targets, None
 
+    def busy(self, doing: str) -> None:
+        """Say what is done for all units that are not compiled yet."""
+        for target in self.targets:
+            if target in self.waiting:
+                self.listener(UnitBusy(self.waiting[target], doing))
+
     def receive(self, message: Reply) -> None:
         """Take a message of the worker."""
         match message:
@@ -141,7 +163,7 @@ class Progress:
                 done = UnitDone(self._leave(target), message.function, key=message.key)
                 self._finish(done.failed(stage, error))
             case PaddingStarted() | GoldenStarted() | ShrinkStarted():
-                self.stage, self.at_work = _STARTED[type(message)], ()
+                self._check(_STARTED[type(message)])
             case GoldenMade() | GoldenSkipped():
                 self.golden = message
             case ShrinkCompared(target=target, note=note):
@@ -179,6 +201,12 @@ class Progress:
         else:
             note = f"no golden outputs: calling the function: {reason}\n{EXITED_ADVICE}"
             self._complete(GoldenSkipped(reason=reason, notes=(note,)))
+
+    def _check(self, stage: str) -> None:
+        """Begin a check of all units that were compiled."""
+        self.stage, self.at_work = stage, ()
+        for unit, _ in self.compiled:
+            self.listener(UnitBusy(unit, _DOING[stage]))
 
     def _leave(self, target: str) -> BuildUnit:
         """Return a unit that waits no more; the worker goes on to the next."""
@@ -240,4 +268,5 @@ def _with_golden(
         record = replace(record, golden=golden.golden, provenance=provenance)
     else:
         record = replace(record, provenance={**record.provenance, "golden": golden.reason})
-    return UnitDone(unit, compiled.function, record, notes=(*compiled.notes, *golden.notes))
+    notes = (*compiled.notes, *golden.notes)
+    return UnitDone(unit, compiled.function, record, notes=notes, stored=compiled.stored)

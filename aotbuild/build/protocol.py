@@ -10,6 +10,7 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | build  | `job`             | one at a time; the next follows `done`                             |
 | worker | `fed_back`        | a result that is passed back has other avals: the next job's       |
 | worker | `elsewhere`       | in place of all that follow: another process must run the job       |
+| worker | `busy`            | before what may take long, for people: importing, tracing          |
 | worker | `compile_started` | before each unit, so that a crash is reported under its name       |
 | worker | `compiled`        | a unit's record                                                    |
 | worker | `failed`          | a unit's error; the job's other units go on                        |
@@ -135,6 +136,13 @@ class Elsewhere(Message):
     type: Literal["elsewhere"] = "elsewhere"
 
 
+class Busy(Message):
+    """What the worker does now, for people, as `importing mypkg.model`."""
+
+    type: Literal["busy"] = "busy"
+    doing: str
+
+
 class CompileStarted(Message):
     """The worker begins to compile for `target`."""
 
@@ -143,7 +151,7 @@ class CompileStarted(Message):
 
 
 class Compiled(Message):
-    """An executable was made or taken from the store. `notes` are for the user.
+    """An executable was made, or taken from the store (`stored`). `notes` are for the user.
 
     `plain` takes its place if it was rewritten and the comparison with the plain one fails.
     """
@@ -153,6 +161,7 @@ class Compiled(Message):
     function: Annotated[Function, _AsJson(Function.to_json, Function.from_json)]
     record: Annotated[Record, _AsJson(record_to_json, record_from_json)]
     notes: tuple[str, ...] = ()
+    stored: bool = False
     plain: Annotated[Blob, _AsJson(blob_to_json, blob_from_json)] | None = None
 
 
@@ -250,6 +259,7 @@ Reply = (
     Ready
     | Elsewhere
     | FedBack
+    | Busy
     | CompileStarted
     | Compiled
     | Failed

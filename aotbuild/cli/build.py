@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
@@ -11,7 +12,7 @@ from aotbuild.cli.exit_codes import PARTIAL
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, Project, open_project, plan_document, unit_document
 from aotbuild.errors import BuildError
-from aotbuild.report.words import bytes_text, count_text, flops, plural
+from aotbuild.report.words import bytes_text, count_text, flops
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
@@ -72,9 +73,10 @@ def build(
     folder = _folder(project, out, in_place)
     _check_replaceable(folder)
     output.document.update(_document(project, folder))
+    started = monotonic()
     package = _compile(output, project, folder, jobs, keep_going=keep_going)
     _fill(output.document, package)
-    _print(output, package)
+    _print(output, package, monotonic() - started)
     if package.left_out:
         say(package.left_out)
         return PARTIAL
@@ -151,7 +153,7 @@ def _document(project: Project, folder: Path) -> dict[str, Any]:
 
 
 def _fill(document: dict[str, Any], package: Package) -> None:
-    document["size"], document["notes"] = _total(package), _notes(package)
+    document["size"], document["notes"] = package.size, _notes(package)
     document["stages"] = str(package.stages) if package.stages else None
     document["failures"] = [vars(failure) for failure in package.failures]
     records = dict(zip(map(str, package.plan.units), package.records, strict=True))
@@ -167,8 +169,9 @@ def _fill(document: dict[str, Any], package: Package) -> None:
             unit["state"] = "failed"
 
 
-def _print(output: Output, package: Package) -> None:
+def _print(output: Output, package: Package, seconds: float) -> None:
     from aotbuild.build.plan import after_feedback
+    from aotbuild.cli.progress import summary
 
     pairs = zip(package.plan.units, package.records, strict=True)
     rows = [
@@ -183,7 +186,7 @@ def _print(output: Output, package: Package) -> None:
     ]
     output.table(_HEADERS, rows)
     output.text()
-    output.text(f"{plural(len(rows), 'executable')}, {bytes_text(_total(package))} with the index")
+    output.text(summary(package, seconds))
     output.text(f"written to {package.folder}")
     if package.stages:
         output.text(f"kept stages are in {package.stages}")
@@ -196,8 +199,3 @@ def _notes(package: Package) -> list[str]:
 
     note = size_note(compressed_size(package.files()), "compressed, what was built")
     return [*package.notes, *([note] if note else [])]
-
-
-def _total(package: Package) -> int:
-    """Return the size of the whole folder in bytes; equal blobs count once."""
-    return sum(path.stat().st_size for path in package.files())

@@ -10,28 +10,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import Event, UnitDone, UnitStarted
+from aotbuild.build.progress import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.cli.output import make_console, say
-from aotbuild.report.words import bytes_text
+from aotbuild.report.words import bytes_text, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from aotbuild.build.pack import Package
 
 WAITING, COMPILING, DONE, FAILED = "waiting", "compiling", "done", "failed"
 _IMPORTANCE = (FAILED, COMPILING, WAITING, DONE)
 _STYLES = {WAITING: "dim", COMPILING: "cyan", DONE: "green", FAILED: "bold red"}
 _LINES_AROUND = 4
+# After so many seconds without a line, and after twice as many each time, up to the last.
+FIRST_REMINDER, _LAST_REMINDER = 1.0, 60.0
+Say = Callable[[str], None]
 
 
 @dataclass
 class UnitState:
-    """What is known of a unit so far. Times are in seconds, `size` is in bytes."""
+    """What is known of a unit so far. Times are in seconds, `size` is in bytes.
+
+    `doing` is what its worker does when it does not compile. `stored`: the store had it.
+    """
 
     unit: BuildUnit
     state: str = WAITING
     started: float | None = None
     seconds: float | None = None
     size: int | None = None
+    doing: str | None = None
+    stored: bool = False
 
 
 class Tracker:
@@ -61,12 +71,26 @@ class Tracker:
         """Take an event."""
         with self._lock:
             state = self._states.setdefault(id(event.unit), UnitState(event.unit))
+            state.doing = event.doing if isinstance(event, UnitBusy) else None
             if isinstance(event, UnitStarted):
                 state.state, state.started = COMPILING, self.clock()
+            if not isinstance(event, UnitDone):
                 return
             _end(state, event, self.clock())
             ended = self.count(DONE) + self.count(FAILED)
             self._finished(state, ended, len(self._states))
+
+    def doing(self) -> str | None:
+        """Return what is waited for: what the first worker does, and how many units wait for it."""
+        with self._lock:
+            busy = [
+                state.doing or f"compiling {state.unit}"
+                for state in self._states.values()
+                if state.doing or state.state == COMPILING
+            ]
+        others = set(busy) - {*busy[:1]}
+        more = f", and {len(others)} more" if others else ""
+        return f"{busy[0]}{more}" if busy else None
 
     def count(self, name: str) -> int:
         """Return how many units are in a state."""
@@ -74,11 +98,12 @@ class Tracker:
 
 
 @contextmanager
-def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
-    """Show the progress of a build on stderr."""
+def tracked(units: Sequence[BuildUnit], say: Say = say, *, live: bool = True) -> Iterator[Tracker]:
+    """Show the progress of a build: as a live table if stderr is a terminal, else as lines."""
     console = make_console(stderr=True)
-    if console is None or not console.is_interactive:
-        yield Tracker(units, _print_line)
+    if not live or console is None or not console.is_interactive:
+        with _lines(units, say) as tracker:
+            yield tracker
         return
     from rich.live import Live
 
@@ -88,6 +113,12 @@ def tracked(units: Sequence[BuildUnit]) -> Iterator[Tracker]:
         console=console, transient=True, get_renderable=lambda: progress_table(tracker, room)
     ):
         yield tracker
+
+
+def summary(package: Package, seconds: float) -> str:
+    """Return the last line of a build: how much it made, in how long."""
+    made = f"{plural(len(package.records), 'executable')}, {bytes_text(package.size)}"
+    return f"{made} with the index, in {seconds:.1f} s"
 
 
 def progress_table(tracker: Tracker, room: int) -> Table:
@@ -101,7 +132,7 @@ def progress_table(tracker: Tracker, room: int) -> Table:
     for _ in range(3):
         table.add_column(no_wrap=True, justify="right")
     for state in visible(tracker.states, room):
-        word = Text(state.state, _STYLES[state.state])
+        word = Text(state.doing or _word(state), _STYLES[state.state])
         table.add_row(str(state.unit), word, _size(state), _seconds(state, tracker.clock()))
     return table
 
@@ -116,15 +147,55 @@ def visible(states: Sequence[UnitState], room: int) -> list[UnitState]:
     return [states[index] for index in sorted(sorted(range(len(states)), key=rank)[:room])]
 
 
-def _print_line(state: UnitState, ended: int, total: int) -> None:
-    facts = [fact for fact in (_size(state), _seconds(state, 0.0)) if fact]
+@contextmanager
+def _lines(units: Sequence[BuildUnit], say: Say) -> Iterator[Tracker]:
+    """Say a line for each finished unit and, in between, what is waited for."""
+    said = threading.Event()
+
+    def finished(state: UnitState, ended: int, total: int) -> None:
+        say(_line(state, ended, total))
+        said.set()
+
+    tracker = Tracker(units, finished)
+    ended = threading.Event()
+    thread = threading.Thread(target=_remind, args=(tracker, say, said, ended), daemon=True)
+    thread.start()
+    try:
+        yield tracker
+    finally:
+        ended.set()
+        said.set()
+        thread.join()
+
+
+def _remind(tracker: Tracker, say: Say, said: threading.Event, ended: threading.Event) -> None:
+    """Say what is waited for where nothing else was said, at longer and longer intervals."""
+    started, patience = tracker.clock(), FIRST_REMINDER
+    while not ended.is_set():
+        if said.wait(patience):
+            said.clear()
+            continue
+        doing = tracker.doing()
+        if doing:
+            say(f"{doing} ({tracker.clock() - started:.0f} s)")
+        patience = min(2 * patience, _LAST_REMINDER)
+
+
+def _line(state: UnitState, ended: int, total: int) -> str:
+    origin = "from the store" if state.stored else ""
+    facts = [fact for fact in (_size(state), _seconds(state, 0.0), origin) if fact]
     tail = f"  ({', '.join(facts)})" if facts else ""
-    say(f"[{ended}/{total}] {state.state}: {state.unit}{tail}")
+    return f"[{ended}/{total}] {state.state}: {state.unit}{tail}"
+
+
+def _word(state: UnitState) -> str:
+    return f"{state.state}, from the store" if state.stored else state.state
 
 
 def _end(state: UnitState, event: UnitDone, now: float) -> None:
     state.state = DONE if event.failure is None else FAILED
     state.size = event.record.blob.size if event.record else None
+    state.stored = event.stored
     state.seconds = None if state.started is None else round(now - state.started, 3)
 
 

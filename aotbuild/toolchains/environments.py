@@ -50,7 +50,7 @@ def make_environments(
         folder = toolchain.interpreter.parent.parent
         if _is_complete(folder, toolchain.interpreter):
             continue
-        with locked(folder):
+        with locked(folder, say):
             # Another build may have made it while this one waited for the lock.
             if not _is_complete(folder, toolchain.interpreter):
                 say(f"making the environment of {toolchain}")

@@ -39,7 +39,7 @@ def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock,
         "uv": {name: value for name, value in os.environ.items() if name.startswith("UV_")},
     }
     place = cache_folder() / "locks" / key_of(inputs) / "pylock.toml"
-    with locked(place.parent):
+    with locked(place.parent, say):
         if not place.exists():
             say(f"{wanted.title}: no lock beside the manifest (aotbuild lock); asking uv")
             text = compile_lock(wanted, python, folder)

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -160,11 +160,18 @@ def cache_root(environment: Mapping[str, str]) -> Path:
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
-    """Hold the lock of a path while other processes wait for it; it ends with the process."""
+def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of a path while other processes wait for it; it ends with the process.
+
+    `say` is told what it waits for.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_name(f"{place.name}.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another build, which has {file.name}")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -83,6 +83,18 @@ def _registered(platform: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
+class Made:
+    """The record of an executable, and whether the store had it.
+
+    `candidate` is there if the executable was rewritten and is still to be compared.
+    """
+
+    record: Record
+    candidate: Candidate | None = None
+    stored: bool = False
+
+
+@dataclass(frozen=True)
 class NativeCompiler:
     """Makes executables, or takes them from the store."""
 
@@ -94,11 +106,8 @@ class NativeCompiler:
 
     def compile(
         self, traced: Traced, target: Target, hardware: Hardware, provenance: dict[str, Any]
-    ) -> tuple[Record, Candidate | None]:
-        """Return the record of an executable; its bytes and constants are written to `blobs`.
-
-        With it comes a candidate if the executable was rewritten and is still to be compared.
-        """
+    ) -> Made:
+        """Make an executable; its bytes and constants are written to `blobs`."""
         there = compiler(target.platform)
         there.check_process(hardware)
         lowered = lower(traced, target, hardware)
@@ -121,33 +130,38 @@ class NativeCompiler:
             provenance=provenance,
         )
         store = self.store if there.is_stored(hardware) else Store(None)
-        entry, texts, plain = self._stored_or_compiled(store, keys, lowered, startup)
+        found = self._stored(store, keys)
+        entry, texts, plain = (
+            (*found, None) if found else self._compiled(store, keys, lowered, startup)
+        )
         record = self._record(lowered, entry, provenance, (*kept, *self.stages.keep(texts)))
-        if plain is None:
-            return record, None
-        return record, Candidate(lowered, plain, entry, store, keys.executable)
+        candidate = plain and Candidate(lowered, plain, entry, store, keys.executable)
+        return Made(record, candidate or None, stored=found is not None)
 
-    def _stored_or_compiled(
+    def _stored(self, store: Store, keys: ExecutableKeys) -> tuple[Entry, dict[str, Text]] | None:
+        """Return an executable and, if they are kept, the stages that only compiling shows."""
+        entry = store.get(keys.executable)
+        if entry is None:
+            return None
+        if not self.stages.need_compiling:
+            return entry, {}
+        stages = store.get(keys.stages)
+        return (entry, compiled_texts(stages)) if stages and is_of(stages, entry) else None
+
+    def _compiled(
         self, store: Store, keys: ExecutableKeys, lowered: Lowered, startup: Choice
     ) -> tuple[Entry, dict[str, Text], bytes | None]:
-        """Return an executable and, if they are kept, the stages that only compiling shows.
+        """Return what `_stored` does after compiling, for the store too.
 
         Then the bytes before it was rewritten, if it is still to be compared with them.
         """
-        with_stages = self.stages.need_compiling
-        entry = store.get(keys.executable)
-        if entry is not None and not with_stages:
-            return entry, {}, None
-        stages = store.get(keys.stages) if entry is not None else None
-        if entry is not None and stages is not None and is_of(stages, entry):
-            return entry, compiled_texts(stages), None
         entry, compiled = self._compile_best(lowered, startup)
         plain = None
         if entry.facts.get("shrink") == LOADED and _is_compared(lowered):
             plain = _serialized(compiled, lowered.target)
         else:
             store.put(keys.executable, entry)
-        if not with_stages:
+        if not self.stages.need_compiling:
             return entry, {}, plain
         stages = compiled_entry(compiled, entry)
         store.put(keys.stages, stages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,6 +134,12 @@ class Imports:
             for module, changed in self.changed.items()
             for name, value in changed.items()
         }
+
+
+def new_modules(references: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules that some references name and that are not imported yet."""
+    named = dict.fromkeys(reference.partition(":")[0] for reference in references)
+    return tuple(name for name in named if name not in sys.modules)
 
 
 def _modules(references: Iterable[str]) -> Iterator[str]:

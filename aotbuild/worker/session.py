@@ -15,6 +15,7 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import (
+    Busy,
     Compiled,
     CompileStarted,
     Elsewhere,
@@ -27,15 +28,21 @@ from aotbuild.build.protocol import (
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.record import Blob, Record
+from aotbuild.spec.record import Blob
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
-from aotbuild.worker.compile import CustomCalls, NativeCompiler, decision_notes
-from aotbuild.worker.config import Imports, SettingsChanged, apply_config, unchanged_config
+from aotbuild.worker.compile import CustomCalls, Made, NativeCompiler, decision_notes
+from aotbuild.worker.config import (
+    Imports,
+    SettingsChanged,
+    apply_config,
+    new_modules,
+    unchanged_config,
+)
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.padding.axes import with_padding
@@ -85,6 +92,10 @@ class Session:
             if not self._imports.may_serve(job.function.references):
                 yield Elsewhere()
                 return
+            if modules := new_modules(job.function.references):
+                yield Busy(doing=f"importing {', '.join(modules)}")
+            self._imports.adopt(job.function.references, f"functions.{job.name}")
+            yield Busy(doing=f"tracing {job.label}")
             traced = self._trace(job)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
             function, key = known_of(job)
@@ -106,7 +117,6 @@ class Session:
         yield from self._golden.messages(traced, candidates)
 
     def _trace(self, job: Job) -> Traced:
-        self._imports.adopt(job.function.references, f"functions.{job.name}")
         try:
             with unchanged_config(f"functions.{job.name}: {job.call}"):
                 traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
@@ -123,8 +133,8 @@ class Session:
     ) -> Compiled | Failed:
         """Compile for a target; a rewritten executable to compare is added to `candidates`."""
         try:
-            record, candidate = self._compile(traced, target, hardware)
-            there = compiler(target.platform)
+            made = self._compile(traced, target, hardware)
+            record, there = made.record, compiler(target.platform)
             message = Compiled(
                 target=str(target),
                 function=traced.function,
@@ -135,7 +145,8 @@ class Session:
                     *there.notes(record),
                     *decision_notes(record),
                 ),
-                plain=self._plain(candidate, candidates),
+                stored=made.stored,
+                plain=self._plain(made.candidate, candidates),
             )
             data = there.searchable(self._blobs.read(record.blob))
             self._check_paths("the compiled bytes", data)
@@ -160,9 +171,7 @@ class Session:
         candidates.append(candidate)
         return self._blobs.add("pjrt", candidate.plain)
 
-    def _compile(
-        self, traced: Traced, target: Target, hardware: Hardware
-    ) -> tuple[Record, Candidate | None]:
+    def _compile(self, traced: Traced, target: Target, hardware: Hardware) -> Made:
         provenance = {
             **self._provenance,
             "label": traced.job.label,
@@ -173,8 +182,7 @@ class Session:
         if any(callbacks_in(traced.closed_jaxpr)):
             check_target(traced.job.call, target)
         if target.is_portable:
-            record = export_portable(traced, target, self._blobs, provenance, self._stages)
-            return record, None
+            return Made(export_portable(traced, target, self._blobs, provenance, self._stages))
         return self._native.compile(traced, target, hardware, provenance)
 
     def _check_paths(self, what: str, data: bytes) -> None:

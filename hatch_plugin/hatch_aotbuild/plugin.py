@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -16,9 +17,9 @@ from packaging.requirements import Requirement
 
 from aotbuild.build.pack import Package, build_package, size_note
 from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.progress import Event, UnitDone
 from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
 from aotbuild.build.sources import SourceTree, find_sources
+from aotbuild.cli.progress import summary, tracked
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_json, timestamp_of
@@ -183,6 +184,7 @@ class AotBuildHook(BuildHookInterface[Any]):
             raise
 
     def _build(self) -> Package:
+        started = monotonic()
         if self._options.sbom:
             check_sbom()
         chosen_folder(os.environ)  # fails before anything is compiled
@@ -194,7 +196,9 @@ class AotBuildHook(BuildHookInterface[Any]):
         make_environments(environment.toolchains, self._say)
         skip = self._options.on_failure == "skip"
         sources, artifacts = self._sources, self._artifacts
-        package = build_package(plan, sources, artifacts, self._report, keep_going=skip)
+        with tracked(plan.units, self._say, live=self.app.verbosity >= 0) as tracker:
+            package = build_package(plan, sources, artifacts, tracker, keep_going=skip)
+        self._say(summary(package, monotonic() - started))
         self._missing = len({failure.unit for failure in package.failures})
         for note in (*package.notes, *filter(None, [package.left_out])):
             self.app.display_warning(f"aotbuild: {note}")
@@ -202,10 +206,6 @@ class AotBuildHook(BuildHookInterface[Any]):
             wheel = Distribution(self.metadata.core.raw_name, self.metadata.version)
             write_sbom(package.folder, self._workplace, wheel)
         return package
-
-    def _report(self, event: Event) -> None:
-        if isinstance(event, UnitDone):
-            self._say(f"{event.unit}: {'failed' if event.failure else 'done'}")
 
     def _say(self, line: str) -> None:
         self.app.display_info(f"aotbuild: {line}")

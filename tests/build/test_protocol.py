@@ -57,6 +57,7 @@ REPLIES: list[protocol.Reply] = [
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), plain=BLOB
     ),
     protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
+    protocol.Busy(doing="importing mypkg.model"),
     protocol.PaddingStarted(),
     protocol.PaddingFailed(error="changes"),
     protocol.GoldenStarted(),

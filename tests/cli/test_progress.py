@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from aotbuild.build.pack import Package
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import UnitDone, UnitStarted
-from aotbuild.cli.progress import Tracker, UnitState, progress_table, tracked, visible
+from aotbuild.build.progress import Event, UnitBusy, UnitDone, UnitStarted
+from aotbuild.cli import progress
+from aotbuild.cli.progress import Tracker, UnitState, progress_table, summary, tracked, visible
 from aotbuild.errors import UnitFailure
 from aotbuild.manifest import parse_manifest
 from aotbuild.spec.record import Blob, Calling, Record, Requirements
@@ -83,6 +87,49 @@ def test_a_pipe_gets_a_line_for_each_finished_unit(
         "[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB)\n"
         "[2/3] failed: f(k=True) for cpu:x86-64-v3:1\n"
     )
+
+
+def test_a_line_says_what_the_store_had(units: list[BuildUnit]) -> None:
+    lines: list[str] = []
+    with tracked(units, lines.append) as tracker:
+        tracker(UnitDone(units[0], record=record(5000), stored=True))
+    assert lines == ["[1/3] done: f(k=1) for cpu:x86-64-v3:1  (5 kB, from the store)"]
+
+
+def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_REMINDER", 0.01)
+    lines: list[str] = []
+    said = threading.Event()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        said.set()
+
+    def next_line(event: Event) -> str:
+        tracker(event)
+        # What was said before the event may come in between.
+        while True:
+            said.clear()
+            assert said.wait(10)
+            if lines[-1].partition(" ")[0] not in seen:
+                seen.append(lines[-1].partition(" ")[0])
+                return lines[-1]
+
+    seen: list[str] = []
+    with tracked(units, say) as tracker:
+        assert next_line(UnitBusy(units[0], "importing proj.code")) == "importing proj.code (0 s)"
+        tracker(UnitBusy(units[1], "importing proj.code"))
+        found = next_line(UnitBusy(units[0], "tracing f(k=1)"))
+        assert found == "tracing f(k=1), and 1 more (0 s)"
+        assert next_line(UnitStarted(units[0])).startswith("compiling f(k=1) for cpu")
+        tracker(UnitDone(units[0], record=record(5000)))
+        tracker(UnitDone(units[1], record=record(5000)))
+    assert "[2/3] done" in lines[-1]
+
+
+def test_the_last_line() -> None:
+    package = Package(Path("/nowhere"), plan=None, records=(record(1), record(2)))  # type: ignore[arg-type]
+    assert summary(package, 12.34) == "2 executables, 0 B with the index, in 12.3 s"
 
 
 def test_a_unit_that_feedback_adds_comes_last(

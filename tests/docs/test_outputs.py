@@ -73,6 +73,7 @@ def normalized(text: str) -> str:
         (r"Python 3\.\d+\.\d+", "Python 3.11.7"),
         (r"\b[0-9a-f]{64}\b|\b[0-9a-f]{8}…", "<digest>"),
         (r"\b[\d.]+ ([kM]?B|bytes)\b", "<n> bytes"),
+        (r"\bin [\d.]+ s$", "in <n> s"),
         (r"(\d\d:\d\d:\d\d) +\d+$", r"\1 <n>"),
         (r" +", " "),
         (r" +$", ""),

@@ -37,7 +37,7 @@ lib = aotbuild.load("mypkg")
 print(lib.score(np.ones((16, 4), np.float32), np.ones((32, 16), np.float32)).shape)
 """
 KINDS = ("toml", "yaml")
-COMPILED = re.compile(r"aotbuild: score\(batch=\d+\) for .*: done")
+COMPILED = re.compile(r"aotbuild: \[\d+/\d+\] done: score\(batch=\d+\) for .*")
 
 
 class Project:

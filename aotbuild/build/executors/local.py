@@ -19,7 +19,7 @@ from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
-from aotbuild.build.protocol import GoldenStarted, Hello, ShrinkStarted
+from aotbuild.build.protocol import Busy, GoldenStarted, Hello, ShrinkStarted
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import PlanError
@@ -189,13 +189,18 @@ class _Runner:
             progress.end()
 
     def _run_once(self, worker: Worker, limit: _Limit, job: Job, progress: Progress) -> None:
+        if worker.is_new:
+            progress.busy(f"starting jax {worker.settings.toolchain.jax}")
         try:
             for message in worker.run(job, self.timeout):
                 if isinstance(message, GoldenStarted) and job.golden == "auto":
                     limit.start()
                 if isinstance(message, ShrinkStarted):
                     limit.restart()
-                progress.receive(message)
+                if isinstance(message, Busy):
+                    progress.busy(message.doing)
+                else:
+                    progress.receive(message)
         finally:
             limit.stop()
             self.spent[job.name] = self.spent.get(job.name, 0.0) + limit.seconds
