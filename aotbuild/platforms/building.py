@@ -140,8 +140,7 @@ class Description:
     options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
     the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
     are the sets of options for `startup:` of a manifest, None if it changes nothing.
-    `plugin_libraries` is the extra of its plugin's distribution that brings the libraries which the
-    plugin loads. `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
+    `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
     `late_custom_calls` begin the names of custom calls that jax registers only when it needs them.
     `aliases` are what people call the platform, too: an error suggests its name.
     """
@@ -157,7 +156,6 @@ class Description:
     hints: Mapping[str, str] = MappingProxyType({})
     preallocated: float | None = None
     startup: StartupSets | None = None
-    plugin_libraries: str | None = None
     variant_namespace: str | None = None
     late_custom_calls: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -220,6 +218,13 @@ class Description:
     def library(self, hardware: Hardware) -> bytes | None:
         """Return a shared library that such a process loads first, before libc; None if none."""
         return None
+
+    def distribution_of(self, plugin: str) -> tuple[str, str | None]:
+        """Return what to install for a plugin that a record requires, in the same version.
+
+        And the extra of that distribution which brings the libraries that the plugin loads.
+        """
+        return plugin, None
 
     def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
         """Return the properties that a system needs to run at least one of these records."""

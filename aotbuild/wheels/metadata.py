@@ -77,19 +77,17 @@ class Companion:
     @classmethod
     def of(cls, part: str, base: str, records: Iterable[Record]) -> Companion:
         """Return the companion of a base for these records, which are all of its family."""
-        needed: dict[str, set[str]] = {}
+        needed: dict[tuple[str, str | None], set[str]] = {}
         for record in records:
-            if record.requires.plugin is not None:
-                name, version = record.requires.plugin
-                needed.setdefault(name, set()).add(version)
-        pinned = {name: exactly(versions) for name, versions in sorted(needed.items())}
-        extra = description(part).plugin_libraries if part in names() else None
-        return cls(
-            part,
-            part_distribution(base, part),
-            tuple(f"{name}{versions}" for name, versions in pinned.items()),
-            tuple(f"{name}[{extra}]{versions}" for name, versions in pinned.items() if extra),
-        )
+            if record.requires.plugin is not None and part in names():
+                plugin, version = record.requires.plugin
+                needed.setdefault(description(part).distribution_of(plugin), set()).add(version)
+        pinned = [
+            (*known, exactly(versions)) for known, versions in sorted(needed.items(), key=str)
+        ]
+        plugins = tuple(f"{name}{versions}" for name, _, versions in pinned)
+        libraries = tuple(f"{name}[{extra}]{versions}" for name, extra, versions in pinned if extra)
+        return cls(part, part_distribution(base, part), plugins, libraries)
 
     def lines(self, version: str) -> list[str]:
         """Return the requirements that the extra of a base in this version stands for."""

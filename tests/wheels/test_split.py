@@ -54,7 +54,7 @@ def wheel(built: list[Built], tmp_path: Path) -> Path:
 
 def with_plugins(path: Path, built: list[Built]) -> Path:
     """Write a wheel whose executables for a GPU and a TPU say which plugin made them."""
-    cuda = {"capability": "9.0a", "cuda": "13.0", "plugin": ("jax-cuda13-plugin", JAX)}
+    cuda = {"capability": "9.0a", "cuda": "13.0", "plugin": ("jax-cuda13-pjrt", JAX)}
     tpu = {"plugin": ("libtpu", "0.0.42.1")}
     more = [
         for_target(built[0], "cuda:h100-sxm:1", **cuda),

@@ -137,7 +137,6 @@ class Cuda(Description):
     device_prefixes = ("CUDA_",)
     hints = _HINTS
     preallocated = 0.75
-    plugin_libraries = "with-cuda"
     variant_namespace = "nvidia"
     # jax registers these itself, but only once Pallas is imported.
     late_custom_calls = ("mosaic_gpu",)
@@ -197,6 +196,11 @@ class Cuda(Description):
         for preset in files.presets:
             target = Target("cuda", preset.name, devices, options.processes)
             yield target, hardware_of(preset, files.autotune)
+
+    def distribution_of(self, plugin: str) -> tuple[str, str | None]:
+        # A record names the compiler, jax-cuda13-pjrt. jax finds it by the plugin, which requires
+        # it in its own version, and brings what jax[cuda13] does.
+        return plugin.replace("-pjrt", "-plugin"), "with-cuda"
 
     def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
         capabilities = {record.requires.capability or "" for record in records}
