@@ -26,7 +26,7 @@ from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_
 from aotbuild.report.words import plural
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource
-from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.layout import stages_path, write_whole
 from aotbuild.toolchains.environments import find_environment, make_environments
 from aotbuild.toolchains.wanted import project_requirements
@@ -128,8 +128,12 @@ class AotBuildHook(BuildHookInterface[Any]):
             stages, wheel = stages_path(self._artifacts), Path(artifact_path)
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
-            size = size_note(wheel.stat().st_size, wheel.name)
-            notes = (size, self._missing_note(wheel.name), self._version_note(wheel.name))
+            notes = (
+                size_note(wheel.stat().st_size, wheel.name),
+                self._missing_note(wheel.name),
+                self._version_note(wheel.name),
+                self._sdist_note(),
+            )
             for note in filter(None, notes):
                 self.app.display_warning(f"aotbuild: {note}")
         shutil.rmtree(self._workplace, ignore_errors=True)
@@ -153,6 +157,18 @@ class AotBuildHook(BuildHookInterface[Any]):
         return (
             f"{wheel} has the version of its source distribution, without +{local}: that was made "
             "without jax. Build the wheel from the project itself (--wheel), or name a toolchain"
+        )
+
+    def _sdist_note(self) -> str | None:
+        """Return a note if this is a source distribution that holds executables."""
+        root = Path(self.root)
+        found = sorted(path.parent for path in root.rglob(f"{FOLDER_NAME}/{INDEX_NAME}"))
+        if not found or not (root / "PKG-INFO").is_file():
+            return None
+        named = ", ".join(folder.relative_to(root).as_posix() for folder in found)
+        return (
+            f"{root.name}.tar.gz holds executables: {named}; build-backend = "
+            '"hatch_aotbuild.backend" leaves them out'
         )
 
     def _leave_out_source_artifacts(self) -> None:

@@ -10,9 +10,11 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
+from support.cli import run
 from support.doc_pages import FENCE
 from support.processes import ROOT
 
@@ -121,3 +123,50 @@ def test_a_lock_needs_no_compiler(command: str, lock: str, project: Project) -> 
     assert COMPILED.findall(printed) == []
     # What was looked for is what a build prints.
     assert len(COMPILED.findall(project.run("uv build --wheel"))) == 2
+
+
+SDISTS = {
+    "uv build": "uv build --sdist",
+    "build": "uv pip install build && python -m build --sdist",
+    "hatch": "uv tool run hatch build -t sdist",
+}
+# As `aotbuild build` and `aotbuild build --in-place` leave them.
+BUILT = ("mypkg/_aot/index", "mypkg/_aot.stages.zip", "build/aot/mypkg/_aot/index")
+
+
+class TestSdist:
+    """What was built in the project stays out of its source distribution."""
+
+    @pytest.fixture
+    def built(self, project: Project) -> Project:
+        for name in BUILT:
+            (project.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (project.root / name).touch()
+        return project
+
+    @pytest.mark.parametrize("command", SDISTS.values(), ids=SDISTS)
+    def test_it_holds_no_executables(self, command: str, built: Project) -> None:
+        built.run(command)
+        (sdist,) = (built.root / "dist").glob("*.tar.gz")
+        with tarfile.open(sdist) as archive:
+            names = {name.partition("/")[2] for name in archive.getnames()}
+        assert names == {"PKG-INFO", "aot.yaml", "mypkg/__init__.py", "mypkg/model.py",
+                         "pyproject.toml"}  # fmt: skip
+        assert run("release-check", sdist).stdout.endswith("nothing is wrong\n")
+
+    def test_with_the_backend_of_hatchling(self, built: Project) -> None:
+        """It does not know what to leave out; the build and release-check say so."""
+        project = built.root / "pyproject.toml"
+        project.write_text(project.read_text().replace("hatch_aotbuild.backend", "hatchling.build"))
+        shown = built.run("uv pip install build && python -m build")
+        warning = "mypkg-0.1.0.tar.gz holds executables: build/aot/mypkg/_aot, mypkg/_aot"
+        assert warning in " ".join(shown.split())
+        (sdist,) = (built.root / "dist").glob("*.tar.gz")
+        assert "it holds what a build wrote" in run("release-check", sdist, code=9).stdout
+        page = (ROOT / "docs" / "reference" / "hook.md").read_text()
+        lines = "[tool.hatch.build.targets.sdist]"
+        (table,) = (body for _, _, body in FENCE.findall(page) if body.startswith(lines))
+        with project.open("a") as file:
+            file.write(f"\n{table}")
+        built.run("rm -r dist && python -m build --sdist")
+        run("release-check", sdist)
