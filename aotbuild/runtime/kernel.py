@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import inspect
 
     from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback
+    from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
@@ -94,6 +95,11 @@ class Kernel:
     @property
     def __name__(self) -> str:
         return self.function.name
+
+    def count_by(self, calls: CallCounts) -> None:
+        """Count each call from now on, by its signature."""
+        dispatch = self._dispatch
+        self.__call__ = calls.counted(self.function, dispatch.backend, dispatch.plain)
 
     @property
     def records(self) -> tuple[Record, ...]:

@@ -378,6 +378,15 @@ class Library:
         counters = self._state.stats.to_dict()
         return {"functions": functions, "executables": executables, **counters}
 
+    def count_calls(self) -> None:
+        """Count the calls of this library by signature from now on; `stats()["calls"]` has them.
+
+        Each call then passes Python, which costs some microseconds and more for large trees. The
+        environment variable AOTBUILD_COUNT_CALLS=1 does it for all libraries from the beginning. A
+        function of `precompiled` that was called already is counted only with the variable.
+        """
+        self._state.count_calls()
+
     def close(self) -> None:
         """Drop what was loaded and close the source; kernels in use keep their executables."""
         # A copy: another thread may make a kernel meanwhile.
@@ -393,7 +402,9 @@ class Library:
 
         state, function = self._state, self._state.function(name)
         parts = (state.package, state.backend, state.loader)
-        return Kernel(*parts, function, source, self._devices, owner=self)
+        kernel = Kernel(*parts, function, source, self._devices, owner=self)
+        state.add_kernel(kernel)
+        return kernel
 
 
 # By the identity of their state, which views share; in the order of opening.

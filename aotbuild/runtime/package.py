@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
@@ -33,6 +33,8 @@ class Stats:
         self._counts: Counter[str] = Counter()
         self._seconds = 0.0
         self._prime_seconds = 0.0
+        # Calls by function and signature, if they are counted; see `runtime.call_counts`.
+        self.calls: Callable[[], dict[str, dict[str, int]]] | None = None
 
     def count(self, name: str) -> None:
         """Add one to a counter."""
@@ -54,7 +56,7 @@ class Stats:
             self._prime_seconds += seconds
         monitor("prime_duration", seconds)
 
-    def to_dict(self) -> dict[str, int | float | dict[str, int]]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all counters and times as plain data."""
         with self._lock:
             counts, seconds = self._counts.copy(), self._seconds
@@ -72,6 +74,7 @@ class Stats:
             "padded": counts["padded"],
             "host_callbacks": counts["host_callbacks"],
             "swaps": counts["swaps"],
+            **({"calls": self.calls()} if self.calls else {}),
         }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import ref
 
 from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
@@ -19,11 +21,14 @@ from aotbuild.spec.signature import Function
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.readiness import Expected, Progress
     from aotbuild.runtime.seals import Key
+
+_COUNT_CALLS = "AOTBUILD_COUNT_CALLS"
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class LibraryState:
     probe: Callable[[DeviceSet], Host] | None
     arrays: str
     stats: Stats = field(default_factory=Stats)
+    kernels: list[ref[Any]] = field(default_factory=list)
     views: SingleFlight[Any] = field(default_factory=SingleFlight)
     views_by_argument: dict[Any, Any] = field(default_factory=dict)
     expected: SingleFlight[Expected] = field(default_factory=SingleFlight)
@@ -172,6 +178,28 @@ class LibraryState:
         maps = not demanded_keys(self.trust)
         loader = self.backend.executable_loader
         return Loader(self.opened.source, self.stats, loader, self.name, maps=maps)
+
+    def count_calls(self) -> None:
+        """Count calls by signature from now on, those of kernels that exist, too."""
+        counts = self.call_counts
+        self.stats.calls = counts.to_dict
+        for kernel in filter(None, [made() for made in self.kernels]):
+            kernel.count_by(counts)
+
+    @property
+    def call_counts(self) -> CallCounts:
+        """What counts calls, if they are counted."""
+        from aotbuild.runtime.call_counts import CallCounts
+
+        made: CallCounts = self._made.get("call_counts", CallCounts)
+        return made
+
+    def add_kernel(self, kernel: Any) -> None:
+        """Note a kernel, and count its calls if calls are counted."""
+        self.kernels.append(ref(kernel))
+        if self.stats.calls or os.environ.get(_COUNT_CALLS) == "1":
+            self.stats.calls = self.call_counts.to_dict
+            kernel.count_by(self.call_counts)
 
     def _make_package(self) -> Package:
         return Package(
