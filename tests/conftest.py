@@ -28,7 +28,7 @@ settings.load_profile("aotbuild")
 # --- make check -----------------------------------------------------------------------------------
 
 # `make check` runs what has none of these marks.
-SLOW = ("damage", "fuzz", "gpu", "process", "wheel", "zoo")
+SLOW = ("damage", "fuzz", "gpu", "process", "recipes", "wheel", "zoo")
 # By these the interpreter says that a process is started, or the network is used.
 FORBIDDEN = {"os.fork", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
 _forbidden_here: list[str] = []
