@@ -17,7 +17,7 @@ from aotbuild.build.executors.local import run_units
 from aotbuild.build.left_out import left_out
 from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, UnitDone, ignore
-from aotbuild.build.sources import SourceTree
+from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, UnitFailure, listing
 from aotbuild.spec.about import About, join_abouts
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
@@ -34,6 +34,7 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 
 _CHUNK = 1 << 20
+_EDITED = "{} was edited while it was compiled: build again"
 # The stage of failures that are found when all units are compiled.
 STAGE = "pack"
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
@@ -96,7 +97,9 @@ def build_package(
     with _workplace(folder) as temporary:
         staging = temporary / FOLDER_NAME
         staging.mkdir(mode=0o755)
-        everything = _different(run_units(plan, sources, staging, listener, jobs=jobs))
+        traced = TracedFiles()
+        run = run_units(plan, sources, staging, listener, jobs=jobs, traced=traced)
+        everything = _different(run)
         failed = [*(d for d in everything if d.failure), *_conflicts(everything)]
         failures = tuple(d.failure for d in failed if d.failure)
         done = _others(everything, failed)
@@ -106,7 +109,11 @@ def build_package(
         records = tuple(d.record for d in done if d.record)
         # Those of units that succeeded come last: they alone know how calls are padded.
         functions = join_functions(d.function for d in (*failed, *done) if d.function)
-        header = {**_header(plan, records), **_left_out(plan, sources, failed)}
+        header = {
+            **_header(plan, records),
+            **_left_out(plan, sources, failed),
+            **traced.digests(sources, plan.manifest).to_header(),
+        }
         stages = temporary / "stages"
         if header.get(HEADER_KEY) == BESIDE:
             write_stages(stages, staging, records)
@@ -117,7 +124,8 @@ def build_package(
         if stages.exists():
             stages.rename(stages_path(folder))
     kept = stages_path(folder) if header.get(HEADER_KEY) == BESIDE else None
-    return Package(folder, plan, records, _notes(done), kept, failures)
+    notes = (*_notes(done), *map(_EDITED.format, sorted(traced.changed)))
+    return Package(folder, plan, records, notes, kept, failures)
 
 
 def _different(done: list[UnitDone]) -> list[UnitDone]:

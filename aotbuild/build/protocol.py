@@ -8,6 +8,7 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | build  | `hello`           | first, once: what holds for the worker's whole life                |
 | worker | `ready`           | in reply, before it imports jax                                    |
 | build  | `job`             | one at a time; the next follows `done`                             |
+| worker | `imported`        | modules of the project that no job before had, for this trace      |
 | worker | `fed_back`        | a result that is passed back has other avals: the next job's       |
 | worker | `elsewhere`       | in place of all that follow: another process must run the job       |
 | worker | `busy`            | before what may take long, for people: importing, tracing          |
@@ -89,16 +90,18 @@ class Message(BaseModel):
 class Hello(Message):
     """Settings for a worker's whole life. Paths are absolute.
 
-    `blobs` is the folder for what it makes; `store` is that of the store, if there is one. `keep`
-    names the stages to keep. No byte of a package may contain one of `secret_paths`. Each record's
-    provenance begins with `provenance`. `config` holds settings of jax. With `explain`, the worker
-    traces and does not compile.
+    `blobs` is the folder for what it makes; `store` is that of the store, if there is one. `root`
+    is the project's folder, if its modules are to be reported. `keep` names the stages to keep. No
+    byte of a package may contain one of `secret_paths`. Each record's provenance begins with
+    `provenance`. `config` holds settings of jax. With `explain`, the worker traces and does not
+    compile.
     """
 
     type: Literal["hello"] = "hello"
     version: int = VERSION
     blobs: Path
     store: Path | None = None
+    root: Path | None = None
     keep: tuple[str, ...] = ()
     secret_paths: tuple[str, ...] = ()
     provenance: dict[str, str] = {}
@@ -141,6 +144,13 @@ class Busy(Message):
 
     type: Literal["busy"] = "busy"
     doing: str
+
+
+class Imported(Message):
+    """Files below the project's folder that were imported for this job: paths and digests."""
+
+    type: Literal["imported"] = "imported"
+    files: tuple[tuple[str, str], ...]
 
 
 class CompileStarted(Message):
@@ -260,6 +270,7 @@ Reply = (
     | Elsewhere
     | FedBack
     | Busy
+    | Imported
     | CompileStarted
     | Compiled
     | Failed

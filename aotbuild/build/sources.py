@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import linecache
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.manifest import Manifest
 from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.sources import SourceDigests
 
 _REMEDY = (
     "Correct package: in the manifest, or build where the package is (on the command line: --root)."
@@ -23,10 +26,41 @@ class SourceTree:
     import_root: Path
     package: str
 
+    def below(self, path: Path) -> str | None:
+        """Return a path relative to the project's folder, with slashes; None for one elsewhere."""
+        real, root = path.resolve(), self.root.resolve()
+        return real.relative_to(root).as_posix() if real.is_relative_to(root) else None
+
     @property
     def artifacts(self) -> str:
         """The path of `_aot` below site-packages, as `tinyformer/_aot`."""
         return "/".join((*self.package.split("."), FOLDER_NAME))
+
+
+@dataclass
+class TracedFiles:
+    """The files of a project that its build has imported, with their digests.
+
+    `changed` are those that were edited meanwhile. Several threads add to it.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+    def add(self, files: Iterable[tuple[str, str]]) -> None:
+        """Add what one worker has imported."""
+        for name, digest in files:
+            if self.files.setdefault(name, digest) != digest:
+                self.changed.add(name)
+
+    def digests(self, sources: SourceTree, manifest: Manifest) -> SourceDigests:
+        """Return what the index keeps of them, and of the manifest."""
+        import_root, file = sources.below(sources.import_root), Path(manifest.file)
+        if import_root is None:
+            return SourceDigests({})
+        name = sources.below(file) if file.is_file() else None
+        files = {**self.files, **({name: manifest.digest} if name else {})}
+        return SourceDigests(dict(sorted(files.items())), import_root, name)
 
 
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:

@@ -8,11 +8,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import UsageError, argument, command, flag, new_folder, whole_number
-from aotbuild.cli.exit_codes import PARTIAL
+from aotbuild.cli.exit_codes import PARTIAL, STALE
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, Project, open_project, plan_document, unit_document
 from aotbuild.errors import BuildError
-from aotbuild.report.words import bytes_text, count_text, flops
+from aotbuild.report.words import bytes_text, count_text, flops, printable
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
@@ -52,6 +52,11 @@ _HEADERS = ("function", "signature", "target", "size", "flops")
         help="Leave out the units that fail, and exit with 10. Without it, nothing is written "
         "then.",
     ),
+    flag(
+        "--check",
+        help="Build nothing. Say whether the folder is what a build would write, and exit with 11 "
+        "if it is not.",
+    ),
 )
 def build(
     output: Output,
@@ -63,6 +68,7 @@ def build(
     jobs: int | None,
     memory: str | None,
     keep_going: bool,
+    check: bool,
 ) -> int | None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
     output.as_json = as_json
@@ -71,6 +77,8 @@ def build(
         raise UsageError(msg)
     project = _with_memory(open_project(manifest, root), memory)
     folder = _folder(project, out, in_place)
+    if check:
+        return _print_check(output, project, folder)
     _check_replaceable(folder)
     output.document.update(_document(project, folder))
     started = monotonic()
@@ -81,6 +89,18 @@ def build(
         say(package.left_out)
         return PARTIAL
     return None
+
+
+def _print_check(output: Output, project: Project, folder: Path) -> int | None:
+    from aotbuild.build.check import out_of_date
+
+    reasons = out_of_date(project.plan, project.sources, folder)
+    output.document.update(folder=str(folder), up_to_date=not reasons, reasons=reasons)
+    for reason in reasons:
+        output.text(printable(reason))
+    state = "is out of date: build it again" if reasons else "is up to date"
+    output.text(f"{folder} {state}")
+    return STALE if reasons else None
 
 
 def _with_memory(project: Project, memory: str | None) -> Project:

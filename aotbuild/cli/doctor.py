@@ -13,6 +13,7 @@ from aotbuild.spec.target import HOST
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
+    from aotbuild.runtime.stale import Staleness
     from aotbuild.verify.diagnosis import Diagnosis, Facts
 
 _HEADERS = ("signature", "target", "verdict", "reasons")
@@ -145,6 +146,7 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             {"part": c.part, "distribution": c.distribution, "version": c.version}
             for c in diagnosis.companions
         ],
+        "sources": _sources_document(diagnosis.staleness),
         "usable": not diagnosis.unusable and facts.problem is None,
         "notes": list(diagnosis.notes),
         "signatures": [
@@ -165,6 +167,10 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             for item in diagnosis.signatures
         ],
     }
+
+
+def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
+    return None if found is None else {"root": found.root, "changed": list(found.changed)}
 
 
 def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
@@ -197,5 +203,7 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
         output.text(_REMEDY)
     for note in diagnosis.notes:
         output.text(printable(f"note: {note}"))
+    if diagnosis.staleness and diagnosis.staleness.changed:
+        output.text(printable(str(diagnosis.staleness)))
     if facts.problem:
         output.text(f"nothing can be called: {facts.problem}")

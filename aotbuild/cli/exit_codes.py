@@ -31,6 +31,7 @@ PACKAGE = 7
 UNUSABLE = 8
 VERIFY = 9
 PARTIAL = 10
+STALE = 11
 INTERRUPTED = 130
 
 # Import names of what the extra `build` brings and the command line uses.

@@ -31,7 +31,7 @@ from aotbuild.report.words import (
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
 from aotbuild.spec.about import About
-from aotbuild.spec.index import FORMAT
+from aotbuild.spec.index import FORMAT, SOURCES
 from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.padding import Padding
@@ -99,6 +99,7 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "digest": facts.digest,
         "signed_by": list(facts.signed_by),
         "signers": list(facts.signers),
+        "sources": plain(facts.header.get(SOURCES)),
         "totals": totals(facts),
     }
 

@@ -50,7 +50,7 @@ def _of_package(package: str) -> Source:
     parts = package.split(".")
     if not all(part.isidentifier() for part in parts):
         raise PackageNotFound(package, [])
-    locations = _package_folders(parts)
+    locations = package_folders(parts)
     below_path = [Path(entry or ".").joinpath(*parts) for entry in sys.path]
     searched = list(dict.fromkeys(folder / FOLDER_NAME for folder in (*locations, *below_path)))
     for folder in searched:
@@ -62,7 +62,7 @@ def _of_package(package: str) -> Source:
     raise NoArtifacts(package, exists)
 
 
-def _package_folders(parts: list[str]) -> list[Path]:
+def package_folders(parts: list[str]) -> list[Path]:
     """Return the folders of a package; `find_spec` finds only the top level without importing."""
     folders = [folder.joinpath(*parts[1:]) for folder in _top_level_folders(parts[0])]
     return [folder for folder in folders if folder.exists()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
@@ -13,9 +14,9 @@ from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import emit, is_logged, listeners
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out
-from aotbuild.runtime.source import Source
+from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.runtime.trust import demanded_keys, open_trusted
-from aotbuild.spec.index import COMPANIONS, Index
+from aotbuild.spec.index import COMPANIONS, SOURCES, Index
 from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ class LibraryState:
         start = perf_counter()
         opened = self._open_parts()
         _log(opened)
+        if SOURCES in opened.index.header and _is_of_a_project(self.source):
+            from aotbuild.runtime.stale import warn_if_stale
+
+            warn_if_stale(self.source.place, opened.index.header)
         if listeners:
             from aotbuild.runtime.events import Opened
 
@@ -234,3 +239,10 @@ def _log(opened: OpenedPackage) -> None:
         from aotbuild.runtime.identity import log_opened
 
         log_opened(opened)
+
+
+def _is_of_a_project(source: Source) -> bool:
+    """Return whether executables may be older than the source: not where a wheel was installed."""
+    return isinstance(source, DirectorySource) and not (
+        "-packages" in source.place and Path(source.place, "..", "__init__.py").exists()
+    )

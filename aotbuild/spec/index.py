@@ -41,6 +41,8 @@ INDEX_NAME = "index"
 FOLDER_NAME = "_aot"
 # The key of the header of a package that was split, which names the companions of a base.
 COMPANIONS = "companions"
+# The key of the header that names the files which were compiled; see `spec.sources`.
+SOURCES = "sources"
 _GROUP_DIGITS = 16
 _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
 # Parts of a row: the key of the signature, offset and length.

@@ -17,6 +17,7 @@ from aotbuild.runtime.expected import check_expected
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.seals import Key, check_package, read_policies, read_seals_file
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stale import staleness
 from aotbuild.runtime.trust import EXPECT, demanded_keys
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import home_of
@@ -40,6 +41,7 @@ from aotbuild.verify.zip_layout import Limits
 
 CHECK = "signature"
 EXPECTED = "expected"
+STALE = "sources"
 NOT_SIGNED = "not signed"
 NO_KEY = "no key was given (--trust)"
 
@@ -97,6 +99,16 @@ def check_pinned(source: Source, index: Index | None, package: str | None) -> li
         return [concluded(EXPECTED, source.place, [str(err)])]
     reasons = (f"{EXPECT} pins {home_of(index.header)}@{index.digest}",)
     return [Outcome(EXPECTED, source.place, Status.PASS, reasons)]
+
+
+def check_sources(examined: Examined) -> list[Outcome]:
+    """Return the outcome of comparing the project's source, if the place is in its folder."""
+    index = examined.contents.index
+    try:
+        found = index and staleness(examined.path, index.header, above=True)
+    except ValueError:  # the check `records` says so
+        return []
+    return [concluded(STALE, found.root, filter(None, [str(found)]))] if found else []
 
 
 def has_seals(source: Source) -> bool:
@@ -175,6 +187,7 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     for outcome in examined.outcomes:
         done(outcome)
     stages = check_stages(examined.path, examined.contents, options.limits)
+    stages += check_sources(examined)
     for outcome in stages:
         done(outcome)
     reason = UNTRUSTED if examined.failed else None if options.load else NOT_RUN

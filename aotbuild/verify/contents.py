@@ -24,6 +24,7 @@ from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.spec.sources import read_sources
 from aotbuild.spec.target import HOST
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
@@ -79,7 +80,7 @@ def _is_left_out(name: str, header: dict[str, object]) -> bool:
 
 
 def _header_problems(header: dict[str, object]) -> Iterator[str]:
-    for read in (companions_of, read_left_out):
+    for read in (companions_of, read_left_out, read_sources):
         try:
             read(header)
         except ValueError as err:

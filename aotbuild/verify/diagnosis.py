@@ -7,11 +7,13 @@ import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from typing import Any
 
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.stale import Staleness, staleness
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
@@ -153,13 +155,17 @@ class SignatureDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The diagnosis of a package, and its companions, installed or not."""
+    """The diagnosis of a package, and its companions, installed or not.
+
+    `staleness` says whether the project's source changed, where the place is in its folder.
+    """
 
     place: str
     package: str | None
     fallback: str | None
     signatures: tuple[SignatureDiagnosis, ...]
     companions: tuple[Companion, ...] = ()
+    staleness: Staleness | None = None
 
     @property
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
@@ -188,7 +194,15 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
         source.close()
     header = parts.index.header
     package, fallback = header.get("package"), header.get("fallback")
-    return Diagnosis(source.place, package, fallback, signatures, parts.companions)
+    stale = _staleness(source.place, header)
+    return Diagnosis(source.place, package, fallback, signatures, parts.companions, stale)
+
+
+def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:
+    try:
+        return staleness(place, header, above=True)
+    except ValueError:  # `verify` says what is malformed
+        return None
 
 
 def _signatures(index: Index, host: Host) -> Iterator[SignatureDiagnosis]:

@@ -13,10 +13,12 @@ from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import WheelRefused
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.index import SOURCES
 from aotbuild.spec.layout import HEADER_KEY
 from aotbuild.spec.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_to_json
+from aotbuild.spec.sources import join_sources
 from aotbuild.spec.words import quote
 from aotbuild.wheels.draft import (
     Artifacts,
@@ -200,8 +202,9 @@ def joined_header(
     chosen = {} if fallback is None else {_FALLBACK: fallback}
     headers = [{**whole.header, **chosen} for whole in wholes]
     joined = left_out_header(join_left_out(map(read_left_out, headers), records))
+    joined |= join_sources(headers)
     problems = []
-    for key in sorted({key for header in headers for key in header} - {LEFT_OUT}):
+    for key in sorted({key for header in headers for key in header} - {LEFT_OUT, SOURCES}):
         values = [header[key] for header in headers if key in header]
         if key in _VERSIONS:
             joined[key] = _join_versions(map(str, values))

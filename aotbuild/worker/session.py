@@ -22,6 +22,7 @@ from aotbuild.build.protocol import (
     Failed,
     FedBack,
     Hello,
+    Imported,
     Reply,
     TraceExplained,
 )
@@ -45,6 +46,7 @@ from aotbuild.worker.config import (
 )
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
+from aotbuild.worker.modules import ProjectModules
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
@@ -78,6 +80,7 @@ class Session:
         self._padding = PaddingCheck(entries, self._provenance)
         compiler(HOST).start()
         self._imports = Imports(dict(hello.config))
+        self._modules = ProjectModules(hello.root)
         self._refused: Exception | None = None
         try:
             _start_jax(hello.config)
@@ -98,11 +101,13 @@ class Session:
             yield Busy(doing=f"tracing {job.label}")
             traced = self._trace(job)
         except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
+            yield from self._imported()
             function, key = known_of(job)
             function = function and without_paths(function, self._secret_paths)[0]
             for target in job.targets:
                 yield _failure(target, "trace", err, function, key)
             return
+        yield from self._imported()
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
         if self._explain:
@@ -115,6 +120,12 @@ class Session:
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
+        if self._modules.has_others():
+            self._imports.is_lost = True
+
+    def _imported(self) -> Iterator[Reply]:
+        if files := self._modules.added():
+            yield Imported(files=files)
 
     def _trace(self, job: Job) -> Traced:
         try:

@@ -19,9 +19,9 @@ from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
 from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitDone
-from aotbuild.build.protocol import Busy, GoldenStarted, Hello, ShrinkStarted
+from aotbuild.build.protocol import Busy, GoldenStarted, Hello, Imported, ShrinkStarted
 from aotbuild.build.settings import Settings
-from aotbuild.build.sources import SourceTree
+from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import PlanError
 from aotbuild.spec.target import HOST
 from aotbuild.store.local import default_root
@@ -98,6 +98,7 @@ def run_units(
     timeout: float = DEFAULT_TIMEOUT,
     golden_timeout: float = GOLDEN_TIMEOUT,
     jobs: int | None = None,
+    traced: TracedFiles | None = None,
 ) -> list[UnitDone]:
     """Compile every unit of a plan, in the plan's order of results.
 
@@ -105,14 +106,18 @@ def run_units(
     The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
     possibly from several threads. `timeout` is in seconds for one job, `golden_timeout` for calling
     its function where `golden` is `auto`. At most `jobs` workers run at a time, by default
-    `pool.most_jobs`. The threads of `executor`, if given, wait for them.
+    `pool.most_jobs`. The threads of `executor`, if given, wait for them. `traced` gets the files of
+    the project that were imported.
     """
     hello = _hello(plan, sources, blobs)
     tasks = [Task(*job) for job in make_jobs(plan.units)]
     with open_pool(hello, sources.import_root, len(tasks), executor, jobs) as (pool, threads):
         memory = plan.manifest.memory
         shrink = may_shrink(os.environ)
-        runner = _Runner(Schedule(tasks), pool, listener, memory, timeout, golden_timeout, shrink)
+        runner = _Runner(
+            *(Schedule(tasks), pool, listener, memory, timeout, golden_timeout, shrink),
+            traced=traced or TracedFiles(),
+        )
         futures = [threads.submit(runner.run_next) for _ in tasks]
         # By identity: to Python, units with the static values 1 and True are equal.
         done: dict[int, list[UnitDone]] = {}
@@ -136,6 +141,7 @@ class _Runner:
     timeout: float
     golden_timeout: float
     shrink: bool
+    traced: TracedFiles
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
     # What this thread did last.
@@ -199,6 +205,8 @@ class _Runner:
                     limit.restart()
                 if isinstance(message, Busy):
                     progress.busy(message.doing)
+                elif isinstance(message, Imported):
+                    self.traced.add(message.files)
                 else:
                     progress.receive(message)
         finally:
@@ -272,6 +280,7 @@ def _hello(plan: Plan, sources: SourceTree, blobs: Path) -> Hello:
     return Hello(
         blobs=blobs.absolute(),
         store=None if store is None else store.absolute(),
+        root=sources.root,
         keep=plan.manifest.keep.stages,
         secret_paths=(str(sources.root), sys.prefix),
         provenance={

@@ -1,0 +1,116 @@
+"""Executables that are older than the source: files that are others than when they were compiled.
+
+Only a project's own folder is compared, as an editable install or a build in place has it. What a
+wheel installed is never compared: its files don't change by themselves, and RECORD has their
+digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.locate import package_folders
+from aotbuild.spec.index import INDEX_NAME
+from aotbuild.spec.layout import home_of
+from aotbuild.spec.sources import HERE, SourceDigests, read_sources
+
+_SITES = ("site-packages", "dist-packages")
+_SHOWN = 3
+REMEDY = "Compile again: aotbuild build --in-place, or pip install -e ."
+# What was warned about in this process.
+_warned: set[tuple[str, tuple[str, ...]]] = set()
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """The project's folder, and the files in it that are others than when they were compiled."""
+
+    root: str
+    changed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the words for it; empty if nothing changed."""
+        if not self.changed:
+            return ""
+        more = len(self.changed) - _SHOWN
+        names = [*self.changed[:_SHOWN], *([f"{more} more"] if more > 0 else [])]
+        verb = "is" if len(self.changed) == 1 else "are"
+        return (
+            f"the executables are older than the source: {', '.join(names)} in {self.root} {verb} "
+            f"not what was compiled. {REMEDY}"
+        )
+
+
+def warn_if_stale(place: str, header: Mapping[str, Any]) -> None:
+    """Log a warning, once in a process, if an `_aot` folder is older than the project's source.
+
+    Files that were not written after the index are not read.
+    """
+    try:
+        since = Path(place, INDEX_NAME).stat().st_mtime_ns
+        found = staleness(place, header, since)
+    except (OSError, ValueError):  # of a malformed header, which `verify` reports
+        return
+    if found is None or not found.changed or (place, found.changed) in _warned:
+        return
+    _warned.add((place, found.changed))
+    from logging import getLogger
+
+    package = header.get("package")
+    getLogger("aotbuild").warning("%s: %s", package, found, extra={"aotbuild": vars(found)})
+
+
+def staleness(
+    place: str, header: Mapping[str, Any], since: int | None = None, *, above: bool = False
+) -> Staleness | None:
+    """Compare a package's sources with what was compiled; None if they are not to be found.
+
+    `place` is the `_aot` folder. With `since`, files that are not newer are not read. With `above`,
+    the project may also be anywhere above it. Raises ValueError for a malformed header.
+    """
+    sources, home = read_sources(header), home_of(header)
+    if sources is None or home is None or place.endswith(".whl"):
+        return None
+    root = next((r for r in _roots(Path(place).absolute(), home, sources, above) if r), None)
+    return None if root is None else Staleness(str(root), sources.changed(root, since))
+
+
+def _roots(place: Path, home: str, sources: SourceDigests, above: bool) -> Iterator[Path | None]:
+    """Yield folders that may be the project's, each if it has a module of it; the nearest first."""
+    parts = home.split(".")
+    beside = _project(_above(place.parent, parts), sources)
+    yield beside
+    if beside is None and _is_installed(place):
+        # An editable install: the package is imported from somewhere else.
+        for folder in package_folders(parts):
+            yield _project(_above(folder, parts), sources)
+    if above:
+        yield from (_having(folder, sources) for folder in place.parents)
+
+
+def _above(folder: Path, parts: list[str]) -> Path | None:
+    """Return the folder that a package is imported from, if that is where its folder is."""
+    return folder.parents[len(parts) - 1] if list(folder.parts[-len(parts) :]) == parts else None
+
+
+def _project(import_root: Path | None, sources: SourceDigests) -> Path | None:
+    """Return the folder of the project that is imported from a folder."""
+    if import_root is None:
+        return None
+    if sources.import_root == HERE:
+        return _having(import_root, sources)
+    parts = Path(sources.import_root).parts
+    return _having(root, sources) if (root := _above(import_root, list(parts))) else None
+
+
+def _having(root: Path, sources: SourceDigests) -> Path | None:
+    if _is_installed(root) or not any((root / name).is_file() for name in sources.modules):
+        return None
+    return root
+
+
+def _is_installed(path: Path) -> bool:
+    return any(part in _SITES for part in path.parts)

@@ -1,0 +1,55 @@
+"""The modules of the project that a worker has imported, and the digests of their files.
+
+What belongs to a package must not depend on which jobs share a process, nor on what the store has.
+Jobs add modules while they import and trace. If calling a function with golden or padded inputs
+imports another one, which the store may spare, the process serves no further job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from aotbuild.spec.sources import file_digest
+
+_FOREIGN = ("site-packages", "dist-packages", "__pycache__")
+
+
+class ProjectModules:
+    """The modules below a project's folder, as far as this process has imported them."""
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = None if root is None else os.path.realpath(root)
+        self._known: dict[str, str] = {}
+
+    def added(self) -> tuple[tuple[str, str], ...]:
+        """Return the path and the digest of each module's file that was imported since then."""
+        new = sorted(self._files() - self._known.keys())
+        digests = {name: file_digest(Path(str(self._root), name)) for name in new}
+        self._known |= digests
+        return tuple(digests.items())
+
+    def has_others(self) -> bool:
+        """Return whether there are modules that `added` has not returned."""
+        return not self._files() <= self._known.keys()
+
+    def _files(self) -> set[str]:
+        if self._root is None:
+            return set()
+        files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+        below = (_below(self._root, file) for file in files if isinstance(file, str))
+        return {name for name in below if name is not None}
+
+
+@cache
+def _below(root: str, file: str) -> str | None:
+    """Return a file's path below the project, with slashes; None for what is not the project's."""
+    path = Path(os.path.realpath(file))
+    if not path.is_relative_to(root) or not path.is_file():
+        return None
+    relative = path.relative_to(root)
+    # An environment may be in the project's folder.
+    is_foreign = any(part in _FOREIGN or part.startswith(".") for part in relative.parts[:-1])
+    return None if is_foreign else relative.as_posix()
