@@ -68,6 +68,7 @@ REPLIES: list[protocol.Reply] = [
     protocol.ShrinkCompared(target="cpu:x86-64-v3:1"),
     protocol.ShrinkCompared(target="cpu:x86-64-v3:1", note="another result"),
     protocol.FedBack(fed=FED),
+    protocol.Imported(files=(("proj/a.py", "0" * 64),)),
     protocol.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
     protocol.Done(),
 ]

@@ -196,6 +196,8 @@ def editable(place: Place) -> None:
     place.run(load, code=1)
     place.run("aotbuild build --in-place")
     place.run(load)
+    place.write("mypkg/model.py", f"{SOURCE}# edited\n")
+    place.run("aotbuild build --in-place --check || aotbuild build --in-place")
 
 
 def sharding(place: Place) -> None:
