@@ -13,6 +13,7 @@ from typing import Any
 
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.locate import package_folders
+from aotbuild.runtime.observers import log
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import home_of
 from aotbuild.spec.sources import HERE, SourceDigests, read_sources
@@ -57,10 +58,8 @@ def warn_if_stale(place: str, header: Mapping[str, Any]) -> None:
     if found is None or not found.changed or (place, found.changed) in _warned:
         return
     _warned.add((place, found.changed))
-    from logging import getLogger
-
-    package = header.get("package")
-    getLogger("aotbuild").warning("%s: %s", package, found, extra={"aotbuild": vars(found)})
+    package = str(header.get("package"))
+    log("warning", "stale", f"{package}: {found}", package=package, changed=list(found.changed))
 
 
 def staleness(
