@@ -22,8 +22,21 @@ from aotbuild.spec.words import did_you_mean, quote
 # compares), and `on`, which is kept for choosing devices.
 LIBRARY_NAMES = frozenset(
     {
-        *("bucket", "close", "digest", "explain", "functions", "info", "kernel", "on", "open"),
-        *("place", "preload", "ready", "signatures", "signers", "sizes", "stats", "version"),
+        *(
+            "bucket",
+            "close",
+            "constants",
+            "count_calls",
+            "digest",
+            "explain",
+            "functions",
+            "info",
+            "kernel",
+            "on",
+            "open",
+        ),
+        *("place", "preload", "ready", "signatures", "signers", "sizes", "stats"),
+        *("swap_constants", "version"),
     }
 )
 

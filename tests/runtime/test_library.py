@@ -194,6 +194,7 @@ class TestVerbs:
             "transformed": 0,
             "padded": 0,
             "host_callbacks": 0,
+            "swaps": 0,
         }
 
     def test_close(self, library: Library) -> None:
