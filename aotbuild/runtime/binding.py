@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -122,35 +122,27 @@ def _is_plain_static(value: Any) -> bool:
 def _check_names(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     problems = list(_name_problems(function, args, kwargs))
     if problems:
-        names = (*function.dynamic, *function.keywords, *(s.name for s in function.statics))
-        parameters = sorted(dict.fromkeys(names), key=_position(function))
-        expected = f"expected {function.name}({', '.join(parameters)})"
-        raise SignatureMismatch(function.name, "; ".join(problems), [expected], REMEDY)
+        # A late import: only errors need words.
+        from aotbuild.runtime.wrong_names import name_mismatch
 
-
-def _position(function: Function) -> Callable[[str], int]:
-    order = {name: index for index, name in enumerate(function.positional)}
-    return lambda name: order.get(name, len(order))
+        raise name_mismatch(function, problems, len(args))
 
 
 def _name_problems(
     function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
+    """Yield (what is wrong, with which argument)."""
     statics = {static.name: static for static in function.statics}
     required = dict.fromkeys([*function.dynamic, *function.keywords, *statics])
     if len(args) > len(function.positional):
-        yield f"takes {len(function.positional)} positional arguments but {len(args)} were given"
+        yield "too many", ""
     positional = function.positional[: len(args)]
     for name in required:
         may_miss = name in statics and statics[name].has_default
         if name in positional and name in kwargs:
-            yield f"got multiple values for argument {name!r}"
+            yield "twice", name
         elif name not in positional and name not in kwargs and not may_miss:
-            yield f"missing a required argument: {name!r}"
+            yield "missing", name
     for name in dict.fromkeys((*positional, *kwargs)):
-        if name in required:
-            continue
-        if name in function.positional:
-            yield f"argument {name!r} was left at its default when this was compiled; leave it out"
-        else:
-            yield f"got an unexpected keyword argument {name!r}"
+        if name not in required:
+            yield "compiled in" if name in function.positional else "unexpected", name

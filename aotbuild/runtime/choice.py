@@ -80,7 +80,9 @@ class Choice:
             if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
             steps = leaf_steps(call.bound, self.backend.trees)
-            self._mismatches[key] = signature_mismatch(call, steps, self.package.index, host)
+            self._mismatches[key] = signature_mismatch(
+                call, steps, self.package.index, host, self.backend.arrays
+            )
         known = self._mismatches[key]
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)

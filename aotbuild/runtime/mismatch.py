@@ -1,22 +1,32 @@
-"""Signature mismatches: how a call differs from the compiled signatures, nearest first."""
+"""Signature mismatches: how a call differs from the compiled signatures, nearest first.
+
+What differs from all of them is said once. The nearest signatures are listed only if something else
+differs, too.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import nsmallest
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
-from aotbuild.runtime.binding import REMEDY, Call
-from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.binding import Call
+from aotbuild.runtime.remedies import Cause, remedy
+from aotbuild.runtime.select import judge, select
+from aotbuild.runtime.signatures import label_of
 from aotbuild.runtime.tree_words import TreeWords, is_same
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
+from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Outline, Signature
+from aotbuild.spec.tree import Tree
 from aotbuild.spec.values import shown
+from aotbuild.spec.words import one_of
 
 # (in how many ways it differs, sum of the differences between sizes, key of the signature)
 Distance = tuple[int, int, str]
@@ -25,75 +35,89 @@ _TREE_WEIGHT = 1000
 _NO_SIZES: tuple[int, ...] = ()
 _SHOWN_SIGNATURES = 3
 _SHOWN_DIFFERENCES = 5
+# Avals or static values of one line.
+_SHOWN_VALUES = 4
 # Signatures whose records are read; among equally near ones, the order of their names decides.
 _READ = 16
 
 
 def signature_mismatch(
-    call: Call, steps: Sequence[tuple[str, ...]], index: Index, host: Host
+    call: Call, steps: Sequence[tuple[str, ...]], index: Index, host: Host, arrays: str
 ) -> SignatureMismatch:
     """Return the error for a call that fits no signature of its function.
 
     `steps` are the paths of the call's leaves, in steps. All signatures are compared by their
-    outlines; only records of the nearest are read.
+    outlines; only records of the nearest are read. `arrays` is the kind of the backend.
     """
     name = call.bound.function.name
     comparison = Comparison(call, steps)
     found = find_nearest(comparison, index.outlines(name), _READ)
-    keys = [key for *_, key in found.distances]
-    # For each signature, the record that fits best here.
-    best = {key: select(index.records(name, key), host)[0] for key in (*keys, found.room) if key}
-    order = sorted(found.distances, key=lambda item: (*item[:2], str(best[item[2]].record)))
-    nearest = [best[key] for *_, key in order]
-    lines = list(_describe(comparison, nearest[:_SHOWN_SIGNATURES]))
-    if found.count > _SHOWN_SIGNATURES:
-        more = found.count - _SHOWN_SIGNATURES
-        lines.append(f"and {more} more signature{'s' if more > 1 else ''}")
-    lines += _feedback_hint(call, steps, nearest[:1])
-    if found.room and call.bound.function.pad is None:
-        lines += _pad_hint(call, nearest, best[found.room])
-    summary = f"no signature of {found.count} fits this call; the nearest:"
     if not found.count:
-        summary = "no signature was compiled"
-    return SignatureMismatch(name, summary, lines, REMEDY)
+        return SignatureMismatch(name, "no signature was compiled", [], remedy(call, (), arrays))
+    best = {key: index.records(name, key)[0] for *_, key in found.distances}
+    order = sorted(found.distances, key=lambda item: (*item[:2], label_of(best[item[2]])))
+    nearest = [best[key] for *_, key in order]
+    common = comparison.common(found)
+    others = [comparison.lines(record.signature, common) for record in nearest]
+    lines = _cut([difference.line for difference in common if difference.line])
+    is_listed = all(others)
+    lines += _list(nearest, others, found.count) if is_listed else []
+    lines += _feedback_hint(call, steps, nearest[:1])
+    lines += _x64_reason(call, nearest, host)
+    room = select(index.records(name, found.room), host)[0] if found.room else None
+    causes = [difference.cause for difference in common if difference.line]
+    causes += [Cause("combination")] if is_listed else []
+    larger = room.record if room and room.fits and _is_padded(call, nearest, room.record) else None
+    summary = f"no signature of {found.count} fits this call{'; the nearest:' * is_listed}"
+    words = remedy(call, causes, arrays, nearest[0], larger)
+    return SignatureMismatch(name, summary, lines, words)
 
 
-def _describe(comparison: Comparison, nearest: Sequence[Verdict]) -> Iterator[str]:
-    for number, verdict in enumerate(nearest, 1):
-        yield f"{number}. {verdict.record}"
-        lines = comparison.differences(verdict.record.signature)
-        if len(lines) > _SHOWN_DIFFERENCES:
-            more = len(lines) - _SHOWN_DIFFERENCES
-            lines = [*lines[:_SHOWN_DIFFERENCES], f"and {more} more differences"]
-        for line in (*lines, *verdict.reasons):
-            yield f"   {line}"
+def _list(nearest: Sequence[Record], others: Sequence[Sequence[str]], count: int) -> Iterator[str]:
+    for number, (record, lines) in enumerate(zip(nearest, others, strict=True), 1):
+        if number > _SHOWN_SIGNATURES:
+            break
+        yield f"{number}. {label_of(record)}"
+        yield from (f"   {line}" for line in _cut(lines))
+    if count > _SHOWN_SIGNATURES:
+        more = count - _SHOWN_SIGNATURES
+        yield f"and {more} more signature{'s' if more > 1 else ''}"
 
 
-def _pad_hint(call: Call, nearest: Sequence[Verdict], room: Verdict) -> Iterator[str]:
-    """Yield that a larger signature could serve the call with `pad:`, if sizes vary there.
+def _cut(lines: Sequence[str]) -> list[str]:
+    if len(lines) <= _SHOWN_DIFFERENCES:
+        return list(lines)
+    more = len(lines) - _SHOWN_DIFFERENCES
+    return [*lines[:_SHOWN_DIFFERENCES], f"and {more} more difference{'s' if more > 1 else ''}"]
+
+
+def _is_padded(call: Call, nearest: Sequence[Record], room: Record) -> bool:
+    """Return whether a call could be padded to a larger signature: whether sizes vary there.
 
     An array that has the same size in all signatures, as weights have, is wrong, not too small.
     """
-    wanted = room.record.signature.leaves
+    wanted = room.signature.leaves
     pairs = enumerate(zip(call.signature.leaves, wanted, strict=False))
     larger = [number for number, (has, aval) in pairs if has != aval]
-    others = [verdict.record.signature.leaves for verdict in nearest]
-    if room.fits and all(any(o[n : n + 1] != (wanted[n],) for o in others) for n in larger):
-        yield f"with `pad:` in the manifest this call could be padded to {room.record}"
+    others = [record.signature.leaves for record in nearest]
+    return all(any(o[n : n + 1] != (wanted[n],) for o in others) for n in larger)
 
 
 def _feedback_hint(
-    call: Call, steps: Sequence[tuple[str, ...]], nearest: Sequence[Verdict]
+    call: Call, steps: Sequence[tuple[str, ...]], nearest: Sequence[Record]
 ) -> Iterator[str]:
     """Yield that the manifest can have a call compiled that gets results of the call before.
 
     Such a result may have another dtype or weak type than the first argument.
     """
-    found, wanted = call.signature, nearest[0].record.signature if nearest else None
+    found, wanted = call.signature, nearest[0].signature if nearest else None
+    results = nearest[0].calling.outputs if nearest else ()
     if wanted is None or not is_same([found.tree, found.statics], [wanted.tree, wanted.statics]):
         return
     pairs = enumerate(zip(found.leaves, wanted.leaves, strict=True))
-    apart = {n: has.shape == want.shape for n, (has, want) in pairs if has != want}
+    apart = {
+        n: has.shape == want.shape and has in results for n, (has, want) in pairs if has != want
+    }
     # Only arrays of jax have this attribute, and all results are such.
     if apart and all(apart.values()) and all(hasattr(call.leaves[n], "weak_type") for n in apart):
         names = ", ".join(dict.fromkeys(steps[n][0] for n in apart))
@@ -101,7 +125,26 @@ def _feedback_hint(
         yield f"if this is a result of the call before: `feedback: {listed}` compiles both calls"
 
 
+def _x64_reason(call: Call, nearest: Sequence[Record], host: Host) -> Iterator[str]:
+    """Yield the verdict on a near signature if x64 gives the call its other dtypes."""
+    for record in nearest[:_SHOWN_SIGNATURES]:
+        pairs = zip(call.signature.leaves, record.signature.leaves, strict=False)
+        apart = any(have.needs_x64 != want.needs_x64 for have, want in pairs)
+        if apart and record.requires.x64 != host.x64:
+            yield from (reason for reason in judge(record, host).reasons if "x64" in reason)
+            return
+
+
 # --- differences --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference from all signatures: `subject` is a leaf, the name of a static, or a line."""
+
+    subject: int | str
+    line: str
+    cause: Cause
 
 
 class Comparison:
@@ -109,82 +152,157 @@ class Comparison:
 
     def __init__(self, call: Call, steps: Sequence[tuple[str, ...]]) -> None:
         self.call = call
+        self.statics = dict(call.signature.statics)
         self._paths = ["".join(path) for path in steps]
+        self._arguments = [path[0] for path in steps]
         self._trees = TreeWords(call, steps)
 
-    def differences(self, expected: Signature) -> list[str]:
-        """Return every way in which the call differs from a signature, one line each."""
-        found = self.call.signature
-        lines = self.around(expected)
-        if is_same(found.tree, expected.tree):
-            avals = zip(found.leaves, expected.leaves, strict=True)
-            lines += [
-                _leaf_difference(path, leaf, *pair)
-                for path, leaf, pair in zip(self._paths, self.call.leaves, avals, strict=True)
-                if pair[0] != pair[1]
-            ]
-        return lines
+    def common(self, found: Nearest) -> list[Difference]:
+        """Return the ways in which the call differs from every signature."""
+        rests = list(found.rests)
+        trees = [line for line in rests[0].trees if all(line in rest.trees for rest in rests)]
+        same = [Difference(line, line, Cause("tree")) for line in trees]
+        for name, value in self.statics.items():
+            wanted = {repr(rest.statics.get(name)): rest.statics.get(name) for rest in rests}
+            # Compare the text: in Python True == 1 == 1.0.
+            if repr(value) not in wanted:
+                words = _values(sorted(map(shown, wanted.values())))
+                line = f"static {name}: expected {words}, found {shown(value)}"
+                same.append(Difference(name, line, Cause("static", name, found=shown(value))))
+        return same + self._common_leaves(found.columns)
 
-    def around(self, expected: Signature) -> list[str]:
-        """Return how static values and trees differ; leaves are not compared."""
-        found = self.call.signature
-        lines = list(_static_differences(found.statics, expected.statics))
+    def _common_leaves(self, columns: Sequence[Sequence[str]]) -> list[Difference]:
+        groups: dict[Any, list[Difference]] = {}
+        for number, (have, texts) in enumerate(
+            zip(self.call.signature.leaves, columns, strict=False)
+        ):
+            if str(have) in texts:
+                continue
+            wanted = _by_nearness(have, map(Aval.parse, texts))
+            words = _leaf_words(self.call.leaves[number], have, wanted)
+            path = self._paths[number]
+            cause = Cause("leaf", path, have, wanted, isinstance(self.call.leaves[number], _NUMBER))
+            difference = Difference(number, f"{path}: {words}", cause)
+            # Weights of another dtype differ in the same way a hundred times.
+            kind = (have.dtype, have.weak_type, wanted[0].dtype, wanted[0].weak_type)
+            is_alike = {aval.shape for aval in wanted} == {have.shape}
+            key = (self._arguments[number], kind) if is_alike else number
+            groups.setdefault(key, []).append(difference)
+        return [each for group in groups.values() for each in self._joined(group)]
+
+    def _joined(self, group: Sequence[Difference]) -> Iterator[Difference]:
+        """Yield the first of a group, which names the number of the others; those have no line."""
+        first, *others = group
+        argument, count = self._arguments[int(first.subject)], len(others)
+        likewise = f", likewise {count} more array{'s' if count > 1 else ''} of {argument}"
+        cause = replace(first.cause, likewise=count)
+        yield Difference(first.subject, first.line + likewise * bool(count), cause)
+        yield from (Difference(each.subject, "", each.cause) for each in others)
+
+    def lines(self, expected: Signature, common: Sequence[Difference]) -> list[str]:
+        """Return the ways in which the call differs from one signature, without the common ones."""
+        found, said = self.call.signature, {difference.subject for difference in common}
+        lines = [
+            f"static {name}: expected {shown(want)}, found {shown(self.statics.get(name))}"
+            for name, want in expected.statics
+            if name not in said and repr(self.statics.get(name)) != repr(want)
+        ]
         if not is_same(found.tree, expected.tree):
-            lines += self._trees.differences(expected.tree)
-        return lines
+            return lines + [line for line in self.trees(expected.tree) if line not in said]
+        return lines + [
+            f"{self._paths[n]}: {_leaf_words(self.call.leaves[n], have, [want])}"
+            for n, (have, want) in enumerate(zip(found.leaves, expected.leaves, strict=True))
+            if n not in said and have != want
+        ]
+
+    def trees(self, expected: Tree) -> list[str]:
+        """Return how the trees differ, a line each."""
+        if is_same(self.call.signature.tree, expected):
+            return []
+        return self._trees.differences(expected)
 
 
-def _leaf_difference(path: str, leaf: Any, have: Aval, want: Aval) -> str:
-    line = f"{path}: expected {want}, found {have}"
-    if (have.shape, have.dtype) == (want.shape, want.dtype):
-        return f"{line}: expected {_strength(leaf, want)}"
+_NUMBER = (bool, int, float, complex)
+
+
+def _by_nearness(have: Aval, wanted: Iterable[Aval]) -> list[Aval]:
+    def distance(want: Aval) -> tuple[Any, ...]:
+        apart = sum(abs(a - b) for a, b in zip(have.shape, want.shape, strict=False))
+        kind = (want.dtype != have.dtype, want.weak_type != have.weak_type)
+        return (len(want.shape) != len(have.shape), *kind, apart, want.shape, want.dtype)
+
+    return sorted(wanted, key=distance)
+
+
+def _leaf_words(leaf: Any, have: Aval, wanted: Sequence[Aval]) -> str:
+    line = f"expected {_values(list(map(str, wanted)))}, found {have}"
+    if (have.shape, have.dtype) == (wanted[0].shape, wanted[0].dtype):
+        return f"{line}: expected {_strength(leaf, wanted[0])}"
     return line
+
+
+def _values(texts: Sequence[str]) -> str:
+    """Return `a, b or c`; of many the first few."""
+    if len(texts) <= _SHOWN_VALUES:
+        return one_of(texts)
+    return one_of([*texts[: _SHOWN_VALUES - 1], f"{len(texts) - _SHOWN_VALUES + 1} others"])
 
 
 def _strength(leaf: Any, want: Aval) -> str:
     """Return which value has the weak type that is wanted; `leaf` has the other."""
     if not want.weak_type:
-        if isinstance(leaf, bool | int | float | complex):
+        if isinstance(leaf, _NUMBER):
             return "an array, not a Python number"
-        return "an array without weak type; x.astype(x.dtype) removes it"
+        return "an array without weak type"
     # jax gives Python's True no weak type, and an array's number has no shape.
     if want.dtype == "bool" or want.shape:
         return "a weakly typed array, as jax makes them of Python numbers alone"
     return "a Python number, or a weakly typed array"
 
 
-def _static_differences(
-    found: tuple[tuple[str, Any], ...], expected: tuple[tuple[str, Any], ...]
-) -> Iterator[str]:
-    values = dict(found)
-    for name, want in expected:
-        # Compare the text: in Python True == 1 == 1.0.
-        if repr(values.get(name)) != repr(want):
-            yield f"static {name}: expected {shown(want)}, found {shown(values.get(name))}"
-
-
 # --- the nearest signatures ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What a signature has beside its leaves: static values, and how its trees differ."""
+
+    statics: dict[str, Any]
+    trees: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Nearest:
     """The number of signatures, the nearest, and the key of the nearest with room.
 
-    A signature has room for a call that differs in sizes only, none of which is larger.
+    A signature has room for a call that differs in sizes only, none of which is larger. `rests` are
+    the different ones of all signatures. `columns` has, for each leaf, the different avals of all
+    signatures whose trees are those of the call.
     """
 
     count: int
     distances: tuple[Distance, ...]
     room: str | None
+    rests: tuple[Rest, ...]
+    columns: tuple[tuple[str, ...], ...]
 
 
 def find_nearest(comparison: Comparison, outlines: Iterable[Outline], keep: int) -> Nearest:
     """Return the nearest signatures, at most `keep`; the key decides between equally near ones."""
-    ruler = _Ruler(comparison)
-    measured = [ruler.measure(outline) for outline in outlines]
+    ruler, every = _Ruler(comparison), list(outlines)
+    measured = [ruler.measure(outline) for outline in every]
     nearest = tuple(nsmallest(keep, (distance for distance, _ in measured)))
     room = min((distance for distance, has_room in measured if has_room), default=None)
-    return Nearest(len(measured), nearest, room[2] if room else None)
+    columns = zip(
+        *(leaves for _, leaves, rest in every if not ruler.rests[rest].trees), strict=False
+    )
+    return Nearest(
+        len(measured),
+        nearest,
+        room[2] if room else None,
+        tuple(ruler.rests.values()),
+        tuple(tuple(dict.fromkeys(column)) for column in columns),
+    )
 
 
 class _Ruler:
@@ -195,6 +313,7 @@ class _Ruler:
         call = comparison.call
         self._leaves = [str(aval) for aval in call.signature.leaves]
         self._split = {text: _split(text) for text in self._leaves}
+        self.rests: dict[bytes, Rest] = {}
         self._around: dict[bytes, tuple[int, bool]] = {}
         self._pairs: dict[tuple[str, str], tuple[int, bool]] = {}
 
@@ -212,14 +331,18 @@ class _Ruler:
 
     def _compare_rest(self, rest: bytes) -> tuple[int, bool]:
         """Return in how many ways statics and trees differ, and whether the trees are equal."""
+        own = self._comparison.statics
         try:
             data = json.loads(b'{"leaves":[],"statics":' + rest + b"}")
             expected = Signature.from_json(data)
-            same_tree = is_same(expected.tree, self._comparison.call.signature.tree)
-            lines = len(self._comparison.around(expected))
+            known = Rest(dict(expected.statics), tuple(self._comparison.trees(expected.tree)))
+            lines = sum(repr(own.get(name)) != repr(want) for name, want in expected.statics)
+            lines += len(known.trees)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            same_tree, lines = False, _TREE_WEIGHT  # reading the record will say what is wrong
-        found = lines + (0 if same_tree else _TREE_WEIGHT), same_tree
+            # Reading the record will say what is wrong.
+            known, lines = Rest({}, ("malformed",)), _TREE_WEIGHT
+        self.rests[rest] = known
+        found = lines + (_TREE_WEIGHT if known.trees else 0), not known.trees
         self._around[rest] = found
         return found
 

@@ -70,7 +70,7 @@ def test_another_order_of_leaves_is_not_direct() -> None:
         ((1, 2, 3), {"c": 1, "d": 1, "e": 1}, "got an unexpected keyword argument 'e'"),
         ((1, 2, 3), {"c": 1, "d": 1, "a": 1}, "got multiple values for argument 'a'"),
         ((1,) * 5, {"c": 1, "d": 1}, "takes 4 positional arguments but 5 were given"),
-        ((1, 2, 3, 4), {"c": 1, "d": 1}, "argument 'unused' was left at its default"),
+        ((1, 2, 3, 4), {"c": 1, "d": 1}, "argument 'unused' is compiled in at its default"),
     ],
 )
 def test_wrong_arguments(args: Any, kwargs: Any, message: str) -> None:

@@ -70,7 +70,8 @@ def scored(batch: int = 1, activation: str = "relu") -> Built:
         "score", score, {"x": x}, statics=statics, call="proj.model:score", positional=order
     )
     label = f"score(batch={batch}, activation={activation!r})"
-    return replace(made, record=replace(made.record, provenance={"label": label}))
+    provenance = {"label": label, "dims": {"batch": batch}}
+    return replace(made, record=replace(made.record, provenance=provenance))
 
 
 def library(place: Place, *built: Built) -> Library:

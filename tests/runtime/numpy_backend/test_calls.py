@@ -130,7 +130,8 @@ class TestEqualToTheOtherDoor:
         np.testing.assert_array_equal(library.f(X), X)
         np.testing.assert_array_equal(library.f(X, (1, 2)), 2 * X)
         np.testing.assert_array_equal(library.f(x=X, k=(1, 2)), 2 * X)
-        with pytest.raises(SignatureMismatch, match=r"expected \(1,\), found \(1\.0,\)"):
+        line = r"expected \(1,\) or \(1, 2\), found \(1\.0,\)"
+        with pytest.raises(SignatureMismatch, match=line):
             library.f(X, (1.0,))
 
 
@@ -190,7 +191,7 @@ class TestLibrary:
         assert repr(with_jax) == repr(without)
         assert with_jax.functions == without.functions
         assert str(with_jax.explain("f", X)) == str(without.explain("f", X))
-        assert str(with_jax.explain("f", X[:1])) == str(without.explain("f", X[:1]))
+        assert str(without.explain("f", X[:1])) in str(with_jax.explain("f", X[:1]))
         assert with_jax.stats().keys() == without.stats().keys()
         assert [without.preload(), without.preload()] == [1, 0]
         assert without.preload(prime=True) == 0

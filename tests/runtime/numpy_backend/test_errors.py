@@ -26,6 +26,10 @@ from aotbuild.errors import (
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
 
+# The numpy backend has no fallback.
+FALLBACK = " AOTBUILD_FALLBACK=jit compiles such calls when they are made."
+
+
 @jax.tree_util.register_static
 class Registered:
     pass
@@ -52,7 +56,7 @@ class TestErrors:
         for library in libraries:
             with pytest.raises(SignatureMismatch) as raised:
                 library.f(*args, **kwargs)
-            texts.append(str(raised.value))
+            texts.append(str(raised.value).replace(FALLBACK, ""))
         assert texts[0] == texts[1]
 
     @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""Arguments that do not fit the parameters of a function, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from aotbuild.errors import SignatureMismatch
+from aotbuild.spec.about import UNKNOWN, About, Parameter
+from aotbuild.spec.signature import Function
+from aotbuild.spec.values import cut, shown
+from aotbuild.spec.words import did_you_mean
+
+_LONGEST = 60
+_BY_POSITION = ("positional_only", "positional_or_keyword")
+
+
+def name_mismatch(
+    function: Function, problems: Sequence[tuple[str, str]], given: int
+) -> SignatureMismatch:
+    """Return the error for `problems` of `runtime.binding`; `given` arguments were positional."""
+    words = _Words(function)
+    texts = [text for problem in problems for text in words.of(*problem, given)]
+    names = {*function.dynamic, *function.keywords, *(static.name for static in function.statics)}
+    order = {name: index for index, name in enumerate(function.positional)}
+    parameters = sorted(sorted(names), key=lambda name: order.get(name, len(order)))
+    expected = f"expected {function.name}({', '.join(parameters)})"
+    return SignatureMismatch(function.name, "; ".join(texts), [expected], words.remedy())
+
+
+class _Words:
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._known = {p.name: p for p in About.of(function.about).parameters}
+        statics = (static.name for static in function.statics)
+        self._required = [*function.dynamic, *function.keywords, *statics]
+        # The arguments of which the default was compiled, and whether others are wrong.
+        self._compiled_in: list[str] = []
+        self._others = False
+
+    def of(self, kind: str, name: str, given: int) -> Iterator[str]:
+        """Yield the words for one problem."""
+        if kind == "too many":
+            yield from self._too_many(given)
+        elif kind == "compiled in" or (kind == "unexpected" and name in self._known):
+            yield self._is_compiled_in(name)
+        else:
+            self._others = True
+            yield {
+                "twice": f"got multiple values for argument {name!r}",
+                "missing": f"missing a required argument: {name!r}",
+                "unexpected": f"got an unexpected keyword argument {name!r}"
+                f"{did_you_mean(name, self._required)}",
+            }[kind]
+
+    def _too_many(self, given: int) -> Iterator[str]:
+        count = len(self._function.positional)
+        beyond = [p.name for p in self._known.values() if p.kind in _BY_POSITION][count:given]
+        if len(beyond) == given - count:
+            yield from map(self._is_compiled_in, beyond)
+            return
+        self._others = True
+        yield f"takes {count} positional arguments but {given} were given"
+
+    def _is_compiled_in(self, name: str) -> str:
+        self._compiled_in.append(name)
+        default = self._known.get(name, Parameter(name, "")).default
+        is_known = name in self._known and default != UNKNOWN
+        value = f", {cut(shown(default), _LONGEST)}" if is_known else ""
+        return f"argument {name!r} is compiled in at its default{value}"
+
+    def remedy(self) -> str:
+        """Return what to do about all problems."""
+        names = ", ".join(self._compiled_in)
+        leave = (
+            f"Leave {names} out, or list it under static: in the manifest (an array: under args:) "
+            "and build again."
+        )
+        call = "Call it as the second line says."
+        return " ".join([*[leave] * bool(names), *[call] * (self._others or not names)])
