@@ -193,7 +193,9 @@ class TestMadeByUv:
         said: list[str] = []
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda _: make_environments([found], said.append), range(4)))
-        assert len(said) == 1
+        waited = [line for line in said if line.startswith("waiting for another build, which has ")]
+        made = [line for line in said if line.startswith("making the environment of ")]
+        assert (len(waited), len(made), len(said)) == (3, 1, 4)
         assert installed(found)["jax"] == OTHER
 
     @pytest.mark.process
