@@ -49,14 +49,21 @@ class ManifestError(AotbuildError):
 
 @dataclass(frozen=True)
 class UnitFailure:
-    """Why one build unit failed: the unit's name, the stage that failed, and what happened."""
+    """Why one build unit failed: the unit's name, the stage that failed, and what happened.
+
+    `printed` is the end of what the code printed before a trace failed.
+    """
 
     unit: str
     stage: str
     message: str
+    printed: str = ""
 
     def __str__(self) -> str:
-        body = self.message.replace("\n", "\n    ")
+        body = self.message
+        if self.printed:
+            body += "\nprinted meanwhile:" + f"\n{self.printed}".replace("\n", "\n  ")
+        body = body.replace("\n", "\n    ")
         return f"{self.unit}: {self.stage}:\n    {body}"
 
 
@@ -76,12 +83,21 @@ def listing(failures: Sequence[UnitFailure]) -> str:
 
 
 def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
-    """Group the units with the same failure, so that each message is printed once."""
-    units: dict[tuple[str, str], list[str]] = {}
+    """Group the units with the same failure, so that each message is printed once.
+
+    With it comes the longest text that was printed: only the first trace imports modules.
+    """
+    groups: dict[tuple[str, str], list[UnitFailure]] = {}
     for failure in failures:
-        units.setdefault((failure.stage, failure.message), []).append(failure.unit)
+        groups.setdefault((failure.stage, failure.message), []).append(failure)
     return [
-        UnitFailure("\n".join(names), stage, message) for (stage, message), names in units.items()
+        UnitFailure(
+            "\n".join(failure.unit for failure in group),
+            stage,
+            message,
+            max((failure.printed for failure in group), key=len),
+        )
+        for (stage, message), group in groups.items()
     ]
 
 

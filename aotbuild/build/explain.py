@@ -142,8 +142,8 @@ def _with_worker(
 
 def _read(result: Explained, message: Reply) -> Explained:
     match message:
-        case Failed(stage=stage, error=error):
-            return replace(result, failure=UnitFailure(result.label, stage, error))
+        case Failed(stage=stage, error=error, printed=printed):
+            return replace(result, failure=UnitFailure(result.label, stage, error, printed))
         case FedBack(fed=fed):
             return replace(result, fed=fed)
         case TraceExplained(steps=steps, notes=notes):

@@ -43,9 +43,9 @@ class UnitDone:
     key: str | None = None
     stored: bool = False
 
-    def failed(self, stage: str, message: str) -> UnitDone:
+    def failed(self, stage: str, message: str, printed: str = "") -> UnitDone:
         """Return this unit as one that failed after it was compiled."""
-        failure = UnitFailure(str(self.unit), stage, message)
+        failure = UnitFailure(str(self.unit), stage, message, printed)
         key = self.record.signature.key() if self.record else self.key
         return UnitDone(self.unit, self.function, failure=failure, key=key)
 
@@ -161,7 +161,7 @@ class Progress:
                 self.compiled.append((self._leave(target), message))
             case Failed(target=target, stage=stage, error=error):
                 done = UnitDone(self._leave(target), message.function, key=message.key)
-                self._finish(done.failed(stage, error))
+                self._finish(done.failed(stage, error, message.printed))
             case PaddingStarted() | GoldenStarted() | ShrinkStarted():
                 self._check(_STARTED[type(message)])
             case GoldenMade() | GoldenSkipped():

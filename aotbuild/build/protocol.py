@@ -176,7 +176,7 @@ class Compiled(Message):
 
 
 class Failed(Message):
-    """A unit failed in a `stage`, `trace` or `compile`; `error` is for the user.
+    """A unit failed in a `stage`, `trace` or `compile`; `error` and `printed` are for the user.
 
     `function` and `key`, that of the signature, are given as far as they are known.
     """
@@ -185,6 +185,7 @@ class Failed(Message):
     target: str
     stage: str
     error: str
+    printed: str = ""
     function: Annotated[Function, _AsJson(Function.to_json, Function.from_json)] | None = None
     key: str | None = None
 

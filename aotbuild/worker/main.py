@@ -22,6 +22,7 @@ from aotbuild.build.protocol import (
     read_request,
     to_line,
 )
+from aotbuild.worker.printed import keep_printed
 
 if TYPE_CHECKING:
     from aotbuild.worker.session import Session
@@ -60,8 +61,7 @@ def _take_stdout() -> IO[str]:
     """Keep the real stdout for the protocol, and send everything else's output to stderr."""
     protocol = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    # What was printed before a crash is in the log.
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    keep_printed()
     return protocol
 
 

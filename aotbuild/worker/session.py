@@ -50,6 +50,7 @@ from aotbuild.worker.modules import ProjectModules
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
+from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.skeleton import skeleton
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
@@ -89,6 +90,7 @@ class Session:
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of one job; a unit that fails does not stop the others."""
+        PRINTED.clear()
         try:
             if self._refused:
                 raise self._refused
@@ -105,7 +107,7 @@ class Session:
             function, key = known_of(job)
             function = function and without_paths(function, self._secret_paths)[0]
             for target in job.targets:
-                yield _failure(target, "trace", err, function, key)
+                yield _failure(target, "trace", err, function, key, PRINTED.end())
             return
         yield from self._imported()
         if traced.fed is not None:
@@ -228,8 +230,15 @@ def _secret_paths(given: Iterable[str]) -> list[bytes]:
 
 
 def _failure(
-    target: Target, stage: str, error: Exception, function: Function | None, key: str | None
+    target: Target,
+    stage: str,
+    error: Exception,
+    function: Function | None,
+    key: str | None,
+    printed: str = "",
 ) -> Failed:
     text = str(error) if isinstance(error, AotbuildError) else user_traceback(error)
     text += description(target.platform).hint(text)
-    return Failed(target=str(target), stage=stage, error=text, function=function, key=key)
+    return Failed(
+        target=str(target), stage=stage, error=text, function=function, key=key, printed=printed
+    )
