@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.executors.local import run_units
 from aotbuild.build.left_out import left_out
 from aotbuild.build.plan import Plan
@@ -49,7 +50,7 @@ class Package:
 
     `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
     theirs. `failures` are of the units that were left out. `stages` is the file of kept stages
-    beside the folder, if the manifest asks for one.
+    beside the folder, if the manifest asks for one. `size_remedy` ends a note about the size.
     """
 
     folder: Path
@@ -58,6 +59,7 @@ class Package:
     notes: tuple[str, ...] = ()
     stages: Path | None = None
     failures: tuple[UnitFailure, ...] = ()
+    size_remedy: str = ""
 
     @property
     def left_out(self) -> str | None:
@@ -124,8 +126,10 @@ def build_package(
         if stages.exists():
             stages.rename(stages_path(folder))
     kept = stages_path(folder) if header.get(HEADER_KEY) == BESIDE else None
-    notes = (*_notes(done), *map(_EDITED.format, sorted(traced.changed)))
-    return Package(folder, plan, records, notes, kept, failures)
+    embedded = embedded_in(done)
+    edited = map(_EDITED.format, sorted(traced.changed))
+    notes = (*_notes(done), *embedded_notes(embedded), *edited)
+    return Package(folder, plan, records, notes, kept, failures, size_remedy(embedded))
 
 
 def _different(done: list[UnitDone]) -> list[UnitDone]:
@@ -300,13 +304,16 @@ def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
     write_whole(path, data.getvalue())
 
 
-def size_note(size: int, what: str) -> str | None:
-    """Return a note about a wheel of that many bytes; None if it is small enough."""
+def size_note(size: int, what: str, remedy: str = "") -> str | None:
+    """Return a note about a wheel of that many bytes; None if it is small enough.
+
+    It ends with `remedy`, that of a package.
+    """
     if size <= PYPI_LIMIT:
         return None
     return (
         f"{what} has {size / 1e6:.0f} MB; PyPI's default limit for one file is 100 MB. "
-        "`aotbuild split` makes a base wheel and one for each family of targets"
+        f"`aotbuild split` makes a base wheel and one for each family of targets{remedy}"
     )
 
 

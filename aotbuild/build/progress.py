@@ -10,6 +10,7 @@ from aotbuild.build.plan import BuildUnit
 from aotbuild.build.protocol import (
     Compiled,
     CompileStarted,
+    Embedded,
     Failed,
     FedBack,
     GoldenFailed,
@@ -31,7 +32,7 @@ from aotbuild.spec.signature import Function
 class UnitDone:
     """A finished unit: its record and function, or why it failed. `notes` are for the user.
 
-    `stored` says that the store had its executable.
+    `stored` says that the store had its executable. `embedded` are the constants in it.
     Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
     """
 
@@ -42,6 +43,7 @@ class UnitDone:
     notes: tuple[str, ...] = ()
     key: str | None = None
     stored: bool = False
+    embedded: Embedded | None = None
 
     def failed(self, stage: str, message: str, printed: str = "") -> UnitDone:
         """Return this unit as one that failed after it was compiled."""
@@ -269,4 +271,11 @@ def _with_golden(
     else:
         record = replace(record, provenance={**record.provenance, "golden": golden.reason})
     notes = (*compiled.notes, *golden.notes)
-    return UnitDone(unit, compiled.function, record, notes=notes, stored=compiled.stored)
+    return UnitDone(
+        unit,
+        compiled.function,
+        record,
+        notes=notes,
+        stored=compiled.stored,
+        embedded=compiled.embedded,
+    )

@@ -160,6 +160,16 @@ class CompileStarted(Message):
     target: str
 
 
+class Embedded(BaseModel):
+    """The constants in one executable, in bytes, and the largest of them, for people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    total: int
+    largest: str
+    largest_bytes: int
+
+
 class Compiled(Message):
     """An executable was made, or taken from the store (`stored`). `notes` are for the user.
 
@@ -172,6 +182,7 @@ class Compiled(Message):
     record: Annotated[Record, _AsJson(record_to_json, record_from_json)]
     notes: tuple[str, ...] = ()
     stored: bool = False
+    embedded: Embedded | None = None
     plain: Annotated[Blob, _AsJson(blob_to_json, blob_from_json)] | None = None
 
 

@@ -217,5 +217,6 @@ def _print(output: Output, package: Package, seconds: float) -> None:
 def _notes(package: Package) -> list[str]:
     from aotbuild.build.pack import compressed_size, size_note
 
-    note = size_note(compressed_size(package.files()), "compressed, what was built")
+    size = compressed_size(package.files())
+    note = size_note(size, "compressed, what was built", package.size_remedy)
     return [*package.notes, *([note] if note else [])]

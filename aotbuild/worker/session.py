@@ -44,6 +44,7 @@ from aotbuild.worker.config import (
     new_modules,
     unchanged_config,
 )
+from aotbuild.worker.embedded import embedded_constants
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.modules import ProjectModules
@@ -159,6 +160,7 @@ class Session:
                     *decision_notes(record),
                 ),
                 stored=made.stored,
+                embedded=None if target.is_portable else embedded_constants(traced),
                 plain=self._plain(made.candidate, candidates),
             )
             data = there.searchable(self._blobs.read(record.blob))

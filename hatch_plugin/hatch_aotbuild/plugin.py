@@ -93,6 +93,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = NAME
     # Units that failed and were left out.
     _missing = 0
+    _size_remedy = ""
 
     def dependencies(self) -> list[str]:
         """Return what the build environment needs: the project's dependencies and the toolchain."""
@@ -129,7 +130,7 @@ class AotBuildHook(BuildHookInterface[Any]):
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
             notes = (
-                size_note(wheel.stat().st_size, wheel.name),
+                size_note(wheel.stat().st_size, wheel.name, self._size_remedy),
                 self._missing_note(wheel.name),
                 self._version_note(wheel.name),
                 self._sdist_note(),
@@ -215,6 +216,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         with tracked(plan.units, self._say, live=self.app.verbosity >= 0) as tracker:
             package = build_package(plan, sources, artifacts, tracker, keep_going=skip)
         self._say(summary(package, monotonic() - started))
+        self._size_remedy = package.size_remedy
         self._missing = len({failure.unit for failure in package.failures})
         for note in (*package.notes, *filter(None, [package.left_out])):
             self.app.display_warning(f"aotbuild: {note}")
