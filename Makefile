@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
 
-.PHONY: help demo test zoo check bench lint format docs clean
+.PHONY: help demo test zoo check bench lint format docs release clean
 
 help:
 	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
 	@echo "make lint    ruff and mypy"
 	@echo "make docs    build the site of the docs into site/, from an environment of its own"
+	@echo "make release rehearse a release: build and check what the workflow publishes"
 	@echo "make format  let ruff rewrite the sources"
 
 define CHECK_PYTHON
@@ -71,6 +72,9 @@ $(VENV)-docs/.installed: pyproject.toml
 
 docs: $(VENV)-docs/.installed
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
+
+release: $(VENV)/.installed
+	$(BIN)/python tools/release.py --out dist
 
 clean:
 	rm -rf $(VENV) $(VENV)-docs $(VENV)-zoo-* .bench .demo .zoo dist site
