@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, NoExecutable
-from aotbuild.runtime.binding import bind
-from aotbuild.runtime.events import Fallback, Padded, Refused, Transformed, describe
+from aotbuild.runtime.binding import Call, bind
+from aotbuild.runtime.events import Copied, Fallback, Padded, Refused, Transformed, describe
 from aotbuild.runtime.observers import emit
 from aotbuild.runtime.trees import flatten
 from aotbuild.runtime.wrapped import with_markers
@@ -31,6 +31,11 @@ class CallEvents:
     def padded(self, sizes: str, args: Args, kwargs: Kwargs) -> None:
         """Emit that a call is padded; `sizes` is the text of its plan."""
         emit(Padded(*self._named, *self._found(args, kwargs), sizes))
+
+    def copied(self, call: Call, size: int) -> None:
+        """Emit that a call copies arguments before it runs."""
+        signature, platform = describe(call.signature), self._choice.devices(call).platform
+        emit(Copied(*self._named, signature, platform, size))
 
     def transformed(self) -> None:
         """Emit that a call with tracers runs the source. Tracers have no signature."""

@@ -13,6 +13,7 @@ from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
+from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.observers import listeners, log
@@ -30,13 +31,20 @@ from aotbuild.spec.signature import Function
 if TYPE_CHECKING:
     import inspect
 
-    from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback
+    from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback, Placement
     from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.call_events import CallEvents
+    from aotbuild.runtime.keeping import Kept
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
 
 _REPLACED = "its constants were replaced (swap_constants), and it would use the old ones"
+
+
+_TRANSFORMED = (
+    "%s: called inside a JAX transformation (jit, grad, vmap and the like): its source is traced "
+    "and compiled there, and no executable of the package runs"
+)
 
 
 class Kernel:
@@ -74,17 +82,19 @@ class Kernel:
         source: Callable[..., Any] | None = None,
         devices: DeviceSet | None = None,
         owner: object = None,
+        keep: Kept | None = None,
     ) -> None:
         """Make the kernel of a function.
 
         `source` is the Python function that it falls back to; without one, the module that the
         index names is imported. `devices` are those that the caller chose with `Library.on`.
-        `owner` is the library, which lives as long as one of its kernels.
+        `owner` is the library, which lives as long as one of its kernels. `keep` says which results
+        stay on the device.
         """
         self.function = function
         self._owner = owner
         self.__module__, _, self.__qualname__ = function.call.partition(":")
-        self._dispatch = Dispatch(package, backend, loader, function, source, devices)
+        self._dispatch = Dispatch(package, backend, loader, function, source, devices, keep)
         self.__call__ = self._dispatch.plain
 
     def __repr__(self) -> str:
@@ -105,6 +115,26 @@ class Kernel:
     def records(self) -> tuple[Record, ...]:
         """The records of all executables of this function; reads each from the index."""
         return tuple(self._dispatch.package.index.records(self.function.name))
+
+    def keeping(self, *results: int | str) -> Kernel:
+        """Return this function with results that stay on the device for the next call.
+
+        With numpy arrays, such a result is a `DeviceArray`. Pass it to a call, which takes it
+        without a copy and reuses its memory if the argument is donated; `numpy.asarray` reads it.
+        With jax arrays this is the function itself, because all results stay on the device. The
+        same results give the same object.
+
+        Args:
+            results: Keys, fields or indices of the result; all of it if none is given.
+
+        The first call raises AotbuildError if the result has no such part.
+
+        Examples:
+            >>> decode = library.decode.keeping("cache")
+            >>> for token in tokens:
+            ...     logits, cache = decode(params, token, cache)
+        """
+        return self._dispatch.kept_kernel(self, results, self._owner)
 
     def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, tuple[Verdict, ...]]:
         """Return a call, flattened, and the verdicts on the records of its signature.
@@ -155,6 +185,7 @@ class Dispatch:
         function: Function,
         source: Callable[..., Any] | None,
         devices: DeviceSet | None,
+        keep: Kept | None = None,
     ) -> None:
         self.package = package
         self.backend = backend
@@ -162,6 +193,9 @@ class Dispatch:
         self._loader = loader
         self._source = source
         self._chosen = devices
+        self._keep = keep
+        self._kept_kernels: SingleFlight[Kernel] = SingleFlight()
+        self._noted: set[str] = set()
         self._primed: dict[int, ref[Executable]] = {}
         self._padded = None
         if function.pad:
@@ -222,6 +256,9 @@ class Dispatch:
 
     def _on_tracers(self) -> None:
         self.package.stats.count("transformed")
+        if self.package.fallback_policy == "none" and self._is_first("transformed"):
+            name, package = self.function.name, self.package.name
+            log("warning", "transformed", _TRANSFORMED % name, package=package, function=name)
         if listeners:
             self._events.transformed()
 
@@ -253,17 +290,23 @@ class Dispatch:
         if warm_up is None:
             self.package.stats.count("misses")
         call = flatten(bound, self.backend)
-        executable = self._loader.load(*self.choice.choose(call, self.choice.judge(call)))
+        verdict, placement = self.choice.choose(call, self.choice.judge(call))
+        executable = self._loader.load(verdict, placement)
         out_tree = restore_outputs(executable.record, call.treedef, self.backend.trees)
-        outputs = warm_up.outputs(executable) if warm_up else self._outputs(executable, call)
-        data = executable.fastpath_data(outputs, out_tree, len(call.leaves))
+        kept = self._keep.leaves(out_tree, self.backend.trees) if self._keep else frozenset[int]()
+        if warm_up is None:
+            self._count_copies(call, executable.record, placement)
+            outputs = self._outputs(executable, call, kept)
+        else:
+            outputs = warm_up.outputs(executable)
+        data = executable.fastpath_data(outputs, out_tree, len(call.leaves), kept)
         # The C++ cache keeps a treedef that it makes of this one.
         out_tree = with_static_values(out_tree, self.backend.trees.make_treedef)
         return out_tree.unflatten(outputs), data, False
 
-    def _outputs(self, executable: Executable, call: Call) -> list[Any]:
+    def _outputs(self, executable: Executable, call: Call, kept: frozenset[int]) -> list[Any]:
         try:
-            return executable.run(call.leaves)
+            return executable.run(call.leaves, kept)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             from aotbuild.runtime.donation import donated_twice
 
@@ -271,6 +314,37 @@ class Dispatch:
             if found is None:
                 raise
             raise found from err
+
+    def _count_copies(self, call: Call, record: Record, placement: Placement) -> None:
+        """Count what a call copies before it runs; note it once if that is much."""
+        copied = [*self.backend.copied(call, record, placement)]
+        if not copied:
+            return
+        total = sum(size for _, size in copied)
+        self.package.stats.count("copied_bytes", total)
+        if listeners:
+            self._events.copied(call, total)
+        from aotbuild.runtime import copies
+
+        if copies.is_large(copied) and self._is_first("copied"):
+            copies.note(self.package, call, copied, self.backend.trees)
+
+    def _is_first(self, event: str) -> bool:
+        """Return whether an event that is logged once has not been logged."""
+        is_first = event not in self._noted
+        self._noted.add(event)
+        return is_first
+
+    def kept_kernel(self, kernel: Kernel, results: tuple[int | str, ...], owner: object) -> Kernel:
+        """Return the kernel that keeps some results on the device: `kernel` if it keeps all."""
+        if self.backend.keeps_results:
+            return kernel
+        from aotbuild.runtime.keeping import Kept
+
+        keep = Kept(self.function.name, results)
+        parts = (self.package, self.backend, self._loader, self.function, self._source)
+        make = lambda: Kernel(*parts, self._chosen, owner, keep)  # noqa: E731
+        return self._kept_kernels.get(results, make)
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
         """Make the usual calls of a record, once for each executable.

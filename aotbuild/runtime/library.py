@@ -303,6 +303,26 @@ class Library:
         chosen = tuple(self._state.function(name).name for name in names) or self.functions
         return ready(self._state, self._devices, chosen)
 
+    def place(self, tree: Any) -> Any:
+        """Return a tree whose arrays calls of this library take without a copy.
+
+        Put there once what you pass to many calls, such as weights. With numpy arrays on a CPU, the
+        arrays begin at multiples of 64 bytes, and those that do so already are returned as they
+        are; on a GPU they are on the device. With jax arrays this is `jax.device_put`, onto the
+        device of `on` or uncommitted.
+
+        Args:
+            tree: A tree of arrays and numbers, as a call takes it.
+
+        Raises:
+            AotbuildError: A leaf is no array, or the library is on several devices.
+
+        Examples:
+            >>> params = library.place(params)
+        """
+        backend = self._state.backend
+        return backend.place_tree(tree, self._devices or backend.default_devices())
+
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.
 

@@ -36,10 +36,10 @@ class Stats:
         # Calls by function and signature, if they are counted; see `runtime.call_counts`.
         self.calls: Callable[[], dict[str, dict[str, int]]] | None = None
 
-    def count(self, name: str) -> None:
-        """Add one to a counter."""
+    def count(self, name: str, more: int = 1) -> None:
+        """Add to a counter."""
         with self._lock:
-            self._counts[name] += 1
+            self._counts[name] += more
         monitor(name.replace(".", "/"))
 
     def loaded(self, seconds: float) -> None:
@@ -72,6 +72,7 @@ class Stats:
             "portable_compiled": counts["portable_compiled"],
             "transformed": counts["transformed"],
             "padded": counts["padded"],
+            "copied_bytes": counts["copied_bytes"],
             "host_callbacks": counts["host_callbacks"],
             "swaps": counts["swaps"],
             **({"calls": self.calls()} if self.calls else {}),

@@ -5,6 +5,7 @@ The rules are the same for every backend; where arrays live is the backend's mat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Bound, Call
+from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.trees import flatten, leaf_paths
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
@@ -67,10 +69,9 @@ class PadPlan:
 
     def pad(self, leaf: int, array: Any) -> Any:
         """Return a numpy array of the bucket's shape, with the padding at the end of each axis."""
-        import numpy as np
-
         axes = self.padding.leaves[leaf]
-        larger = np.empty(resized(axes, array.shape, self.bucket), array.dtype)
+        shape = resized(axes, array.shape, self.bucket)
+        larger = aligned(math.prod(shape) * array.dtype.itemsize).view(array.dtype).reshape(shape)
         # The later dim owns the corners, so it is filled last and over the whole width.
         for axis, dim in sorted(axes, key=lambda pair: pair[1]):
             beyond = [slice(None)] * array.ndim

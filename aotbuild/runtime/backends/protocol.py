@@ -5,7 +5,7 @@ Types only, so nobody imports this module at run time. A backend never sees a ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -33,8 +33,11 @@ class Executable(Protocol):
     @property
     def record(self) -> Record: ...
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run it on leaves that fit, and return its flat outputs."""
+    def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
+        """Run it on leaves that fit, and return its flat outputs.
+
+        Those at the indices `kept` stay on the device, for backends that take the others from it.
+        """
         ...
 
     def run_on_zeros(self) -> list[Any]:
@@ -45,7 +48,13 @@ class Executable(Protocol):
         """Return, for each kind of array that a caller may pass, what makes zeros as leaves."""
         ...
 
-    def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
+    def fastpath_data(
+        self,
+        outputs: Sequence[Any],
+        out_tree: Any,
+        leaves: int,
+        kept_outputs: frozenset[int] = frozenset(),
+    ) -> Any:
         """Return what the C++ dispatch needs to run it without Python, or None."""
         ...
 
@@ -154,9 +163,13 @@ class CallWrap(Wrap, Protocol):
 
 
 class Backend(Protocol):
-    """One way to call executables. `arrays` is its name, as in `load(arrays=…)`."""
+    """One way to call executables. `arrays` is its name, as in `load(arrays=…)`.
+
+    `keeps_results` says that all results stay on the device anyway.
+    """
 
     arrays: str
+    keeps_results: bool
 
     @property
     def trees(self) -> Trees: ...
@@ -231,6 +244,14 @@ class Backend(Protocol):
 
     def place_alone(self, record: Record, devices: DeviceSet) -> Any:
         """Return where a record runs for a call without committed arguments."""
+        ...
+
+    def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
+        """Return a tree whose arrays calls on these devices take without a copy."""
+        ...
+
+    def copied(self, call: Call, record: Record, placement: Any) -> Iterator[tuple[int, int]]:
+        """Yield (index, bytes) of each large leaf that a call copies before it runs."""
         ...
 
     def fallback(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -33,6 +33,7 @@ class JaxBackend:
     """See `runtime.backends.protocol.Backend`."""
 
     arrays = "jax"
+    keeps_results = True
 
     def __init__(self, source: Source, stats: Stats) -> None:
         fork.watch(private.has_client)
@@ -72,6 +73,14 @@ class JaxBackend:
         """Clear the caches of all C++ dispatches."""
         for dispatch in filter(None, [each() for each in self._dispatches]):
             private.clear_calls(dispatch)
+
+    def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
+        """Return a tree on a device; committed to it if `devices` were chosen by the caller."""
+        return placement.place_tree(tree, devices)
+
+    def copied(self, *_: Any) -> Iterator[tuple[int, int]]:
+        """Yield nothing: what jax does with arguments is jax's own."""
+        return iter(())
 
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function. Imported late: few functions have one."""

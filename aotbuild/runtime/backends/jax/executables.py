@@ -73,8 +73,8 @@ class JaxExecutable:
     constants: tuple[Any, ...]
     shardings: tuple[Any, ...]
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run it on leaves that fit."""
+    def run(self, leaves: Sequence[Any], _: frozenset[int] = frozenset()) -> list[Any]:
+        """Run it on leaves that fit. All outputs stay on the device."""
         pairs = zip(leaves, self.shardings, strict=True)
         placed = [private.spread(leaf, sharding) for leaf, sharding in pairs]
         outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
@@ -96,7 +96,9 @@ class JaxExecutable:
             "committed": lambda: list(map(private.array_example, leaves, self.shardings)),
         }
 
-    def fastpath_data(self, outputs: Sequence[Any], out_tree: Any, leaves: int) -> Any:
+    def fastpath_data(
+        self, outputs: Sequence[Any], out_tree: Any, leaves: int, _: frozenset[int] = frozenset()
+    ) -> Any:
         """Return what the C++ dispatch needs to run it without Python, or None.
 
         Python sees each call that has effects, as under jit: only it passes tokens on.

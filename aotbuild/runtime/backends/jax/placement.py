@@ -109,6 +109,19 @@ def settings() -> Callable[[], AbstractContextManager[None]]:
     return entered
 
 
+def place_tree(tree: Any, devices: DeviceSet) -> Any:
+    """Return a tree on a device; AotbuildError if the caller chose several."""
+    if not devices.named:
+        return jax.device_put(tree)
+    if len(devices.devices) == 1:
+        return jax.device_put(tree, devices.devices[0])
+    msg = (
+        f"place(…)\n  expected a library on one device\n  found    {_names(devices.devices)}\n"
+        "Say how it is sharded: jax.device_put(tree, sharding)."
+    )
+    raise AotbuildError(msg)
+
+
 # --- arguments ----------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Any, NoReturn
@@ -16,12 +16,20 @@ from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.platforms.base import Host, client_part, names, platform_of
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.numpy import private
+from aotbuild.runtime.backends.numpy.arrays import DeviceArray
 from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
+from aotbuild.runtime.backends.numpy.placing import (
+    check_devices,
+    copied_leaves,
+    first_device,
+    placed,
+)
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, host_of
 from aotbuild.runtime.package import Package
+from aotbuild.runtime.trees import leaf_paths
 from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
@@ -46,6 +54,7 @@ class NumpyBackend:
     """See `runtime.backends.protocol.Backend`."""
 
     arrays = "numpy"
+    keeps_results = False
 
     def __init__(self) -> None:
         fork.watch(has_client)
@@ -88,7 +97,7 @@ class NumpyBackend:
     ) -> Callable[..., Any]:
         """Return the C++ dispatch of a function, which calls `miss` on a cache miss."""
         private.ensure_states(x64())
-        options = (static_argnums, static_argnames, self.trees.registry)
+        options = (static_argnums, static_argnames, self.trees.dispatch_registry)
         made = private.make_dispatch(name, source, miss, *options)
         self._dispatches.append(ref(made))
         return made
@@ -106,13 +115,26 @@ class NumpyBackend:
         )
         raise AotbuildError(msg)
 
-    def devices_of_call(self, _: Call) -> DeviceSet:
-        """Return the default devices: numpy arrays are on no device."""
-        return self.default_devices()
+    def devices_of_call(self, call: Call) -> DeviceSet:
+        """Return the devices like that of the first array on one, or the default ones."""
+        device = first_device(call.leaves)
+        return self.default_devices() if device is None else devices_like(device)
 
-    def place(self, _: Call, record: Record, devices: DeviceSet) -> NumpyPlacement:
-        """Return where a call of a record runs."""
-        return self.place_alone(record, devices)
+    def place(self, call: Call, record: Record, devices: DeviceSet) -> NumpyPlacement:
+        """Return where a call of a record runs; InvalidArgument for an array that is elsewhere."""
+        placement = self.place_alone(record, devices)
+        check_devices(call, placement.devices[0], lambda: leaf_paths(call.bound, self.trees))
+        return placement
+
+    def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
+        """Return a tree whose arrays calls take without a copy."""
+        return placed(tree, self.trees, devices.first, self.aval_of, self.remedy)
+
+    def copied(
+        self, call: Call, record: Record, placement: NumpyPlacement
+    ) -> Iterator[tuple[int, int]]:
+        """Yield (index, bytes) of each large leaf that a call copies."""
+        return copied_leaves(call, record, placement.devices[0])
 
     def place_alone(self, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a record runs."""
@@ -153,14 +175,16 @@ class NumpyPaddedArrays:
 
     def aval_key(self, leaf: Any) -> Hashable | None:
         """Return what decides the aval of a leaf."""
-        if isinstance(leaf, np.ndarray | np.generic):
+        if isinstance(leaf, np.ndarray | np.generic | DeviceArray):
             return (type(leaf), leaf.shape, leaf.dtype)
         # No key for an int: whether it is an array depends on whether its value fits the dtype.
         kind = type(leaf)
         return (kind,) if kind in (bool, float, complex) else None
 
-    def problem(self, _: Any) -> tuple[str, str, str] | None:
-        """Return None: every numpy array can be padded."""
+    def problem(self, leaf: Any) -> tuple[str, str, str] | None:
+        """Return (expected, found, remedy) of an array that was donated, else None."""
+        if isinstance(leaf, DeviceArray) and leaf.is_deleted():
+            return "an array", "a deleted array", "Use the result of the call that it was given to."
         return None
 
     def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
@@ -169,7 +193,7 @@ class NumpyPaddedArrays:
 
     def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
         """Return the first part of a result on each axis, as a view."""
-        return array[tuple(map(slice, shape))]
+        return np.asarray(array)[tuple(map(slice, shape))]
 
 
 # --- avals --------------------------------------------------------------------------------------
@@ -177,6 +201,8 @@ class NumpyPaddedArrays:
 
 def aval_of(value: Any, *, x64: bool) -> Aval:
     """Return the aval that jit would give a value; NotAnArray if jit would refuse it."""
+    if isinstance(value, DeviceArray):
+        return Aval(value.shape, str(value.dtype))
     if isinstance(value, np.ndarray | np.generic):
         return _aval_of_numpy(value, x64)
     if isinstance(value, bool):

@@ -10,6 +10,7 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.backends.numpy import private
+from aotbuild.runtime.backends.numpy.arrays import DeviceArray, buffer_of
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
@@ -78,18 +79,18 @@ class NumpyExecutable:
         self._dtypes = [dtype_of(aval) for aval in record.signature.leaves]
         outputs = record.calling.outputs
         self._outputs = [(aval.shape, dtype_of(aval)) for aval in outputs]
-        self._dispatch: Any = None
+        self._dispatches: dict[frozenset[int], Any] = {}
 
     @property
     def xla_executable(self) -> Any:
         """The executable as jaxlib has it."""
         return self._loaded
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run it on leaves that fit."""
+    def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
+        """Run it on leaves that fit; the outputs at the indices `kept` stay on the device."""
         pairs = zip(leaves, self._dtypes, strict=True)
-        arrays = [np.asarray(leaf, dtype) for leaf, dtype in pairs]
-        dispatch = self._dispatch or self._make_dispatch()
+        arrays = [_argument(leaf, dtype) for leaf, dtype in pairs]
+        dispatch = self._dispatches.get(kept) or self._make_dispatch(kept)
         for _ in range(_ATTEMPTS):
             outputs: Any = dispatch(*arrays)
             if outputs is not _NOT_RUN:
@@ -105,7 +106,13 @@ class NumpyExecutable:
         """Return what makes zeros as a caller passes them."""
         return {"numpy": self._zeros}
 
-    def fastpath_data(self, _: Sequence[Any], out_tree: Any, leaves: int) -> Any:
+    def fastpath_data(
+        self,
+        _: Sequence[Any],
+        out_tree: Any,
+        leaves: int,
+        kept_outputs: frozenset[int] = frozenset(),
+    ) -> Any:
         """Return what the C++ dispatch needs to run it without Python."""
         calling, trees = self.record.calling, self._trees
         kept = frozenset(calling.kept)
@@ -113,22 +120,23 @@ class NumpyExecutable:
             self._loaded,
             self._device,
             self._outputs,
-            trees.with_arrays(out_tree, calling.outputs, self._device),
+            trees.with_arrays(out_tree, calling.outputs, self._device, kept_outputs),
             self._constants,
             [index in kept for index in range(len(self._constants) + leaves)],
         )
 
-    def _make_dispatch(self) -> Any:
+    def _make_dispatch(self, kept: frozenset[int]) -> Any:
         _, out_tree = self._trees.flatten([0] * len(self._outputs))
-        data = self.fastpath_data((), out_tree, len(self._dtypes))
+        data = self.fastpath_data((), out_tree, len(self._dtypes), kept)
 
         def miss(*_: Any) -> tuple[Any, Any, bool]:
             return _NOT_RUN, data, False
 
         name, registry = self.record.calling.name, self._trees.registry
         source = lambda *_: _NOT_RUN  # noqa: E731 - for jax.disable_jit
-        self._dispatch = private.make_dispatch(name, source, miss, [], [], registry)
-        return self._dispatch
+        dispatch = private.make_dispatch(name, source, miss, [], [], registry)
+        self._dispatches[kept] = dispatch
+        return dispatch
 
     def _zeros(self) -> list[Any]:
         """Return zeros as a call passes them: a number if weakly typed."""
@@ -155,11 +163,16 @@ class NumpyExecutable:
         found = "no reason"
         try:
             for array in arrays:
-                private.put(array, self._device)
+                if isinstance(array, np.ndarray):
+                    private.put(array, self._device)
         except Exception as err:  # noqa: BLE001 - jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
         msg = f"{self.record}: jaxlib does not run it\n  found    {found}"
         raise AotbuildError(msg)
+
+
+def _argument(leaf: Any, dtype: Any) -> Any:
+    return buffer_of(leaf) if isinstance(leaf, DeviceArray) else np.asarray(leaf, dtype)
 
 
 def dtype_of(aval: Aval) -> Any:

@@ -126,6 +126,11 @@ def make_registry() -> Any:
     return _jax.pytree.PyTreeRegistry()
 
 
+def register_fields(registry: Any, kind: type, fields: Sequence[str]) -> None:
+    """Register a type whose attributes are its children; C++ reads them without calling Python."""
+    registry.register_dataclass_node(kind, list(fields), [])
+
+
 def make_treedef(registry: Any, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
     """Return the treedef of a node, or of a leaf; ValueError if its type is not registered."""
     return _jax.pytree.PyTreeDef.from_node_data_and_children(registry, node_data, children)
@@ -197,6 +202,11 @@ def put(array: Any, device: Any) -> Any:
     return _jax.batched_device_put(aval, _Sharding(device), [array], [device], enable_x64=True)
 
 
+def device_of(array: Any) -> Any:
+    """Return the device of jaxlib's array."""
+    return array._sharding._device
+
+
 def make_dispatch(
     name: str,
     source: Callable[..., Any],
@@ -208,7 +218,8 @@ def make_dispatch(
     """Return jit's C++ dispatch, with a cache of its own, which calls `miss` on a cache miss.
 
     `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
-    under `jax.disable_jit`. A call with anything but numpy arrays and numbers always misses.
+    under `jax.disable_jit`. A call with anything but numpy arrays, numbers and jaxlib's arrays
+    always misses.
     """
     dispatch: Callable[..., Any] = _jax.pjit(
         name,

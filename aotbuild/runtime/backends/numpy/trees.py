@@ -7,23 +7,15 @@ no call needs a wrapper.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.backends.numpy import private
+from aotbuild.runtime.backends.numpy.arrays import DeviceArray, Where, is_plain, read, where_of
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.target import HOST
-
-# A platform, and the number of its device in this process.
-_Where: TypeAlias = tuple[str, int]
-
-# How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
-_PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
 
 class _CallsNumpy(type):
@@ -45,7 +37,7 @@ class _Plain(tuple[Any], metaclass=_CallsNumpy):
 
 
 class _Other:
-    """The node around any other array; its data is (shape, dtype, elements per byte, where).
+    """The node around any other array; its data is (shape, dtype, where).
 
     Such an array has a dtype of ml_dtypes, which the buffer protocol lacks, or is not on the host.
     """
@@ -57,14 +49,10 @@ class NumpyTrees:
     nodes: frozenset[str] | None = frozenset({"collections:OrderedDict", "collections:defaultdict"})
 
     def __init__(self) -> None:
-        self.registry = registry = private.make_registry()
-        for kind, flatten, unflatten in (
-            (OrderedDict, _flatten_ordered, _unflatten_ordered),
-            (defaultdict, _flatten_default, _unflatten_default),
-        ):
-            with_keys = private.with_keys(flatten)
-            registry.register_node(kind, flatten, unflatten, with_keys)
-        registry.register_node(_Other, _never, _read)
+        self.registry = _make_registry()
+        # The C++ dispatch finds jaxlib's array in it; for everybody else it is a leaf.
+        self.dispatch_registry = _make_registry()
+        private.register_fields(self.dispatch_registry, DeviceArray, ["_buffer"])
 
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
         """Return the leaves of a tree and its treedef."""
@@ -80,61 +68,52 @@ class NumpyTrees:
         """Return the treedef of a node, or of a leaf."""
         return private.make_treedef(self.registry, node_data, children)
 
-    def with_arrays(self, treedef: Any, avals: Sequence[Aval], device: Any) -> Any:
-        """Return a treedef that turns jaxlib's arrays into numpy arrays as it unflattens."""
-        platform = platform_of(device)
-        where = None if platform == HOST else (platform, device.local_hardware_id)
-        return self._wrap(treedef, iter([_node_of(aval, where) for aval in avals]))
+    def with_arrays(
+        self, treedef: Any, avals: Sequence[Aval], device: Any, kept: Collection[int] = ()
+    ) -> Any:
+        """Return a treedef that turns jaxlib's arrays into numpy arrays as it unflattens.
+
+        Those at the indices `kept` become arrays that stay on the device.
+        """
+        where = where_of(device)
+        nodes = [
+            (DeviceArray, ()) if index in kept else _node_of(aval, where)
+            for index, aval in enumerate(avals)
+        ]
+        return self._wrap(treedef, iter(nodes))
 
     def _wrap(self, treedef: Any, nodes: Iterator[tuple[type, Any]]) -> Any:
         data = treedef.node_data()
         if data is not None:
             children = [self._wrap(child, nodes) for child in treedef.children()]
             return self.make_treedef(data, children)
-        return self.make_treedef(next(nodes), [treedef]) if treedef.num_leaves else treedef
+        if not treedef.num_leaves:
+            return treedef
+        return private.make_treedef(self.dispatch_registry, next(nodes), [treedef])
 
 
-def _node_of(aval: Aval, where: _Where | None) -> tuple[type, Any]:
+def _make_registry() -> Any:
+    registry = private.make_registry()
+    for kind, flatten, unflatten in (
+        (OrderedDict, _flatten_ordered, _unflatten_ordered),
+        (defaultdict, _flatten_default, _unflatten_default),
+    ):
+        registry.register_node(kind, flatten, unflatten, private.with_keys(flatten))
+    registry.register_node(_Other, _never, _read)
+    return registry
+
+
+def _node_of(aval: Aval, where: Where) -> tuple[type, Any]:
     dtype = np.dtype(aval.dtype)
-    if where is None and dtype.isbuiltin == 1:
+    if where is None and is_plain(dtype):
         return _Plain, None
-    return _Other, (aval.shape, dtype, _PER_BYTE.get(aval.dtype, 1), where)
+    return _Other, (aval.shape, dtype, where)
 
 
-class _Memory:
-    """Memory that numpy can view; the view keeps the array alive."""
-
-    def __init__(self, array: Any, count: int) -> None:
-        self.owner = array
-        self.__array_interface__ = {
-            "data": (array.unsafe_buffer_pointer(), True),
-            "shape": (count,),
-            "typestr": "|u1",
-            "version": 3,
-        }
-
-
-def _read(data: tuple[Any, Any, int, _Where | None], children: tuple[Any, ...]) -> Any:
-    shape, dtype, per_byte, where = data
-    (array,), count = children, math.prod(shape)
-    array.block_until_ready()
-    size = -(-count * dtype.itemsize // per_byte)
-    if where is None:
-        raw = np.asarray(_Memory(array, size))
-    else:
-        platform, ordinal = where
-        raw = client_part(platform).copy(array.unsafe_buffer_pointer(), size, ordinal)
-    if per_byte > 1:
-        raw = _unpacked(raw, per_byte, count)
-    raw.flags.writeable = False
-    return raw.view(dtype).reshape(shape)
-
-
-def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
-    """Return packed elements as one byte each; the lowest bits of a byte are its first element."""
-    bits = 8 // per_byte
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+def _read(data: tuple[Any, Any, Where], children: tuple[Any, ...]) -> Any:
+    shape, dtype, where = data
+    (array,) = children
+    return read(array, shape, dtype, where)
 
 
 def _never(value: Any) -> Any:

@@ -1,0 +1,166 @@
+"""Arrays of jaxlib as numpy arrays, and arrays that stay on their device between calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from aotbuild.platforms.base import client_part, platform_of
+from aotbuild.runtime.backends.numpy import private
+from aotbuild.spec.target import HOST
+
+# A platform, and the number of its device in this process; None for the host.
+Where: TypeAlias = tuple[str, int] | None
+
+# How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
+_PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
+
+
+class DeviceArray:
+    """An array that stays on its device between calls, as `place` and `keeping` return it.
+
+    A call takes it like a numpy array, without a copy. `numpy.asarray(array)` reads it. On a CPU
+    that is a view where numpy knows the dtype: XLA knows of it too, so a call that the array is
+    donated to leaves its memory alone.
+    """
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, _buffer: Any) -> None:
+        self._buffer = _buffer
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        shape: tuple[int, ...] = self._buffer.aval.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype."""
+        return self._buffer.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that a numpy array of this shape and dtype takes."""
+        return self.size * int(self.dtype.itemsize)
+
+    @property
+    def device(self) -> str:
+        """The name of its device, as `Library.on` takes it."""
+        device = device_of(self)
+        return f"{platform_of(device)}:{device.local_hardware_id}"
+
+    def is_deleted(self) -> bool:
+        """Return whether it was donated to a call, or deleted."""
+        return bool(self._buffer.is_deleted())
+
+    def delete(self) -> None:
+        """Free its memory now; it cannot be used any more."""
+        self._buffer.delete()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.is_deleted():
+            msg = f"{self!r} was donated to a call; use that call's result instead"
+            raise ValueError(msg)
+        array = read(self._buffer, self.shape, self.dtype, where := where_of(device_of(self)))
+        if dtype is not None and dtype != array.dtype:
+            return array.astype(dtype)
+        # XLA does not know of a view of other dtypes, and would write into memory that is donated.
+        is_view = where is None and not is_plain(self.dtype) and not is_packed(self.dtype)
+        return array.copy() if copy or is_view else array
+
+    def __len__(self) -> int:
+        if not self.shape:
+            msg = "len() of an array without axes"
+            raise TypeError(msg)
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        gone = ", deleted" if self.is_deleted() else ""
+        return f"<aotbuild.DeviceArray {self.dtype}{list(self.shape)} on {self.device}{gone}>"
+
+    def __reduce__(self) -> Any:
+        msg = f"{self!r} cannot be pickled or copied; numpy.asarray(array) can"
+        raise TypeError(msg)
+
+
+def buffer_of(array: DeviceArray) -> Any:
+    """Return jaxlib's array."""
+    return array._buffer
+
+
+def device_of(array: DeviceArray) -> Any:
+    """Return the device of an array."""
+    return private.device_of(array._buffer)
+
+
+def put(array: Any, device: Any) -> DeviceArray:
+    """Return a numpy array on a device."""
+    return DeviceArray(private.put(array, device))
+
+
+def where_of(device: Any) -> Where:
+    """Return where the memory of a device is."""
+    platform = platform_of(device)
+    return None if platform == HOST else (platform, device.local_hardware_id)
+
+
+def is_plain(dtype: Any) -> bool:
+    """Return whether the buffer protocol knows a dtype."""
+    return bool(dtype.isbuiltin == 1)
+
+
+def is_packed(dtype: Any) -> bool:
+    """Return whether XLA packs several elements of a dtype into a byte; numpy uses one each."""
+    return str(dtype) in _PER_BYTE
+
+
+class _Memory:
+    """Memory that numpy can view; the view keeps the array alive."""
+
+    def __init__(self, array: Any, count: int) -> None:
+        self.owner = array
+        self.__array_interface__ = {
+            "data": (array.unsafe_buffer_pointer(), True),
+            "shape": (count,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def read(array: Any, shape: tuple[int, ...], dtype: Any, where: Where) -> Any:
+    """Return jaxlib's array as a read-only numpy array."""
+    if where is None and is_plain(dtype):
+        return np.asarray(array)  # by the buffer protocol: XLA knows of the view
+    array.block_until_ready()
+    count, per_byte = math.prod(shape), _PER_BYTE.get(str(dtype), 1)
+    size = -(-count * dtype.itemsize // per_byte)
+    if where is None:
+        raw = np.asarray(_Memory(array, size))
+    else:
+        platform, ordinal = where
+        raw = client_part(platform).copy(array.unsafe_buffer_pointer(), size, ordinal)
+    if per_byte > 1:
+        raw = _unpacked(raw, per_byte, count)
+    raw.flags.writeable = False
+    return raw.view(dtype).reshape(shape)
+
+
+def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
+    """Return packed elements as one byte each; the lowest bits of a byte are its first element."""
+    bits = 8 // per_byte
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
