@@ -9,15 +9,18 @@ from aotbuild.runtime.observers import subscribe
 
 if TYPE_CHECKING:
     from aotbuild.runtime import events
+    from aotbuild.runtime.backends.numpy.arrays import DeviceArray
+    from aotbuild.runtime.safetensors import read_safetensors
     from aotbuild.runtime.weights import save_constants
 
 __all__ = [
+    "DeviceArray",
     "__version__",
     "errors",
     "events",
-    "libraries",
     "load",
     "precompiled",
+    "read_safetensors",
     "save_constants",
     "subscribe",
 ]
@@ -35,5 +38,13 @@ def __getattr__(name: str) -> Any:
         from aotbuild.runtime.weights import save_constants
 
         return save_constants
+    if name == "read_safetensors":
+        from aotbuild.runtime.safetensors import read_safetensors
+
+        return read_safetensors
+    if name == "DeviceArray":
+        from aotbuild.runtime.backends.numpy.arrays import DeviceArray
+
+        return DeviceArray
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

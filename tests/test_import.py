@@ -32,12 +32,14 @@ def test_public_names() -> None:
     import aotbuild
 
     assert aotbuild.__all__ == [
+        "DeviceArray",
         "__version__",
         "errors",
         "events",
         "libraries",
         "load",
         "precompiled",
+        "read_safetensors",
         "save_constants",
         "subscribe",
     ]

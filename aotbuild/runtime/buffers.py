@@ -38,20 +38,23 @@ class Mapper:
         return (self._map(file, size) if self._left else None) or copied(file, size)
 
     def _map(self, file: IO[bytes], size: int) -> memoryview | None:
-        if size < SMALLEST_MAPPED:
-            return None
-        try:
-            descriptor = file.fileno()
-            if not may_be_mapped(os.fstat(descriptor), size):
-                return None
-            mapping = _map(descriptor, size)
-        except (OSError, ValueError):
-            # A member of a wheel has no descriptor, some file systems cannot map files, and the
-            # file may have become shorter.
-            return None
-        if _KEEPS_DESCRIPTOR:
+        mapping = mapped(file, size) if size >= SMALLEST_MAPPED else None
+        if mapping is not None and _KEEPS_DESCRIPTOR:
             self._left -= 1
-        return memoryview(mapping)
+        return mapping
+
+
+def mapped(file: IO[bytes], size: int) -> memoryview | None:
+    """Return a file of `size` bytes, mapped; None if it must not or cannot be."""
+    try:
+        descriptor = file.fileno()
+        if not _IS_POSIX or not may_be_mapped(os.fstat(descriptor), size):
+            return None
+        return memoryview(_map(descriptor, size))
+    except (OSError, ValueError):
+        # A member of a wheel has no descriptor, some file systems cannot map files, and the file
+        # may have become shorter.
+        return None
 
 
 def may_be_mapped(facts: os.stat_result, size: int) -> bool:

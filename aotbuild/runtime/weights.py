@@ -148,14 +148,15 @@ def _read_tensors(path: Path, file: IO[bytes], digest: str | None) -> dict[str, 
     tensors = find_tensors(read, size, {**DTYPES, **NEWER_DTYPES})
     found = {}
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1].begin):
-        parts.append(_read_tensor(path, file, tensor))
-        found[name] = parts[-1].view(_dtype(tensor.dtype)).reshape(tensor.shape)
+        parts.append(read_tensor(path, file, tensor))
+        found[name] = parts[-1].view(dtype_named(tensor.dtype)).reshape(tensor.shape)
     if digest is not None:
         _check_digest(path, parts, digest)
     return found
 
 
-def _read_tensor(path: Path, file: IO[bytes], tensor: Tensor) -> Any:
+def read_tensor(path: Path, file: IO[bytes], tensor: Tensor) -> Any:
+    """Return the bytes of a tensor, read-only and aligned; AotbuildError if the file ends before."""
     buffer = aligned(tensor.end - tensor.begin)
     file.seek(tensor.begin)
     count = file.readinto(buffer.data) if buffer.size else 0  # type: ignore[attr-defined]
@@ -165,7 +166,8 @@ def _read_tensor(path: Path, file: IO[bytes], tensor: Tensor) -> Any:
     return buffer
 
 
-def _dtype(name: str) -> Any:
+def dtype_named(name: str) -> Any:
+    """Return a dtype of numpy or of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:

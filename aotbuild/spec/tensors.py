@@ -39,10 +39,11 @@ NEWER_DTYPES: Mapping[str, str] = {
     "BF16": "bfloat16",
     "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
     "C64": "c8",
 }
 _SIZES = {name: int(code[1:]) for name, code in DTYPES.items()}
-_SIZES |= {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8}
+_SIZES |= {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8}
 _NAMES = {code: name for name, code in {**DTYPES, **NEWER_DTYPES}.items()}
 _LENGTH_BYTES = 8
 _MOST_HEADER_BYTES = 100_000_000  # what safetensors itself takes

@@ -11,7 +11,7 @@ from support.processes import fresh
 
 pytestmark = pytest.mark.process
 
-MOST_MODULES = 47
+MOST_MODULES = 48
 CALL = """
 import json, sys
 import numpy as np
@@ -24,15 +24,19 @@ LATE = {
     *(
         "companions",
         "constants",
+        "copies",
         "custom_calls",
         "donation",
         "events",
+        "keeping",
         "mismatch",
         "padding",
         "preload",
+        "readiness",
         "signatures",
     ),
     *("stages", "warmup", "wheel_source", "backends.jax.fallback", "backends.protocol"),
+    "backends.numpy.placing",
 }
 
 

@@ -307,6 +307,27 @@ class TestTransformations:
         assert library.stats()["transformed"] == 3
         assert library.stats()["loaded"] == 0
 
+    @pytest.mark.parametrize(("fallback", "count"), [("none", 1), ("jit", 0)])
+    def test_it_is_said_once(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        fallback: str,
+        count: int,
+    ) -> None:
+        monkeypatch.syspath_prepend(str(tmp_path))
+        (tmp_path / "said_source.py").write_text("def f(x):\n    return x * 2\n")
+        built = build("f", lambda x: x * 2, {"x": 3.0}, call="said_source:f")
+        library = aotbuild.load(packages.write(tmp_path, [built], fallback=fallback))
+        for _ in range(2):
+            jax.grad(library.f)(3.0)
+        text = (
+            "f: called inside a JAX transformation (jit, grad, vmap and the like): its source is "
+            "traced and compiled there, and no executable of the package runs"
+        )
+        assert [record.getMessage() for record in caplog.records] == [text] * count
+
     def test_without_a_source_it_says_so(self, tmp_path: Path) -> None:
         library = load(tmp_path, build("f", lambda x: x, {"x": 3.0}))
         with pytest.raises(NotTransformable, match="No module named 'nowhere'") as caught:

@@ -193,6 +193,7 @@ class TestVerbs:
             "portable_compiled": 0,
             "transformed": 0,
             "padded": 0,
+            "copied_bytes": 0,
             "host_callbacks": 0,
             "swaps": 0,
         }

@@ -1,19 +1,25 @@
-"""Arrays of jaxlib as numpy arrays, and arrays that stay on their device between calls."""
+"""Arrays of jaxlib as numpy arrays, arrays that stay on their device, and both as arguments."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from aotbuild.errors import InvalidArgument
 from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.backends.numpy import private
+from aotbuild.runtime.binding import Call
+from aotbuild.spec.record import Record
 from aotbuild.spec.target import HOST
 
 # A platform, and the number of its device in this process; None for the host.
 Where: TypeAlias = tuple[str, int] | None
 
+# Smaller arguments are not looked at: copying one takes no longer than asking where it begins.
+_SMALLEST_COUNTED = 64 * 1024
 # How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
 _PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
 
@@ -164,3 +170,50 @@ def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
     bits = 8 // per_byte
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     return ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+def is_used_in_place(array: Any, dtype: Any) -> bool:
+    """Return whether XLA:CPU uses a numpy array where it is."""
+    from aotbuild.runtime.buffers import is_aligned  # calls with small arrays alone do not ask
+
+    is_as_asked = array.dtype == dtype and array.flags.c_contiguous
+    return bool(is_as_asked and (is_aligned(array) or not array.size))
+
+
+def copied_leaves(call: Call, record: Record, device: Any) -> Iterator[tuple[int, int]]:
+    """Yield (index, bytes) of each large leaf of a call that it copies to use it."""
+    on_host, donated = platform_of(device) == HOST, record.calling.donated
+    for index, leaf in enumerate(call.leaves):
+        if not isinstance(leaf, np.ndarray) or leaf.nbytes < _SMALLEST_COUNTED:
+            continue
+        dtype = np.dtype(record.signature.leaves[index].dtype)
+        # XLA writes into what is donated, but not into memory of numpy.
+        stays = on_host and index not in donated and not is_packed(dtype)
+        if not stays or not is_used_in_place(leaf, dtype):
+            yield index, leaf.nbytes
+
+
+def first_device(leaves: Sequence[Any]) -> Any:
+    """Return the device of the first leaf that is on one; None if there is none."""
+    return next((device_of(leaf) for leaf in leaves if isinstance(leaf, DeviceArray)), None)
+
+
+def check_devices(call: Call, device: Any, paths: Callable[[], Sequence[str]]) -> None:
+    """Raise InvalidArgument if an array is deleted, or on another device than the call."""
+    for index, leaf in enumerate(call.leaves):
+        if not isinstance(leaf, DeviceArray):
+            continue
+        if leaf.is_deleted():
+            found = "an array that was donated to an earlier call"
+            raise _refusal(call, paths()[index], "an array", found, "Use that call's result.")
+        if device_of(leaf) != device:
+            expected = f"an array on {platform_of(device)}:{device.local_hardware_id}"
+            remedy = "Put all arguments on one device: library.on('cpu:1').place(tree)."
+            raise _refusal(call, paths()[index], expected, repr(leaf), remedy)
+
+
+def _refusal(call: Call, path: str, expected: str, found: str, remedy: str) -> InvalidArgument:
+    return InvalidArgument(call.bound.function.name, path, expected, found, remedy)

@@ -16,14 +16,13 @@ from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.platforms.base import Host, client_part, names, platform_of
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.numpy import private
-from aotbuild.runtime.backends.numpy.arrays import DeviceArray
-from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
-from aotbuild.runtime.backends.numpy.placing import (
+from aotbuild.runtime.backends.numpy.arrays import (
+    DeviceArray,
     check_devices,
     copied_leaves,
     first_device,
-    placed,
 )
+from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import SingleFlight
@@ -128,6 +127,8 @@ class NumpyBackend:
 
     def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
         """Return a tree whose arrays calls take without a copy."""
+        from aotbuild.runtime.backends.numpy.placing import placed  # no cold call needs it
+
         return placed(tree, self.trees, devices.first, self.aval_of, self.remedy)
 
     def copied(
