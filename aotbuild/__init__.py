@@ -18,6 +18,7 @@ __all__ = [
     "__version__",
     "errors",
     "events",
+    "libraries",
     "load",
     "precompiled",
     "read_safetensors",

@@ -156,7 +156,7 @@ def _read_tensors(path: Path, file: IO[bytes], digest: str | None) -> dict[str, 
 
 
 def read_tensor(path: Path, file: IO[bytes], tensor: Tensor) -> Any:
-    """Return the bytes of a tensor, read-only and aligned; AotbuildError if the file ends before."""
+    """Return a tensor's bytes, read-only and aligned; AotbuildError if the file is too short."""
     buffer = aligned(tensor.end - tensor.begin)
     file.seek(tensor.begin)
     count = file.readinto(buffer.data) if buffer.size else 0  # type: ignore[attr-defined]
