@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import JSON, argument, command, whole_number
@@ -148,7 +149,8 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
         ],
         "sources": _sources_document(diagnosis.staleness),
         "usable": not diagnosis.unusable and facts.problem is None,
-        "notes": list(diagnosis.notes),
+        "portable": diagnosis.window and diagnosis.window.to_json(),
+        "notes": _notes(diagnosis, facts),
         "signatures": [
             {
                 "function": item.function,
@@ -167,6 +169,11 @@ def _package_document(diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]:
             for item in diagnosis.signatures
         ],
     }
+
+
+def _notes(diagnosis: Diagnosis, facts: Facts) -> list[str]:
+    today = date.today()
+    return [*diagnosis.notes, *diagnosis.window_notes(facts.versions["jax"], today)]
 
 
 def _sources_document(found: Staleness | None) -> dict[str, Any] | None:
@@ -201,7 +208,7 @@ def _print_package(output: Output, diagnosis: Diagnosis, facts: Facts) -> None:
     output.text(f"{total - unusable} of {total} signatures have an executable that runs here")
     if unusable:
         output.text(_REMEDY)
-    for note in diagnosis.notes:
+    for note in _notes(diagnosis, facts):
         output.text(printable(f"note: {note}"))
     if diagnosis.staleness and diagnosis.staleness.changed:
         output.text(printable(str(diagnosis.staleness)))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +218,7 @@ def place_of(text: str) -> str | Path:
 def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     from aotbuild.report import text
 
-    for line in text.title_lines(facts):
+    for line in text.title_lines(facts, date.today()):
         output.text(line)
     for function in facts.functions:
         _print_function(output, function, full=full)

@@ -35,6 +35,7 @@ from aotbuild.spec.index import FORMAT, SOURCES
 from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.padding import Padding
+from aotbuild.spec.portable import window_of
 from aotbuild.spec.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
 from aotbuild.spec.record_json import requirements_to_json
 from aotbuild.spec.signature import Function
@@ -100,6 +101,7 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "signed_by": list(facts.signed_by),
         "signers": list(facts.signers),
         "sources": plain(facts.header.get(SOURCES)),
+        "portable": facts.portable and facts.portable.to_json(),
         "totals": totals(facts),
     }
 
@@ -257,6 +259,7 @@ def _arguments(signature: SignatureFacts) -> list[dict[str, Any]]:
 
 def _executable(record: Record) -> dict[str, Any]:
     requires, kept = record.requires, dict(record.stages)
+    window = window_of([record])
     return {
         "target": str(record.target),
         **_blob(record.blob),
@@ -266,6 +269,7 @@ def _executable(record: Record) -> dict[str, Any]:
         "device_memory": memory_of_device(record),
         "analysis": plain(record.analysis),
         "requires": requirements_document(requires),
+        "portable": window and window.to_json(),
         "mesh": dict(record.calling.mesh),
         "calls_back": callback_names(record),
         "constants": [_constant(constant) for constant in record.calling.constants],

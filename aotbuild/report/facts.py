@@ -21,6 +21,7 @@ from aotbuild.spec.about import About, argument_names, result_names
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.layout import STAGES, packaged_blobs
 from aotbuild.spec.left_out import AllLeftOut, read_left_out
+from aotbuild.spec.portable import Window, window_of
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
@@ -115,6 +116,11 @@ class PackageFacts:
     def name(self) -> str:
         """The import package that received `_aot`."""
         return shown(self.header.get("package", "?"))
+
+    @property
+    def portable(self) -> Window | None:
+        """Which versions of jax read the portable forms; None if there are none."""
+        return window_of(self.records)
 
     @property
     def records(self) -> list[Record]:

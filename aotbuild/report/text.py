@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from itertools import zip_longest
 from typing import Any
 
@@ -46,7 +47,7 @@ _MANY = 40
 _MOST_REASON = 300
 
 
-def title_lines(facts: PackageFacts) -> list[str]:
+def title_lines(facts: PackageFacts, today: date) -> list[str]:
     """Return the title: counts, the place, and what built the package."""
     header = facts.header
     built = ", ".join(
@@ -67,8 +68,17 @@ def title_lines(facts: PackageFacts) -> list[str]:
         f"  golden    outputs of {_golden_count(facts)}",
         *([f"  stages    {stages_text(facts)}"] if HEADER_KEY in header else []),
         *([f"  left out  {plural(count, 'unit')}"] if (count := facts.left_out.count) else []),
+        *_window_lines(facts, today),
         *_parts(header),
     ]
+
+
+def _window_lines(facts: PackageFacts, today: date) -> Iterator[str]:
+    """Yield which versions of jax read the portable forms, and a warning if they end soon."""
+    if window := facts.portable:
+        yield f"  portable  {window}"
+        if warning := window.warning(today):
+            yield f"            {warning}"
 
 
 def identity_lines(facts: PackageFacts) -> Iterator[str]:

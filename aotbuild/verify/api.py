@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from aotbuild.errors import (
@@ -21,6 +22,7 @@ from aotbuild.runtime.stale import staleness
 from aotbuild.runtime.trust import EXPECT, demanded_keys
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import home_of
+from aotbuild.spec.portable import window_of
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.verify import requirements
 from aotbuild.verify.archive import check_archive
@@ -42,6 +44,7 @@ from aotbuild.verify.zip_layout import Limits
 CHECK = "signature"
 EXPECTED = "expected"
 STALE = "sources"
+WINDOW = "portable"
 NOT_SIGNED = "not signed"
 NO_KEY = "no key was given (--trust)"
 
@@ -109,6 +112,17 @@ def check_sources(examined: Examined) -> list[Outcome]:
     except ValueError:  # the check `records` says so
         return []
     return [concluded(STALE, found.root, filter(None, [str(found)]))] if found else []
+
+
+def check_window(contents: Contents) -> list[Outcome]:
+    """Return until when portable forms are read, if there are any and it is known."""
+    window = window_of(contents.records)
+    if window is None:
+        return []
+    warning = window.warning(date.today())
+    status = Status.NOT_CHECKED if warning else Status.PASS
+    reasons = (str(window), *([warning] if warning else []))
+    return [Outcome(WINDOW, contents.package or "", status, reasons)]
 
 
 def has_seals(source: Source) -> bool:
@@ -187,7 +201,7 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     for outcome in examined.outcomes:
         done(outcome)
     stages = check_stages(examined.path, examined.contents, options.limits)
-    stages += check_sources(examined)
+    stages += [*check_sources(examined), *check_window(examined.contents)]
     for outcome in stages:
         done(outcome)
     reason = UNTRUSTED if examined.failed else None if options.load else NOT_RUN

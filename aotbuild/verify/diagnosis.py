@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from importlib import metadata
 from typing import Any
 
@@ -16,6 +17,7 @@ from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stale import Staleness, staleness
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
+from aotbuild.spec.portable import Window, window_of
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import HOST
 
@@ -171,6 +173,20 @@ class Diagnosis:
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
         """The signatures without a usable executable."""
         return tuple(item for item in self.signatures if item.chosen is None)
+
+    @property
+    def window(self) -> Window | None:
+        """Which versions of jax read the portable forms; None if there are none."""
+        return window_of(v.record for item in self.signatures for v in item.verdicts)
+
+    def window_notes(self, jax: str | None, today: date) -> list[str]:
+        """Return what there is to say of the portable forms, with a version of jax installed."""
+        if self.window is None:
+            return []
+        if jax is not None and self.window.is_left_by(jax):
+            return [f"portable forms: {self.window}; jax {jax} here may refuse them. Build again"]
+        warning = self.window.warning(today)
+        return [f"portable forms: {self.window}; {warning}"] if warning else []
 
     @property
     def notes(self) -> tuple[str, ...]:

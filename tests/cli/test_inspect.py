@@ -140,7 +140,7 @@ def test_the_document(folder: Path) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "version", "error", "place", "package", "aotbuild", "jax", "jaxlib", "fallback", "format",
-        "distribution", "digest", "signed_by", "signers", "sources", "totals",
+        "distribution", "digest", "signed_by", "signers", "sources", "portable", "totals",
         "stages", "left_out", "coverage", "functions", "constants", "digests",
     ]  # fmt: skip
     assert (document["version"], document["error"], document["digests"]) == (1, None, None)
@@ -154,7 +154,7 @@ def test_the_document(folder: Path) -> None:
     executable = signature["executables"][0]
     assert list(executable) == [
         "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
-        "device_memory", "analysis", "requires", "mesh", "calls_back", "constants", "golden",
+        "device_memory", "analysis", "requires", "portable", "mesh", "calls_back", "constants", "golden",
         "provenance", "stages",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130

@@ -183,7 +183,11 @@ class Portable:
         try:
             return export.deserialize(bytearray(data))
         except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
-            msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}"
+            from aotbuild.spec.portable import window_of  # needed here only
+
+            window = window_of([record])
+            why = f"\nIt is {window}; this is jax {jax.__version__}." if window else ""
+            msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}{why}"
             raise AotbuildError(msg) from err
 
     def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:
