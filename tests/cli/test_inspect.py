@@ -154,8 +154,8 @@ def test_the_document(folder: Path) -> None:
     executable = signature["executables"][0]
     assert list(executable) == [
         "target", "kind", "sha256", "size", "flops", "bytes_accessed", "peak_memory",
-        "device_memory", "analysis", "requires", "portable", "mesh", "calls_back", "constants", "golden",
-        "provenance", "stages",
+        "device_memory", "analysis", "requires", "portable", "mesh", "calls_back", "constants",
+        "golden", "provenance", "stages",
     ]  # fmt: skip
     assert executable["peak_memory"] == 1130
     assert executable["requires"]["isa"] == "x86-64-v3"
