@@ -226,6 +226,27 @@ class TestInstalled:
         )
         assert done.returncode == 0, done.stderr
 
+    def test_one_digest_wherever_it_is(self, wheel: Path, installed: Path, tmp_path: Path) -> None:
+        with ZipFile(wheel) as archive:
+            archive.extractall(tmp_path / "unpacked")
+        code = (
+            "import aotbuild, json, sys\n"
+            "found = [aotbuild.load(place) for place in sys.argv[1:]]\n"
+            "print(json.dumps([[lib.version, lib.digest, lib.info()['executables']]"
+            " for lib in found]))\n"
+        )
+        places = ("digits", wheel, tmp_path / "unpacked" / "digits" / "_aot")
+        command = [installed, "-P", "-c", code, *places]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+        (version, digest, count), *others = json.loads(done.stdout)
+        assert (version, count) == ("0.1.0", 16)
+        assert others == [["0.1.0", digest, 16]] * 2
+        pinned = {**os.environ, "AOTBUILD_EXPECT": f"digits@{digest}"}
+        for value, code in ((f"digits@{digest}", 0), (f"digits@{digest[:-1]}x", 9)):
+            command = [installed, "-m", "aotbuild", "verify", "--no-run", "digits"]
+            done = subprocess.run(command, env={**pinned, "AOTBUILD_EXPECT": value}, cwd=tmp_path)
+            assert done.returncode == code
+
     def test_loads_from_the_wheel_file_itself(self, wheel: Path, tmp_path: Path) -> None:
         code = (
             "import aotbuild, numpy as np;"
@@ -234,6 +255,12 @@ class TestInstalled:
             "import json; print(json.dumps(sorted(lib.functions)))"
         )
         assert "predict_sharded" in forked(code)
+
+
+STALE = (
+    "the executables are older than the source: digits/model.py in {} is not what was compiled. "
+    "Compile again: aotbuild build --in-place, or pip install -e ."
+)
 
 
 class TestEditable:
@@ -260,6 +287,22 @@ class TestEditable:
         assert str(small) in done.stdout
         assert "['embed']" in done.stdout
         assert tree_of(small) == before
+
+    def test_an_edit_is_said(self, small: Path, tmp_path: Path) -> None:
+        python = self.install(small, tmp_path)
+        command = [python, "-P", "-B", "-c", "import aotbuild; aotbuild.load('digits')"]
+        said = []
+        for edit in ("", "# edited\n"):
+            with (small / "digits" / "model.py").open("a") as file:
+                file.write(edit)
+            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            said.append(done.stderr)
+        assert said == ["", f"digits: {STALE.format(small)}\n"]
+        checked = (python, "-m", "aotbuild", "verify", "--no-run", "digits")
+        done = subprocess.run(checked, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 9
+        assert STALE.format(small) in done.stdout
 
     def test_deferred(self, small: Path, tmp_path: Path) -> None:
         python = self.install(small, tmp_path, AOTBUILD_EDITABLE="defer")
@@ -290,6 +333,17 @@ def test_what_fails_is_left_out_if_asked(small: Path, tmp_path: Path) -> None:
     shown = invoke("inspect", str(wheel)).output
     assert "digits.model has no 'lost'" in shown
     assert verify(str(wheel), Options(load=False)).passed
+
+
+def test_the_hook_and_the_command_build_one_package(small: Path, tmp_path: Path) -> None:
+    wheel = build_wheel(small, tmp_path / "out")
+    assert invoke("build", small / "aot.yaml", "--out", tmp_path / "_aot").exit_code == 0
+    places = (wheel, tmp_path / "_aot")
+    documents = [json.loads(invoke("inspect", place, "--json").stdout) for place in places]
+    assert documents[0]["digest"] == documents[1]["digest"]
+    assert sorted(documents[0]["sources"]["files"]) == [
+        *("aot.yaml", "digits/__init__.py", "digits/data.py", "digits/model.py"),
+    ]
 
 
 class TestRefusing:
