@@ -15,7 +15,7 @@ from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import emit, is_logged, listeners
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out
 from aotbuild.runtime.source import DirectorySource, Source
-from aotbuild.runtime.trust import demanded_keys, open_trusted
+from aotbuild.runtime.trust import demands, open_trusted
 from aotbuild.spec.index import COMPANIONS, SOURCES, Index
 from aotbuild.spec.signature import Function
 
@@ -179,8 +179,8 @@ class LibraryState:
     def _make_loader(self) -> Loader:
         from aotbuild.runtime.loader import Loader
 
-        # A signature covers the bytes that were read, and a mapped file can change afterwards.
-        maps = not demanded_keys(self.trust)
+        # A signature or a pin covers the bytes that were read. A mapped file can change afterwards.
+        maps = not demands(self.trust)
         loader = self.backend.executable_loader
         return Loader(self.opened.source, self.stats, loader, self.name, maps=maps)
 

@@ -14,7 +14,7 @@ from aotbuild.errors import AotbuildError, UntrustedPackage, WeightsMismatch
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.observers import emit, listeners, log
 from aotbuild.runtime.state import LibraryState
-from aotbuild.runtime.trust import demanded_keys
+from aotbuild.runtime.trust import demands
 from aotbuild.runtime.weights import named_arrays, read_weights
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
@@ -102,7 +102,7 @@ def _read(
     if not isinstance(weights, (str, os.PathLike)):
         return "a tree of arrays", named_arrays(weights, prefix)
     place = os.fspath(weights)
-    demanded = demanded_keys(state.trust)
+    demanded = demands(state.trust)
     if demanded and sha256 is None:
         expected = f"weights whose digest the caller knows, as {' and '.join(demanded)} demands"
         remedy = "Pass sha256=, from a place that you trust, or install a signed wheel of weights."

@@ -63,3 +63,8 @@ def demanded_keys(
     if trust is not None:
         demanded[origin] = trust
     return demanded
+
+
+def demands(trust: Iterable[Key] | None) -> list[str]:
+    """Return who demands that what was checked is what runs: a signature, or a digest."""
+    return [*demanded_keys(trust), *([EXPECT] if EXPECT in os.environ else [])]

@@ -233,6 +233,18 @@ class TestOldWeightsAreNeverUsed:
 
 
 class TestTrust:
+    def test_a_file_needs_a_digest_where_the_package_is_pinned(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "new.safetensors"
+        aotbuild.save_constants(path, tree(2), prefix=PREFIX)
+        info = aotbuild.load(folder).info()
+        monkeypatch.setenv("AOTBUILD_EXPECT", f"{info['package']}@{info['digest']}")
+        library = aotbuild.load(folder)
+        with pytest.raises(UntrustedPackage, match="as AOTBUILD_EXPECT demands"):
+            library.swap_constants(path)
+        library.swap_constants(path, sha256=sha256(path.read_bytes()).hexdigest())
+
     def test_a_file_needs_a_digest(self, folder: Path, tmp_path: Path) -> None:
         path = tmp_path / "new.safetensors"
         aotbuild.save_constants(path, tree(2), prefix=PREFIX)
