@@ -29,10 +29,11 @@ from aotbuild.cli.sign import sign
 from aotbuild.cli.split import split
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
+from aotbuild.cli.weights import weights
 
 _BUILDING = (plan, build, lock, tune, schema)
 _INSPECTING = (inspect, diff, doctor, verify, sbom)
-_RELEASING = (keygen, sign, split, merge, release_check)
+_RELEASING = (keygen, sign, split, weights, merge, release_check)
 COMMANDS: tuple[Command, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."

@@ -17,6 +17,7 @@ from aotbuild.errors import (
     UnexpectedPackage,
     UnsupportedFormat,
     UntrustedPackage,
+    WeightsMismatch,
     WheelRefused,
 )
 
@@ -51,6 +52,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (DamagedBlob, PACKAGE),
     (CompanionMismatch, PACKAGE),
     (WheelRefused, PACKAGE),
+    (WeightsMismatch, PACKAGE),
     (UntrustedPackage, VERIFY),
     (UnexpectedPackage, VERIFY),
     (StageNotKept, PACKAGE),

@@ -44,6 +44,15 @@ if TYPE_CHECKING:
         help="Also write a wheel for any platform, with the portable forms and the same metadata.",
     ),
     flag(
+        "--weights",
+        help="Write the hoisted constants into a wheel of their own, and all else into the base.",
+    ),
+    argument(
+        "--weights-versions",
+        metavar="SPEC",
+        help="The versions of the weights that the base takes, as '>=1.0,<2'; default: its own.",
+    ),
+    flag(
         "--variants",
         help="Write whole wheels with the metadata of PEP 825 (a draft), not companions.",
     ),
@@ -55,6 +64,8 @@ def split(
     out: Path,
     keep: str,
     portable: bool,
+    weights: bool,
+    weights_versions: str | None,
     variants: bool,
     as_json: bool,
 ) -> None:
@@ -75,7 +86,15 @@ def split(
     if variants and portable:
         msg = "--portable and --variants exclude each other"
         raise UsageError(msg)
+    if weights and (variants or portable):
+        msg = "--weights is a split of its own: do it without --portable and --variants"
+        raise UsageError(msg)
     output.document["wheel"] = str(wheel)
+    if weights:
+        from aotbuild.wheels.weights import split_weights
+
+        print_written(output, split_weights(wheel, out, weights_versions))
+        return
     print_written(output, _split(wheel, out, kept, portable, variants))
 
 

@@ -17,11 +17,16 @@ from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import ENTRY_POINTS, PART, SPLIT, JoinedIndex, companions_of, part_package
+from aotbuild.spec.record import Constant
+from aotbuild.spec.weights import WEIGHTS, expected_interface, from_header, interface_of
 
 if TYPE_CHECKING:
     from importlib import metadata
 
     from aotbuild.runtime.seals import Key
+
+# Digits of the digest of names and avals that are shown.
+_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,9 @@ def open_parts(
     sources = [found.source for found in companions if found.source is not None]
     indexes = [found.index for found in companions if found.index is not None]
     joined = JoinedSource(source, *sources)
-    return Parts(joined, JoinedIndex.of(index, *indexes), companions)
+    weights = {(c.name, str(c.aval)): c.blob for i in indexes for c in _weights_of(i, package)}
+    others = [each for each in indexes if each.header.get(PART) != WEIGHTS]
+    return Parts(joined, JoinedIndex.of(index, *others, weights=weights), companions)
 
 
 def _open_all(
@@ -85,6 +92,11 @@ def _open_all(
     for part, name in sorted(expected.items()):
         distribution = _installed(name)
         if distribution is None:
+            if part == WEIGHTS:
+                expected_one = "the constants that the executables take, in a wheel of their own"
+                raise CompanionMismatch(
+                    package, name, expected_one, f"not installed: pip install {name}"
+                )
             yield Companion(part, name)
             continue
         found = Companion(part, name, _version(distribution, package, name))
@@ -130,9 +142,31 @@ def _folder(distribution: metadata.Distribution, package: str, companion: Compan
 
 
 def _check_build(base: Index, index: Index, package: str, companion: Companion) -> None:
+    if companion.part == WEIGHTS:
+        _check_weights(base, index, package, companion)
+        return
     of_base, found = _identity(base, companion.part), _identity(index, index.header.get(PART))
     if of_base != found:
         raise CompanionMismatch(package, str(companion), of_base, found)
+
+
+def _check_weights(base: Index, index: Index, package: str, companion: Companion) -> None:
+    """Raise CompanionMismatch unless the weights have the names and avals of the constants."""
+    expected = expected_interface(base.header)
+    found = interface_of(_weights_of(index, package))
+    of_package = index.header.get("package")
+    if (found, of_package) != (expected, base.header.get("package")):
+        wanted = f"the constants {str(expected)[:_DIGITS]} of {base.header.get('package')}"
+        raise CompanionMismatch(
+            *(package, str(companion), wanted), f"{found[:_DIGITS]} of {of_package}"
+        )
+
+
+def _weights_of(index: Index, package: str) -> tuple[Constant, ...]:
+    try:
+        return from_header(index.header)
+    except ValueError as err:
+        raise InvalidIndex(index.place, f"the weights of {package}", str(err)) from err
 
 
 def _identity(index: Index, part: object) -> str:

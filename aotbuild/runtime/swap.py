@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from aotbuild.errors import AotbuildError, UntrustedPackage, WeightsMismatch
+from aotbuild.errors import AotbuildError, UntrustedPackage
 from aotbuild.frozen import dataclass
+from aotbuild.runtime.fitting_weights import fit
 from aotbuild.runtime.observers import emit, listeners, log
 from aotbuild.runtime.state import LibraryState
 from aotbuild.runtime.trust import demands
 from aotbuild.runtime.weights import named_arrays, read_weights
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
-
-_UNNAMED = "unnamed."
-_SHOWN = 10
-# What jax makes of 64-bit types without jax_enable_x64, as for arguments.
-_NARROWED = {
-    "int64": "int32",
-    "uint64": "uint32",
-    "float64": "float32",
-    "complex128": "complex64",
-}
-_REMEDY = (
-    "Give every array of lib.constants() by its name; save_constants(path, tree, prefix=…) writes "
-    "such a file. Arrays of at most 32 bytes and single numbers are compiled in."
-)
 
 
 @dataclass(frozen=True)
@@ -84,7 +68,8 @@ def swap(state: LibraryState, weights: Any, prefix: str, sha256: str | None) -> 
         msg = f"{state.name}: {what}\nBuild it with constants: hoist."
         raise AotbuildError(msg)
     source, found = _read(state, weights, prefix, sha256)
-    arrays = _fit(state, source, [*users], found) if weights is not None else {}
+    physical = state.backend.executable_loader.physical
+    arrays = fit(state.name, source, physical, [*users], found) if weights is not None else {}
     functions = frozenset(name for wanted in arrays for name in users[wanted])
     state.loader.replace_constants(arrays, functions)
     state.backend.forget_calls()
@@ -109,63 +94,6 @@ def _read(
         raise UntrustedPackage(place, expected, "a file that nobody signed", remedy)
     found = read_weights(place, sha256)
     return place, {f"{prefix}.{name}" if prefix else name: found[name] for name in found}
-
-
-def _fit(
-    state: LibraryState, source: str, wanted: Sequence[tuple[str, Aval]], found: Mapping[str, Any]
-) -> dict[tuple[str, Aval], Any]:
-    """Return the array of each constant, in its dtype; WeightsMismatch names all problems."""
-    names = {name for name, _ in wanted}
-    problems = [_unknown(name, names) for name in sorted(found.keys() - names)]
-    fitting: dict[tuple[str, Aval], Any] = {}
-    for name, aval in sorted(wanted, key=lambda pair: pair[0]):
-        if name in found:
-            shape, dtype = state.backend.executable_loader.physical(aval)
-            array = _converted(found[name], shape, dtype)
-            if isinstance(array, str):
-                problems.append(f"{name}: expected {aval}, found {array}")
-            else:
-                fitting[name, aval] = array
-        elif not name.startswith(_UNNAMED):
-            problems.append(f"{name}: missing; expected {aval}")
-    if problems:
-        more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
-        raise WeightsMismatch(state.name, source, [*problems[:_SHOWN], *more], _REMEDY)
-    return fitting
-
-
-def _unknown(name: str, names: set[str]) -> str:
-    close = get_close_matches(name, names, 1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    return f"{name}: no constant of this package{hint}"
-
-
-def _converted(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return an array of this dtype that nobody writes to, or what it is instead, as a text."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as err:
-        return f"{type(value).__name__}: {err}"
-    bits = f"uint{8 * dtype.itemsize}"
-    if str(array.dtype) == bits and dtype.isbuiltin != 1:
-        array = array.view(dtype)
-    if array.shape != shape or str(dtype) not in (
-        str(array.dtype),
-        _NARROWED.get(str(array.dtype)),
-    ):
-        return f"{array.dtype}{list(array.shape)}"
-    is_own = type(value) is np.ndarray and not value.flags.writeable and array.dtype == dtype
-    # A jax array may be donated later, and numpy's may be written to.
-    return array if is_own else _copied(array, dtype)
-
-
-def _copied(array: Any, dtype: Any) -> Any:
-    from aotbuild.runtime.buffers import aligned
-
-    copy = aligned(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
-    copy[...] = array
-    copy.flags.writeable = False
-    return copy
 
 
 def _tell(state: LibraryState, source: str, arrays: Mapping[Any, Any], seconds: float) -> None:

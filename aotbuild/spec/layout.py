@@ -10,11 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from aotbuild.frozen import dataclass
+from aotbuild.frozen import dataclass, field
 from aotbuild.spec.index import COMPANIONS, Index
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.signature import Outline
 from aotbuild.spec.values import cut
+from aotbuild.spec.weights import WEIGHTS, expected_interface, with_weights
 
 # Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
 # serialized `jax.export.Exported`.)
@@ -35,9 +36,13 @@ PYPI_LIMIT = 100_000_000
 
 
 def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...]:
-    """Return every blob of a record in the package, including kept stages that are packaged."""
+    """Return every blob of a record in the package, including kept stages that are packaged.
+
+    Constants are not among them if a companion of weights holds them.
+    """
     kept = record.stages if header.get(HEADER_KEY) == WHEEL else ()
-    return (*record.blobs(), *(blob for _, blob in kept))
+    own = record.blobs(constants=expected_interface(header) is None)
+    return (*own, *(blob for _, blob in kept))
 
 
 def stages_path(place: Path) -> Path:
@@ -94,7 +99,7 @@ def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
 
 def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return the header that the package had before it was split."""
-    written = {SPLIT, COMPANIONS, PART, "objects", "rows"}
+    written = {SPLIT, COMPANIONS, PART, WEIGHTS, "objects", "rows"}
     return {key: value for key, value in header.items() if key not in written}
 
 
@@ -106,11 +111,17 @@ class JoinedIndex(Index):
     """
 
     others: tuple[Index, ...] = ()
+    weights: Mapping[tuple[str, str], Blob] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, base: Index, *others: Index) -> JoinedIndex:
-        """Return the joined index of a base and others; reads no object."""
-        return cls(**vars(base), others=others)
+    def of(
+        cls, base: Index, *others: Index, weights: Mapping[tuple[str, str], Blob] | None = None
+    ) -> JoinedIndex:
+        """Return the joined index of a base and others; reads no object.
+
+        `weights` are the blobs of constants that a companion holds, by name and aval.
+        """
+        return cls(**vars(base), others=others, weights=weights or {})
 
     @property
     def row_count(self) -> int:
@@ -121,7 +132,8 @@ class JoinedIndex(Index):
     def records(self, function: str, key: str | None = None) -> list[Record]:
         """Return the records of a function, or of one of its signatures only."""
         found = super().records(function, key)
-        return found + [r for other in self.others for r in other.records(function, key)]
+        found += [r for other in self.others for r in other.records(function, key)]
+        return [with_weights(r, self.weights) for r in found] if self.weights else found
 
     def signature_keys(self, function: str) -> set[str]:
         """Return the keys of a function's signatures; parses no object."""

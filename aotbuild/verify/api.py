@@ -21,9 +21,10 @@ from aotbuild.runtime.source import Source
 from aotbuild.runtime.stale import staleness
 from aotbuild.runtime.trust import EXPECT, demanded_keys
 from aotbuild.spec.index import FOLDER_NAME, Index
-from aotbuild.spec.layout import home_of
+from aotbuild.spec.layout import companions_of, home_of
 from aotbuild.spec.portable import window_of
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
+from aotbuild.spec.weights import WEIGHTS, expected_interface
 from aotbuild.verify import requirements
 from aotbuild.verify.archive import check_archive
 from aotbuild.verify.contents import (
@@ -268,6 +269,20 @@ def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     return concluded("package", folder, problems)
 
 
+def _without_weights(examined: Examined) -> dict[int, tuple[Outcome, Outcome]]:
+    """Return the outcomes of the records whose constants are in another wheel, by index."""
+    index = examined.contents.index
+    if index is None or expected_interface(index.header) is None:
+        return {}
+    where = companions_of(index.header).get(WEIGHTS, WEIGHTS)
+    reason = f"its constants are in another wheel, {where}"
+    return {
+        at: (not_checked(LOAD, str(record), reason), not_checked(GOLDEN, str(record), reason))
+        for at, record in enumerate(examined.contents.records)
+        if record.calling.constants
+    }
+
+
 def _load(
     examined: Examined, reason: str | None, options: Options, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
@@ -281,6 +296,7 @@ def _load(
     found = {
         at: not_loaded(r, why) for at, r in enumerate(records) if (why := reasons_against(r, here))
     }
+    found |= _without_weights(examined)
     for outcome in (outcome for pair in found.values() for outcome in pair):
         done(outcome)
     loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))

@@ -21,11 +21,12 @@ from aotbuild.spec.about import About
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, companions_of, packaged_blobs
 from aotbuild.spec.left_out import read_left_out
-from aotbuild.spec.record import Blob, Record
+from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.spec.sources import read_sources
 from aotbuild.spec.target import HOST
+from aotbuild.spec.weights import from_header
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
 
@@ -80,11 +81,19 @@ def _is_left_out(name: str, header: dict[str, object]) -> bool:
 
 
 def _header_problems(header: dict[str, object]) -> Iterator[str]:
-    for read in (companions_of, read_left_out, read_sources):
+    for read in (companions_of, from_header, read_left_out, read_sources):
         try:
             read(header)
         except ValueError as err:
             yield str(err)
+
+
+def _weights(header: dict[str, object]) -> tuple[Constant, ...]:
+    """Return the constants that a companion of weights holds; a malformed entry is a problem."""
+    try:
+        return from_header(header)
+    except ValueError:
+        return ()
 
 
 def _check_kind(record: Record) -> str | None:
@@ -159,6 +168,7 @@ def check_contents(source: Source, names: list[str]) -> Contents:
     problems: list[str] = []
     functions, records = _read_all(index, problems)
     blobs = {b.path: b for r in records for b in packaged_blobs(r, index.header)}
+    blobs |= {constant.blob.path: constant.blob for constant in _weights(index.header)}
     outcomes = (
         concluded("index", index.place, [*rows, *problems]),
         concluded("records", index.place, record_problems(index.header, functions, records)),

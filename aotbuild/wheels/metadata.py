@@ -16,6 +16,7 @@ from aotbuild.platforms.building import description
 from aotbuild.spec.layout import part_distribution
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import ON_LINUX
+from aotbuild.spec.weights import WEIGHTS
 
 # What a build adds to the project's own requirements (build.requirements).
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")
@@ -104,6 +105,11 @@ def with_companions(text: str, companions: Iterable[Companion], version: str) ->
     return _edited(text, [], new)
 
 
+def with_weights(text: str, requirement: str) -> str:
+    """Return the METADATA of a wheel whose constants are in another distribution."""
+    return _edited(text, [], [f"{_REQUIRES}: {requirement}"])
+
+
 def without_companions(text: str, companions: Iterable[Companion], version: str) -> str:
     """Return the METADATA of the wheel that a base was split from; undoes `with_companions`.
 
@@ -112,6 +118,8 @@ def without_companions(text: str, companions: Iterable[Companion], version: str)
     added = {each.part: each.lines(version) for each in companions}
     every = [line for lines in added.values() for line in lines]
     others = [line for line in requirements(text) if line not in every]
+    weights = {str(canonicalize_name(c.distribution)) for c in companions if c.part == WEIGHTS}
+    every += [line for line in others if name_of(line) in weights]
     gone = [f"{_REQUIRES}: {line}" for line in every]
     gone += [f"{_EXTRA}: {part}" for part in added if not _is_used(part, others)]
     return _edited(text, gone, [])
@@ -128,6 +136,16 @@ def companion_metadata(base: str, companion: Companion) -> str:
     added = filter(is_added_by_build, requirements(base))
     needed = [f"{of}=={version}", *added, *companion.plugins]
     fields += [(_REQUIRES, line) for line in needed]
+    return "".join(f"{key}: {value}\n" for key, value in fields) + "\n"
+
+
+def weights_metadata(base: str, name: str, version: str, of: str) -> str:
+    """Return the METADATA of a wheel of weights, which does not require its base."""
+    stated = HeaderParser().parsestr(base)
+    fields = [("Metadata-Version", stated["Metadata-Version"]), ("Name", name)]
+    fields += [("Version", version), ("Summary", f"Weights of {of}")]
+    fields += [(key, value) for key in _SHARED for value in stated.get_all(key) or []]
+    fields += [(_REQUIRES, line) for line in requirements(base) if name_of(line) == "aotbuild"]
     return "".join(f"{key}: {value}\n" for key, value in fields) + "\n"
 
 

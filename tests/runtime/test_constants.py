@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from support.packages import Built, build, write
 
 import aotbuild
+from aotbuild.build.constant_blobs import serialize
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime import buffers
 from aotbuild.runtime.backends.jax.backend import JaxTrees
@@ -32,7 +33,6 @@ from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob, Constant
-from aotbuild.worker.blobs import serialize
 
 LARGE = np.arange(1 << 15, dtype=np.float32)  # 128 KiB
 X = np.ones(4, np.float32)

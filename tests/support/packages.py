@@ -17,6 +17,7 @@ import jaxlib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import best_level
 from aotbuild.runtime import buffers
@@ -30,7 +31,6 @@ from aotbuild.spec.signature import Function, Signature, Static
 from aotbuild.spec.target import Target
 from aotbuild.spec.tree import Describer
 from aotbuild.spec.values import encode
-from aotbuild.worker.blobs import TENSOR_NAME, serialize
 from aotbuild.worker.private import serialize_executable
 
 ISA = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"

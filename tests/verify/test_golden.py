@@ -17,6 +17,7 @@ from attacks.wheels import Built, check
 from support import packages
 from support.hang import LIMIT, TOO_LONG, hanging
 
+from aotbuild.build.constant_blobs import serialize
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import sample_indices, seeded
 from aotbuild.spec.index import Index
@@ -26,7 +27,6 @@ from aotbuild.verify.child_golden import VERDICT, differences, leaf_paths, read_
 from aotbuild.verify.jobs import Job, outcomes_of
 from aotbuild.verify.outcome import Outcome, Report, Status
 from aotbuild.verify.process import Children
-from aotbuild.worker.blobs import serialize
 
 X = {"x": np.zeros((2, 3), np.float32)}
 

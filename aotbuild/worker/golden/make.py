@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from aotbuild.build.constant_blobs import serialize
 from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
 from aotbuild.build.protocol import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import TraceRefused
@@ -20,7 +21,7 @@ from aotbuild.spec.golden import stored_bytes, widened
 from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.keys import golden_key
 from aotbuild.store.local import Entry, Store
-from aotbuild.worker.blobs import BlobFolder, serialize, store_array
+from aotbuild.worker.blobs import BlobFolder, store_array
 from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves

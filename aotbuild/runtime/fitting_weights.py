@@ -1,0 +1,89 @@
+"""Whether weights fit the constants of a package: their names, shapes and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from aotbuild.errors import WeightsMismatch
+from aotbuild.runtime.buffers import aligned
+from aotbuild.spec.aval import Aval
+
+_UNNAMED = "unnamed."
+_SHOWN = 10
+# What jax makes of 64-bit types without jax_enable_x64, as for arguments.
+_NARROWED = {
+    "int64": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "complex128": "complex64",
+}
+_REMEDY = (
+    "Give every array of lib.constants() by its name; save_constants(path, tree, prefix=…) writes "
+    "such a file. Arrays of at most 32 bytes and single numbers are compiled in."
+)
+
+
+def fit(
+    package: str,
+    source: str,
+    physical: Callable[[Aval], tuple[tuple[int, ...], Any]],
+    wanted: Sequence[tuple[str, Aval]],
+    found: Mapping[str, Any],
+) -> dict[tuple[str, Aval], Any]:
+    """Return the array of each constant, in its dtype; WeightsMismatch names all problems.
+
+    `source` names the weights in it. `physical` returns (shape, numpy dtype) of an aval.
+    """
+    names = {name for name, _ in wanted}
+    problems = [_unknown(name, names) for name in sorted(found.keys() - names)]
+    fitting: dict[tuple[str, Aval], Any] = {}
+    for name, aval in sorted(wanted, key=lambda pair: pair[0]):
+        if name in found:
+            shape, dtype = physical(aval)
+            array = _converted(found[name], shape, dtype)
+            if isinstance(array, str):
+                problems.append(f"{name}: expected {aval}, found {array}")
+            else:
+                fitting[name, aval] = array
+        elif not name.startswith(_UNNAMED):
+            problems.append(f"{name}: missing; expected {aval}")
+    if problems:
+        more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+        raise WeightsMismatch(package, source, [*problems[:_SHOWN], *more], _REMEDY)
+    return fitting
+
+
+def _unknown(name: str, names: set[str]) -> str:
+    close = get_close_matches(name, names, 1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return f"{name}: no constant of this package{hint}"
+
+
+def _converted(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return an array of this dtype that nobody writes to, or what it is instead, as a text."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as err:
+        return f"{type(value).__name__}: {err}"
+    bits = f"uint{8 * dtype.itemsize}"
+    if str(array.dtype) == bits and dtype.isbuiltin != 1:
+        array = array.view(dtype)
+    if array.shape != shape or str(dtype) not in (
+        str(array.dtype),
+        _NARROWED.get(str(array.dtype)),
+    ):
+        return f"{array.dtype}{list(array.shape)}"
+    is_own = type(value) is np.ndarray and not value.flags.writeable and array.dtype == dtype
+    # A jax array may be donated later, and numpy's may be written to.
+    return array if is_own else _copied(array, dtype)
+
+
+def _copied(array: Any, dtype: Any) -> Any:
+    copy = aligned(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
+    copy[...] = array
+    copy.flags.writeable = False
+    return copy
