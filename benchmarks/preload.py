@@ -7,7 +7,7 @@ of them (what anybody may write is not mapped), and holds them in several proces
 is the memory of each, with shared pages divided among those who share them. `threads` preloads
 everything with one thread and with two.
 
-    python benchmarks/preload.py [--rounds 7] [--processes 4] [--limit 1.3] [--json]
+    python benchmarks/preload.py [--rounds 7] [--processes 4] [--limit 1.5] [--json]
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--limit", type=float, default=1.3)
+    parser.add_argument("--limit", type=float, default=1.5)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()

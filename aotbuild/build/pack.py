@@ -18,6 +18,7 @@ from aotbuild.build.executors.local import run_units
 from aotbuild.build.left_out import left_out
 from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, UnitDone, ignore
+from aotbuild.build.result_types import result_type_notes
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, UnitFailure, listing
 from aotbuild.spec.about import About, join_abouts
@@ -128,8 +129,16 @@ def build_package(
     kept = stages_path(folder) if header.get(HEADER_KEY) == BESIDE else None
     embedded = embedded_in(done)
     edited = map(_EDITED.format, sorted(traced.changed))
-    notes = (*_notes(done), *embedded_notes(embedded), *edited)
+    types = _result_type_notes(plan, sources, records)
+    notes = (*_notes(done), *embedded_notes(embedded), *types, *edited)
     return Package(folder, plan, records, notes, kept, failures, size_remedy(embedded))
+
+
+def _result_type_notes(plan: Plan, sources: SourceTree, records: Iterable[Record]) -> Iterator[str]:
+    """Yield notes on results that a wheel returns only where jax is, if it does not require jax."""
+    if plan.manifest.runtime == "jaxlib":
+        interpreter = plan.units[0].toolchain.interpreter
+        yield from result_type_notes(records, sources.import_root, interpreter)
 
 
 def _different(done: list[UnitDone]) -> list[UnitDone]:

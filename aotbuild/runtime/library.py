@@ -320,8 +320,7 @@ class Library:
         Examples:
             >>> params = library.place(params)
         """
-        backend = self._state.backend
-        return backend.place_tree(tree, self._devices or backend.default_devices())
+        return self._state.backend.place_tree(tree, self._devices)
 
     def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.

@@ -246,8 +246,8 @@ class Backend(Protocol):
         """Return where a record runs for a call without committed arguments."""
         ...
 
-    def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
-        """Return a tree whose arrays calls on these devices take without a copy."""
+    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+        """Return a tree whose arrays calls on these devices, or on any, take without a copy."""
         ...
 
     def copied(self, call: Call, record: Record, placement: Any) -> Iterator[tuple[int, int]]:

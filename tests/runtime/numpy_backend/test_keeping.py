@@ -91,6 +91,22 @@ class TestPlace:
                 np.testing.assert_array_equal(have, np.asarray(want))
         assert library.stats()["misses"] == 1
 
+    @pytest.mark.process
+    def test_before_a_fork(self, tmp_path: Path) -> None:
+        code = """
+import json, os, sys
+import numpy as np
+import aotbuild
+library = aotbuild.load(sys.argv[1], arrays="numpy")
+placed = library.place(np.arange(12, dtype="float32").reshape(3, 4))
+child = os.fork()
+if child == 0:
+    os._exit(0 if library.f(placed).sum() == 132 else 1)
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+        folder = write(tmp_path, [build("f", lambda x: x * 2, {"x": X})])
+        assert fresh(code, str(folder)) == 0
+
     def test_a_leaf_that_is_no_array(self, tmp_path: Path) -> None:
         library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with pytest.raises(AotbuildError) as caught:

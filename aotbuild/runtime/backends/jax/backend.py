@@ -74,8 +74,8 @@ class JaxBackend:
         for dispatch in filter(None, [each() for each in self._dispatches]):
             private.clear_calls(dispatch)
 
-    def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
-        """Return a tree on a device; committed to it if `devices` were chosen by the caller."""
+    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+        """Return a tree on a device; committed to it if the caller chose one."""
         return placement.place_tree(tree, devices)
 
     def copied(self, *_: Any) -> Iterator[tuple[int, int]]:

@@ -109,9 +109,9 @@ def settings() -> Callable[[], AbstractContextManager[None]]:
     return entered
 
 
-def place_tree(tree: Any, devices: DeviceSet) -> Any:
+def place_tree(tree: Any, devices: DeviceSet | None) -> Any:
     """Return a tree on a device; AotbuildError if the caller chose several."""
-    if not devices.named:
+    if devices is None:
         return jax.device_put(tree)
     if len(devices.devices) == 1:
         return jax.device_put(tree, devices.devices[0])

@@ -125,11 +125,14 @@ class NumpyBackend:
         check_devices(call, placement.devices[0], lambda: leaf_paths(call.bound, self.trees))
         return placement
 
-    def place_tree(self, tree: Any, devices: DeviceSet) -> Any:
+    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree whose arrays calls take without a copy."""
-        from aotbuild.runtime.backends.numpy.placing import placed  # no cold call needs it
+        from aotbuild.runtime.backends.numpy.placing import Place, placed  # no cold call needs it
 
-        return placed(tree, self.trees, devices.first, self.aval_of, self.remedy)
+        # Not before an array needs it: a process that has devices cannot fork.
+        device = lambda: (devices or self.default_devices()).first  # noqa: E731
+        platform = devices.platform if devices else default_platform()
+        return placed(tree, self.trees, Place(platform, device), self.aval_of, self.remedy)
 
     def copied(
         self, call: Call, record: Record, placement: NumpyPlacement

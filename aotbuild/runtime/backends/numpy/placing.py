@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
-from aotbuild.platforms.base import platform_of
+from aotbuild.frozen import dataclass
 from aotbuild.runtime.backends.numpy.arrays import (
     DeviceArray,
     device_of,
@@ -22,10 +22,18 @@ from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.target import HOST
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a tree goes: a platform, and its device, which is made when it is asked for."""
+
+    platform: str
+    device: Callable[[], Any]
+
+
 def placed(
-    tree: Any, trees: NumpyTrees, device: Any, aval_of: Callable[[Any], Aval], remedy: Any
+    tree: Any, trees: NumpyTrees, place: Place, aval_of: Callable[[Any], Aval], remedy: Any
 ) -> Any:
-    """Return a tree whose arrays calls on a device take without a copy.
+    """Return a tree whose arrays calls in a place take without a copy.
 
     On a host they are numpy arrays; those that are so already are in it as they are. AotbuildError
     for a leaf that no call takes.
@@ -35,7 +43,7 @@ def placed(
     for index, given in enumerate(leaves):
         leaf = _in_native_order(given)
         try:
-            made.append(_placed(leaf, aval_of(leaf), device))
+            made.append(_placed(leaf, aval_of(leaf), place))
         except NotAnArray as err:
             path = "".join(map(str, trees.paths(tree)[index])) or "the tree"
             expected = "an array, a number or a bool"
@@ -50,15 +58,16 @@ def _in_native_order(leaf: Any) -> Any:
     return leaf
 
 
-def _placed(leaf: Any, aval: Aval, device: Any) -> Any:
+def _placed(leaf: Any, aval: Aval, place: Place) -> Any:
     if isinstance(leaf, DeviceArray):
+        device = place.device()
         return leaf if device_of(leaf) == device else put(np.asarray(leaf), device)
     if not isinstance(leaf, np.ndarray):
         return leaf
     dtype = np.dtype(aval.dtype)
-    if platform_of(device) == HOST and not is_packed(dtype):
+    if place.platform == HOST and not is_packed(dtype):
         return _as_called(leaf, dtype)
-    return put(np.asarray(leaf, dtype), device)
+    return put(np.asarray(leaf, dtype), place.device())
 
 
 def _as_called(array: Any, dtype: Any) -> Any:
