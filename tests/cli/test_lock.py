@@ -33,7 +33,9 @@ PYPROJECT = '[project]\nname = "proj"\nversion = "1"\ndependencies = ["einops>=1
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    root = write_project(tmp_path / "here", MANIFEST, code="raise SystemExit('imported')\n")
+    root = write_project(
+        tmp_path / "here", MANIFEST, code="raise SystemExit('imported')\nf = None\n"
+    )
     (root / "pyproject.toml").write_text(PYPROJECT)
     return root
 

@@ -31,7 +31,9 @@ functions:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return write_project(tmp_path / "here", MANIFEST, code="raise SystemExit('imported')\n")
+    return write_project(
+        tmp_path / "here", MANIFEST, code="raise SystemExit('imported')\nscale = norm = None\n"
+    )
 
 
 def plan(project: Path, *args: str) -> Result:
