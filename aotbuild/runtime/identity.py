@@ -61,7 +61,7 @@ def log_opened(opened: OpenedPackage) -> None:
         f"{wheel['name']} {wheel['version']}" if wheel else "no distribution",
         f"signed by {', '.join(facts['signers']) or 'no key that was given'}",
         f"built by jax {facts['jax']} and jaxlib {facts['jaxlib']}",
-        f"{facts['functions']} functions and {facts['executables']} executables",
+        f"functions: {facts['functions']}, executables: {facts['executables']}",
         *([f"companions {', '.join(there)}"] if there else []),
         f"at {facts['place']}",
     )

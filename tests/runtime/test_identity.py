@@ -149,7 +149,7 @@ class TestLog:
         jaxlib = library.info()["jaxlib"]
         assert record.message == (
             f"opened demo@{library.digest}, demo 1.0, signed by {KEY.key_id}, built by jax None "
-            f"and jaxlib {jaxlib}, 1 functions and 2 executables, at {site / 'demo' / '_aot'}"
+            f"and jaxlib {jaxlib}, functions: 1, executables: 2, at {site / 'demo' / '_aot'}"
         )
         assert record.levelno == logging.INFO
         assert vars(record)["aotbuild_info"] == library.info()
