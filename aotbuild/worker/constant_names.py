@@ -11,16 +11,18 @@ import ast
 import types
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Literal
 
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.purity.snapshot import project_modules
 from aotbuild.worker.purity.values import children, instance_dict, is_a
 
@@ -37,6 +39,7 @@ class Found:
     is_alias: bool
     depth: int
     name: str
+    variable: str = field(compare=False)
 
 
 def names_of(reference: str, function: Any, constants: Sequence[Any]) -> list[str]:
@@ -60,6 +63,47 @@ def names_of(reference: str, function: Any, constants: Sequence[Any]) -> list[st
         _unnamed(array) if len(of_name.get(name, ())) > 1 else name
         for array, name in zip(arrays, names, strict=True)
     ]
+
+
+def compiled_in(reference: str, function: Any, closed_jaxpr: Any) -> str | None:
+    """Return a note that names arrays which jax compiles in beside others that it hoists.
+
+    They are those of the same variable, as a model's small bias; nobody can replace them later.
+    """
+    arrays = {_identity(array): array for array in _literals(closed_jaxpr)}
+    found, _ = _search(reference, function, set(arrays))
+    hoisted = {place.variable for key, place in found.items() if _is_hoisted(arrays[key])}
+    left = {
+        place.name: arrays[key]
+        for key, place in found.items()
+        if place.variable in hoisted and not _is_hoisted(arrays[key])
+    }
+    if not left:
+        return None
+    shown = ", ".join(f"{name} ({a.dtype}{list(a.shape)})" for name, a in sorted(left.items()))
+    return (
+        f"constants: hoist compiles in small arrays, which swap_constants cannot replace: {shown}. "
+        "config: {jax_embedded_constants_max_bytes: 0} hoists all but single numbers, which can be "
+        "arrays of shape (1,)"
+    )
+
+
+def _literals(closed: Any) -> Iterator[Any]:
+    """Yield the arrays that a jaxpr has closed over."""
+    for equation in body_of(closed).eqns:
+        for value in equation.invars:
+            if isinstance(value, Literal):
+                array = jax_private.constant_array(value.val)
+                if is_a(array, (np.ndarray, jax.Array)):
+                    yield array
+        for inner in inner_jaxprs(equation):
+            yield from _literals(inner)
+
+
+def _is_hoisted(array: Any) -> bool:
+    """Return whether jax hoists an array (jax._src.core.is_hoistable)."""
+    most: int = jax.config.jax_embedded_constants_max_bytes
+    return bool(array.ndim > 0 and array.nbytes > most)
 
 
 def _identity(array: Any) -> tuple[Any, ...]:
@@ -103,8 +147,10 @@ def _roots(reference: str, function: Any) -> Iterator[tuple[Found, Any]]:
         aliases = _aliases(str(instance_dict(found).get("__file__") or ""))
         for variable, value in sorted(instance_dict(found).items()):
             if not variable.startswith("__") and not is_a(value, types.ModuleType):
-                yield Found(variable in aliases, 0, f"{name}.{variable}"), value
-    yield Found(True, 0, f"{module}.{qualname}"), function
+                place = f"{name}.{variable}"
+                yield Found(variable in aliases, 0, place, place), value
+    place = f"{module}.{qualname}"
+    yield Found(True, 0, place, place), function
 
 
 @cache
@@ -130,7 +176,7 @@ def _below(place: Found, value: Any) -> Iterator[tuple[Found, Any]]:
         return
     for child in below:
         name = f"{place.name}{_dotted(child.suffix)}"
-        yield Found(place.is_alias, place.depth + 1, name), child.value
+        yield Found(place.is_alias, place.depth + 1, name, place.variable), child.value
 
 
 def _dotted(suffix: str) -> str:

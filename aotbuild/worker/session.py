@@ -44,7 +44,9 @@ from aotbuild.worker.config import (
     new_modules,
     unchanged_config,
 )
+from aotbuild.worker.constant_names import compiled_in
 from aotbuild.worker.embedded import embedded_constants
+from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.modules import ProjectModules
@@ -140,6 +142,10 @@ class Session:
             raise
         function, notes = without_paths(traced.function, self._secret_paths)
         notes = [*self._imports.notes(), *traced.notes, *notes]
+        if job.function.constants == "hoist":
+            reference = resolve_function(job.call, f"functions.{job.name}.call")
+            note = compiled_in(job.call, reference, traced.closed_jaxpr)
+            notes += [note] if note else []
         return replace(traced, function=function, notes=tuple(notes))
 
     def _unit(
