@@ -27,12 +27,13 @@ from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
 from aotbuild.cli.sign import sign
 from aotbuild.cli.split import split
+from aotbuild.cli.stubs import stubs
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
 
 _BUILDING = (plan, build, lock, tune, schema)
-_INSPECTING = (inspect, diff, doctor, verify, sbom)
+_INSPECTING = (inspect, diff, doctor, verify, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, merge, release_check)
 COMMANDS: tuple[Command, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 

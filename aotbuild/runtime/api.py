@@ -17,8 +17,14 @@ from aotbuild.runtime.package import check_policy, fallback_policy
 from aotbuild.runtime.state import LibraryState
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.seals import Key
+    from aotbuild.runtime.typed import TypedLibrary
+
+    # What the caller declares, as `library: Digits = load("digits")`; see `aotbuild stubs`.
+    L = TypeVarWithDefault("L", bound=TypedLibrary, default=Library)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +36,7 @@ _JIT_METHODS = ("lower", "trace", "eval_shape", "clear_cache")
 
 def load(
     package: str | os.PathLike[str], *, arrays: str = "jax", trust: Sequence[Key] | None = None
-) -> Library:
+) -> L:  # type: ignore[type-var]
     """Return the precompiled functions of a package.
 
     It reads the index only. Executables are loaded when they are first called, or by
@@ -63,7 +69,7 @@ def load(
     name = package_name(package)
     library = Library(locate(package), trust=trust, package=name, arrays=arrays)
     library.open()
-    return library
+    return library  # type: ignore[return-value]
 
 
 def precompiled(

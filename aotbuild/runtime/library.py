@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from weakref import WeakValueDictionary
 
 from aotbuild.errors import MissingJax
@@ -82,7 +82,7 @@ class Library:
                 raise MissingJax(self._state.name, str(header.get("jax", "")))
         _open[id(self._state)] = self
 
-    def on(self, where: Any) -> Library:
+    def on(self, where: Any) -> Self:
         """Return this library on chosen devices.
 
         A call without committed arguments runs on these devices, and its results are committed to
@@ -101,10 +101,10 @@ class Library:
         """
         known = self._state.views_by_argument
         with suppress(KeyError, TypeError):  # a list cannot be looked up
-            found: Library = known[where]
+            found: Self = known[where]
             return found
         devices = self._state.backend.devices_on(where)
-        view: Library = self._state.views.get(devices, lambda: View(self, devices))
+        view: Self = self._state.views.get(devices, lambda: View(self, devices))
         with suppress(TypeError):
             known[where] = view
         return view
