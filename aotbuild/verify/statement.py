@@ -71,7 +71,7 @@ def make_statement(index: Index, subjects: Sequence[Subject]) -> bytes:
         "_type": STATEMENT,
         "subject": [subject.to_json() for subject in subjects],
         "predicateType": PREDICATE,
-        "predicate": {"package": home_of(index.header)},
+        "predicate": {"package": home_of(index.header), "digest": index.digest},
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
 

@@ -46,7 +46,8 @@ def test_litserve(recipe: Recipe, ranker: Path) -> None:
             answers = list(pool.map(lambda row: recipe.post("/predict", {"row": row}), rows))
         found = [answer.json["score"] for answer in answers]
         np.testing.assert_allclose(found, expected_scores(ranker, rows), rtol=1e-5)
-        assert recipe.post("/predict", {"row": [1, 2, 3]}).status == 422
+        for wrong in ({"row": [1, 2, 3]}, {"row": [1, 2, 3, "x"]}, {}, [1]):
+            assert recipe.post("/predict", wrong).status == 422
         printed = server.stop(signal.SIGINT)  # SIGTERM leaves the workers running
     assert not COMPILED.search(printed), printed
     assert "Traceback" not in printed

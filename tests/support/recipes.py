@@ -44,7 +44,7 @@ def build_ranker(folder: Path, links: Path) -> None:
     weights, build = recipe.commands
     assert build == "pip wheel . --no-deps -w dist"
     recipe.run(weights)
-    shutil.copy(build_wheel(project, folder / "dist"), folder)
+    build_wheel(project, folder / "dist")
     for wheel in links.glob("*.whl"):
         shutil.copy(wheel, folder)
 
@@ -84,6 +84,17 @@ class Server:
                 self.lines.append(line)
                 left -= bool(re.search(pattern, line))
                 if not left:
+                    return
+        raise AssertionError(f"exit {self.process.wait()}\n{''.join(self.lines)}")
+
+    def wait_for_port(self, port: str) -> None:
+        """Wait until it accepts connections; some say that they are ready a moment before."""
+        with self._watched():
+            while self.process.poll() is None:
+                with (
+                    suppress(ConnectionRefusedError),
+                    socket.create_connection(("127.0.0.1", port)),
+                ):
                     return
         raise AssertionError(f"exit {self.process.wait()}\n{''.join(self.lines)}")
 
@@ -188,6 +199,7 @@ class Recipe:
             server = Server(process)
             try:
                 server.wait_for(until, times)
+                server.wait_for_port(self.port)
                 yield server
             finally:
                 server.kill()
@@ -221,13 +233,14 @@ class Recipe:
         return self.send(f"http://127.0.0.1:{self.port}{path}", None, {})
 
 
-def install(page: str, folder: Path, ranker: Path, *more: str) -> Recipe:
+def install(page: str, folder: Path, ranker: Path) -> Recipe:
     """Make the environment of a page with its own command, and write its files."""
     recipe = Recipe(page, folder / "work", port=free_port())
     recipe.folder.mkdir()
-    command, *_ = (c for c in recipe.commands if c.startswith("pip install "))
-    requirements = shlex.split(command)[2:]
-    python = install_by_uv(folder / "env", *requirements, *more, links=ranker)
+    pip, install, wheel, *frameworks = shlex.split(recipe.commands[0])
+    assert (pip, install, wheel) == ("pip", "install", "dist/ranker-*.whl")
+    (found,) = ranker.glob(wheel)
+    python = install_by_uv(folder / "env", found, *frameworks, links=ranker)
     recipe.write()
     return Recipe(page, recipe.folder, python, recipe.port)
 

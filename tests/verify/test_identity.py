@@ -21,6 +21,7 @@ from support.cli import run
 from support.signing import keys
 from support.sigstore_instance import IDENTITY, ISSUER, Instance, identity_token
 
+from aotbuild.spec.index import Index
 from aotbuild.verify.identity import IdentityOptions
 from aotbuild.verify.outcome import Outcome
 from aotbuild.verify.signing import sign
@@ -89,7 +90,8 @@ def test_sign_and_verify_a_wheel(instance: Instance) -> None:
     names = [subject["name"] for subject in statement["subject"]]
     assert names == [wheels.NAME, "demo/_aot/index", LOCK]
     assert (statement["_type"], statement["predicateType"]) == (STATEMENT, PREDICATE)
-    assert statement["predicate"] == {"package": "demo"}
+    digest = Index.open(Path("demo/_aot/index").read_bytes(), "index").digest
+    assert statement["predicate"] == {"package": "demo", "digest": digest}
     for trust in ("trust.json", "root.json"):
         found = outcome(*WHO, "--lock", LOCK, "--trust-config", trust)
         signer, logged, covers = found["reasons"]
