@@ -54,11 +54,13 @@ class Opened(Event):
         place: The path of the `_aot` folder, or of the wheel.
         arrays: `jax` or `numpy`.
         seconds: How long it took, with the check of a signature that is demanded.
+        digest: The identity of the package, as `Library.digest` returns it.
     """
 
     place: str
     arrays: str
     seconds: float
+    digest: str
 
 
 @dataclass(frozen=True)

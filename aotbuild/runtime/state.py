@@ -148,7 +148,8 @@ class LibraryState:
             from aotbuild.runtime.events import Opened
 
             name = str(opened.index.header.get("package", self.source.place))
-            emit(Opened(name, str(self.source.place), self.arrays, perf_counter() - start))
+            seconds, digest = perf_counter() - start, opened.index.digest
+            emit(Opened(name, str(self.source.place), self.arrays, seconds, digest))
         return opened
 
     def _open_parts(self) -> OpenedPackage:

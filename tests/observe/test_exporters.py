@@ -26,7 +26,7 @@ X, OTHER = np.ones((2, 4), np.float32), np.ones((3, 4), np.float32)
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "runtime.md"
 CALL = ("demo", "f", "f32[2,4]", "cpu")
 EVERY = (
-    events.Opened("demo", "/place", "jax", 0.5),
+    events.Opened("demo", "/place", "jax", 0.5, "sha256:00"),
     events.Loaded(*CALL, 0.25, 1000),
     events.Refused(*CALL, "NoExecutable", ("because",)),
     events.Fallback(*CALL, "jit", 2.0, ("because",)),

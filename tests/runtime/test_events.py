@@ -54,6 +54,7 @@ class TestKinds:
         opened, loaded = told
         assert (opened.kind, opened.package, opened.arrays) == ("opened", "demo", arrays)
         assert opened.place == str(tmp_path / "_aot")
+        assert opened.digest == library.digest
         assert isinstance(loaded, events.Loaded)
         assert (loaded.package, loaded.function, loaded.platform) == ("demo", "f", "cpu")
         assert loaded.signature == "f32[2,4]"
