@@ -17,9 +17,8 @@ from aotbuild.report.facts import (
     short_label,
 )
 from aotbuild.report.text import share
-from aotbuild.report.words import bytes_text, count_text, flops, peak_memory, shown
+from aotbuild.report.words import apart, bytes_text, count_text, flops, peak_memory, shown
 from aotbuild.spec.record import Record
-from aotbuild.spec.values import cut
 
 # What fits a screen or two; the tables below have everything.
 MOST_FUNCTIONS = 24
@@ -147,6 +146,7 @@ def _chart(facts: PackageFacts, title: str, note: str, measure: Measure, words: 
     if len(values) < len(facts.functions):
         note += f"; {len(values)} of {len(facts.functions)} functions"
     longest = max((value for _, found in values for value in found.values()), default=0) or 1
+    short = _short([name for name, _ in values], 44)
     groups, top = [], 0
     for name, found in values:
         bars = tuple(
@@ -159,7 +159,7 @@ def _chart(facts: PackageFacts, title: str, note: str, measure: Measure, words: 
             )
             for number, (column, value) in enumerate(found.items())
         )
-        groups.append(Group(cut(name, 44), bars, top))
+        groups.append(Group(short[name], bars, top))
         top += _HEAD + len(bars) * (_THICKNESS + _GAP) + _SPACE
     return BarChart(title, note, tuple(groups), height=max(top, 1))
 
@@ -205,19 +205,25 @@ def _function_rows(function: FunctionFacts, names: Sequence[str]) -> Iterable[Ro
 
 def _matrix(names: Sequence[str], rows: Sequence[Row], rest: int) -> Matrix:
     """Lay out a matrix: function names at the left, then labels, then a column for each name."""
-    label_left = _text_width(max((len(cut(row.name, 30)) for row in rows), default=0)) + 20
-    left = label_left + _text_width(max((len(cut(row.label, 60)) for row in rows), default=0)) + 20
+    functions, labels = _short([r.name for r in rows], 30), _short([r.label for r in rows], 60)
+    label_left = _text_width(max(map(len, functions.values()), default=0)) + 20
+    left = label_left + _text_width(max(map(len, labels.values()), default=0)) + 20
     headings = []
-    for name in names:
-        headings.append(Column(cut(name, 30), left))
-        left += max(_COLUMN, _text_width(len(cut(name, 30))) + 18)
+    for name in _short(names, 30).values():
+        headings.append(Column(name, left))
+        left += max(_COLUMN, _text_width(len(name)) + 18)
     placed, above = [], ""
     for number, row in enumerate(rows):
         top = 28 + number * _ROW
         is_first, above = row.name != above, row.name
-        placed.append(Row(cut(row.name, 30), cut(row.label, 60), row.cells, is_first, top))
+        placed.append(Row(functions[row.name], labels[row.label], row.cells, is_first, top))
     height = 28 + len(rows) * _ROW
     return Matrix(tuple(headings), tuple(placed), label_left, left, height, rest)
+
+
+def _short(texts: Sequence[str], longest: int) -> dict[str, str]:
+    """Return what is drawn for each text."""
+    return dict(zip(texts, apart(texts, longest), strict=True))
 
 
 def _text_width(letters: int) -> int:

@@ -6,13 +6,22 @@ here and in `words`, which accept any value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from aotbuild.errors import UnknownFunction, UntrustedPackage
-from aotbuild.report.words import natural, shown, statics_text, target_order
+from aotbuild.report.words import (
+    MAX_TEXT,
+    apart,
+    natural,
+    printable,
+    shown,
+    statics_text,
+    target_order,
+)
 from aotbuild.runtime.distribution import Distribution, distribution_at
 from aotbuild.runtime.seals import check_signatures
 from aotbuild.runtime.source import Source, open_index
@@ -26,6 +35,9 @@ from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.spec.target import Target
+
+# Of a signature's key, where labels alone do not tell it from another.
+_KEY_DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -206,19 +218,32 @@ def _function(index: Index, name: str) -> FunctionFacts | None:
     for record in index.records(name):
         by_key.setdefault(record.signature.key(), []).append(record)
     about = About.of(function.about)
-    found = [_signature(function, about, key, records) for key, records in by_key.items()]
+    labels = _labels(by_key)
+    found = [
+        _signature(function, about, labels[key], key, records) for key, records in by_key.items()
+    ]
     found.sort(key=lambda signature: (natural(signature.label), signature.key))
     return FunctionFacts(function, tuple(found))
 
 
-def _signature(function: Function, about: About, key: str, records: list[Record]) -> SignatureFacts:
+def _labels(by_key: dict[str, list[Record]]) -> dict[str, str]:
+    """Return a label for each signature; no two are the same."""
+    names = {key: label_of(min(records, key=_record_order)) for key, records in by_key.items()}
+    labels = dict(zip(names, apart([*names.values()], MAX_TEXT), strict=True))
+    times = Counter(labels.values())
+    return {k: v if times[v] == 1 else f"{v} #{k[:_KEY_DIGITS]}" for k, v in labels.items()}
+
+
+def _signature(
+    function: Function, about: About, label: str, key: str, records: list[Record]
+) -> SignatureFacts:
     ordered = tuple(sorted(records, key=_record_order))
     tree, out_tree = ordered[0].signature.tree, ordered[0].calling.out_tree
     names = argument_names(about, function.dynamic, tree)
     results = result_names(about, out_tree, tree)
     # A key of a dict may be any text.
     named = tuple(map(shown, names)), tuple(map(shown, results))
-    return SignatureFacts(label_of(ordered[0]), key, ordered, *named)
+    return SignatureFacts(label, key, ordered, *named)
 
 
 def _record_order(record: Record) -> tuple[Any, ...]:
@@ -241,8 +266,8 @@ def label_of(record: Record) -> str:
     """Return a signature as the manifest writes it, as `predict(batch=8)`."""
     label = record.provenance.get("label")
     if isinstance(label, str) and label:
-        return shown(label)
-    return shown(f"{record.function}({statics_text(record.signature)})")
+        return printable(label)
+    return printable(f"{record.function}({statics_text(record.signature)})")
 
 
 def short_label(signature: SignatureFacts) -> str:

@@ -96,7 +96,7 @@ def _executable(facts: PackageFacts, ref: str, record: Record) -> Component:
     }
     return Component(
         type=ComponentType.FILE,
-        name=f"{label_of(record)} {shown(str(record.target))}",
+        name=f"{shown(label_of(record))} {shown(str(record.target))}",
         bom_ref=ref,
         hashes=[_sha256(record.blob)],
         properties=_properties({**known, **kept, **built}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 import time
 from dataclasses import replace
@@ -11,10 +12,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.reports import HEADER, facts_of, make_blob, make_function, make_record
 
 from aotbuild.report.charts import cost_charts, coverage_chart
 from aotbuild.report.page import page_html
+from aotbuild.report.words import apart
 from aotbuild.spec.record import Golden
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b]0;\u202e"
@@ -103,6 +107,36 @@ def test_what_the_page_shows(tmp_path: Path) -> None:
         assert text in page
     assert page.count('class="hole"') == 1
     assert "prefers-color-scheme: dark" in page
+
+
+LONG = "path/" * 300
+# Labels that are the same where they are cut: at their end, in several places, and altogether.
+ALIKE = {
+    "end": [f"f(config='{LONG}', k={k})" for k in (1, 2)],
+    "several": [f"f(a='{LONG}{i}', b='{LONG}{j}', c='{LONG}')" for i in (1, 2) for j in (3, 4)],
+    "short": [f"f(mode='{'x' * 60}', k={k})" for k in range(3)],
+    "equal": ["f(k=3)", "f(k=3)"],
+}
+
+
+@pytest.mark.parametrize("labels", ALIKE.values(), ids=ALIKE)
+def test_no_two_signatures_look_the_same(tmp_path: Path, labels: list[str]) -> None:
+    records = [make_record(batch=batch, label=label) for batch, label in enumerate(labels)]
+    page = page_html(facts_of(tmp_path, [make_function()], records))
+    drawn = re.findall(r'<text [^>]*class="soft mono">([^<]*)<', page)
+    in_table = re.findall(r'<td class="name" title="([^"]*)">([^<]*)</td>', page)
+    for shown in (drawn, [title for title, _ in in_table], [text for _, text in in_table]):
+        assert len(shown) == len({*shown}) == len(labels), shown
+    assert max(len(html.unescape(text)) for text in drawn) <= 80
+    assert "text-overflow" not in page
+
+
+@given(st.lists(st.text("ab", max_size=200), unique=True), st.integers(6, 80))
+def test_different_texts_stay_apart(texts: list[str], longest: int) -> None:
+    found = apart(texts, longest)
+    assert len({*found}) == len(texts)
+    for text, shown in zip(texts, found, strict=True):
+        assert shown == text or "…" in shown
 
 
 def test_equal_packages_give_equal_pages(tmp_path: Path) -> None:
