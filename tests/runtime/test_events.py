@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from support.packages import Built, build, portable, write
 import aotbuild
 from aotbuild import events
 from aotbuild.errors import SignatureMismatch
+from aotbuild.spec.padding import PaddedDim, Padding
 
 X = np.ones((2, 4), "float32")
 OTHER = np.ones((3, 4), "float32")
@@ -103,6 +105,19 @@ class TestKinds:
         assert (compiled.signature, compiled.platform) == ("f32[2,4]", "cpu")
         assert compiled.bytes == other.record.blob.size
 
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    def test_padded(self, tmp_path: Path, native: Built, told: list[Any], arrays: str) -> None:
+        padding = Padding((PaddedDim("batch", 0),), ((2,),), (((0, 0),),), (((0, 0),),))
+        function = dataclasses.replace(native.function, pad=padding)
+        padded = dataclasses.replace(native, function=function)
+        library = aotbuild.load(write(tmp_path, [padded]), arrays=arrays)
+        library.count_calls()
+        for _ in range(2):
+            np.testing.assert_array_equal(library.f(X[:1]), X[:1] * 2)
+        expected = events.Padded("demo", "f", "f32[1,4]", "cpu", "batch 1 → 2")
+        assert [event for event in told if event.kind == "padded"] == [expected, expected]
+        assert library.stats()["calls"] == {"f": {"f32[1,4]": 2}}
+
     def test_transformed(
         self, tmp_path: Path, native: Built, source: None, told: list[Any]
     ) -> None:
@@ -143,8 +158,6 @@ class TestSubscribing:
 
 
 def test_events_are_plain_data(native: Built) -> None:
-    import dataclasses
-
     event = events.Padded("p", "f", "f32[3]", "cpu", "batch 3 → 4")
     assert dataclasses.asdict(event) == {
         "package": "p",
