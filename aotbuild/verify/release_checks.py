@@ -189,13 +189,16 @@ def _is_companion(wheel: Wheel, part: str, name: str) -> bool:
 
 
 def _notes(release: Release) -> Iterator[Finding]:
-    """Yield what an index, or a user, may not expect."""
+    """Yield what an index, or a user, may not expect; what is true of several files once."""
+    notes: dict[str, list[Path]] = {}
     for each in release.published:
         for problem in _of_file(each):
-            yield Finding("notes", (each.path,), problem, fails=False)
-    for path in release.others:
+            notes.setdefault(problem, []).append(each.path)
+    if release.others:
         problem = "neither a wheel nor a source distribution: indexes refuse it"
-        yield Finding("notes", (path,), problem, fails=False)
+        notes[problem] = list(release.others)
+    for problem, files in notes.items():
+        yield Finding("notes", tuple(files), problem, fails=False)
 
 
 def _of_file(each: Wheel | Sdist) -> Iterator[str]:

@@ -163,8 +163,10 @@ class AotBuildHook(BuildHookInterface[Any]):
     def _sdist_note(self) -> str | None:
         """Return a note if this is a source distribution that holds executables."""
         root = Path(self.root)
+        if not (root / "PKG-INFO").is_file():
+            return None
         found = sorted(path.parent for path in root.rglob(f"{FOLDER_NAME}/{INDEX_NAME}"))
-        if not found or not (root / "PKG-INFO").is_file():
+        if not found:
             return None
         named = ", ".join(folder.relative_to(root).as_posix() for folder in found)
         return (

@@ -180,6 +180,7 @@ def _by_pip(asked: str, links: Path) -> dict[str, str]:
 
 def _by_uv(asked: str, links: Path) -> dict[str, str]:
     options = ("--quiet", "--no-header", "--no-annotate", "--find-links", ".")
+    options = (*options, "--python", sys.executable)
     text = asked.replace(" ", "\n")
     command = [uv_program(), "pip", "compile", *options, "-"]
     done = subprocess.run(command, cwd=links, input=text, capture_output=True, text=True)

@@ -156,6 +156,7 @@ class TestInstallers:
 def jaxlib_by_uv(links: Path, *platform: str) -> str:
     """Return the version that uv resolves."""
     options = ("--quiet", "--no-header", "--no-annotate", "--find-links", ".")
+    options = (*options, "--python", sys.executable)
     command = [uv_program(), "pip", "compile", *options, *platform, "-"]
     done = subprocess.run(command, cwd=links, input="demo\n", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from email.parser import Parser
 from pathlib import Path
@@ -148,6 +149,7 @@ class TestSplit:
         split(with_plugins(tmp_path / BASE, built), tmp_path / "out")
         options = ("--no-header", "--no-annotate", "--find-links", tmp_path / "out")
         options = (*options, "--find-links", links, "--python-platform", "x86_64-manylinux_2_28")
+        options = (*options, "--python", sys.executable)
         command = [uv_program(), "pip", "compile", "--quiet", *map(str, options), "-"]
         found = subprocess.run(command, input="demo[cuda]", capture_output=True, text=True)
         assert {
