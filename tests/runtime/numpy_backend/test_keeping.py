@@ -250,7 +250,8 @@ class TestKeeping:
             "  found    an array that was donated to an earlier call",
             "Use that call's result.",
         ]
-        with pytest.raises(ValueError, match="deleted or donated"):
+        # jaxlib 0.12 does not take such a call on the fast path, 0.10 raises there.
+        with pytest.raises((ValueError, InvalidArgument), match="donated"):
             step(first)
         with pytest.raises(ValueError, match="was donated to a call"):
             np.asarray(first)
