@@ -13,7 +13,6 @@ from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
-from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.observers import listeners, log
@@ -107,8 +106,11 @@ class Kernel:
         return self.function.name
 
     def count_by(self, calls: CallCounts) -> None:
-        """Count each call from now on, by its signature."""
+        """Count each call from now on, by its signature, also where results are kept."""
         dispatch = self._dispatch
+        dispatch.counts = calls
+        for kernel in [*dispatch.keeping.values()]:
+            kernel.count_by(calls)
         self.__call__ = calls.counted(self.function, dispatch.backend, dispatch.plain)
 
     @property
@@ -194,7 +196,9 @@ class Dispatch:
         self._source = source
         self._chosen = devices
         self._keep = keep
-        self._kept_kernels: SingleFlight[Kernel] = SingleFlight()
+        # Kernels of the same function, by the results that they keep.
+        self.keeping: dict[tuple[int | str, ...], Kernel] = {}
+        self.counts: CallCounts | None = None
         self._noted: set[str] = set()
         self._primed: dict[int, ref[Executable]] = {}
         self._padded = None
@@ -339,12 +343,16 @@ class Dispatch:
         """Return the kernel that keeps some results on the device: `kernel` if it keeps all."""
         if self.backend.keeps_results:
             return kernel
+        if results in self.keeping:
+            return self.keeping[results]
         from aotbuild.runtime.keeping import Kept
 
         keep = Kept(self.function.name, results)
         parts = (self.package, self.backend, self._loader, self.function, self._source)
-        make = lambda: Kernel(*parts, self._chosen, owner, keep)  # noqa: E731
-        return self._kept_kernels.get(results, make)
+        made = Kernel(*parts, self._chosen, owner, keep)
+        if self.counts:
+            made.count_by(self.counts)
+        return self.keeping.setdefault(results, made)
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
         """Make the usual calls of a record, once for each executable.

@@ -292,6 +292,17 @@ print(json.dumps([repr(followed), moved.device, refused, "jax" in sys.modules]))
         ]
         assert not has_jax
 
+    def test_its_calls_are_counted(self, tmp_path: Path) -> None:
+        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": X}, donate=["x"]))
+        step, before = library.f.keeping(), library.f
+        array = step(X)
+        library.count_calls()
+        assert step is before.keeping()
+        array = library.f.keeping()(step(array))
+        assert library.stats()["calls"] == {"f": {"f32[3,4]": 2}}
+        assert library.on("cpu").f.keeping()(array).shape == (3, 4)
+        assert library.stats()["calls"] == {"f": {"f32[3,4]": 3}}
+
     def test_with_jax_arrays_it_is_the_function(self, tmp_path: Path) -> None:
         library, _ = both(tmp_path, decode())
         assert library.decode.keeping("cache") is library.decode
