@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def make_environments(
             # Another build may have made it while this one waited for the lock.
             if not _is_complete(folder, toolchain.interpreter):
                 say(f"making the environment of {toolchain}")
+                start = time.monotonic()
                 _make(folder, toolchain)
+                say(f"made in {time.monotonic() - start:.1f} s")
 
 
 def _is_complete(folder: Path, interpreter: Path) -> bool:

@@ -1,10 +1,10 @@
 """Classify the held-out digits in this process and report as one line of JSON.
 
-    python demo_probe.py aot|jit STARTED
+    python demo_digits_probe.py aot|jit STARTED
 
 `aot` calls the executables of the installed wheel, `jit` has jax compile the same function.
-STARTED is `time.time()` of the moment the parent started this process. Runs where the example's
-wheel is installed; `demo.py` compares what it reports.
+STARTED is `time.time()` of the moment the parent started this process. Runs where the digits
+wheel is installed; `demo_digits.py` compares what it reports.
 """
 
 import json

@@ -1,0 +1,45 @@
+"""The result of the demo as the README shows it."""
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import demo_lm
+from demo_commands import ROOT
+
+README = ROOT / "README.md"
+BEGIN, END = "```console\n$ make demo\n…\n", "```\n"
+
+
+def result(rows: Sequence[demo_lm.Row], built: Sequence[str]) -> list[str]:
+    """Return what the demo says at its end."""
+    return [
+        "From process start to the first token, by a language model of 30 layers:",
+        *demo_lm.table(rows),
+        f"  Medians of {demo_lm.ROUNDS} processes, lowest and highest in brackets; {machine()}.",
+        "  With a warm cache jax still traces, lowers and looks up what it would compile.",
+        "",
+        "The same model, built on this machine for others:",
+        *built,
+    ]
+
+
+def machine() -> str:
+    """Return what the figures depend on."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    python = platform.python_version()
+    return (
+        f"{len(os.sched_getaffinity(0))} CPUs ({next(names, platform.machine())}), Python {python}"
+    )
+
+
+def write(lines: Sequence[str]) -> None:
+    """Put the result into the README, in place of an earlier one."""
+    text = README.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    assert begin, f"README.md has no {BEGIN!r}"
+    README.write_text(before + BEGIN + "".join(f"{line}\n" for line in lines) + END + after)
