@@ -26,9 +26,14 @@ def build(python: str) -> list[str]:
     printed, said, seconds = stream([*aotbuild, "build", str(_manifest(aotbuild)), *options])
     made = sum(map(float, MADE.findall(said)))
     run([*aotbuild, "inspect", str(out), "--html", str(PAGE)])
+    installed = (
+        f"not counting {made:.0f} s for installing their compilers"
+        if made
+        else ("with compilers that an earlier build installed")
+    )
     return [
         *_targets(json.loads(printed)["units"]),
-        f"  {seconds - made:.0f} s in all, not counting {made:.0f} s for installing the compilers",
+        f"  {seconds - made:.0f} s for all of them, {installed}",
         f"  page: {PAGE.relative_to(ROOT)}",
     ]
 

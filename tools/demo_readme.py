@@ -9,16 +9,16 @@ import demo_lm
 from demo_commands import ROOT
 
 README = ROOT / "README.md"
-BEGIN, END = "```console\n$ make demo\n…\n", "```\n"
+BEGIN, END = "```text\n", "```\n"
 
 
 def result(rows: Sequence[demo_lm.Row], built: Sequence[str]) -> list[str]:
     """Return what the demo says at its end."""
     return [
-        "From process start to the first token, by a language model of 30 layers:",
+        "A language model of 30 layers, from process start to its first token:",
         *demo_lm.table(rows),
         f"  Medians of {demo_lm.ROUNDS} processes, lowest and highest in brackets; {machine()}.",
-        "  With a warm cache jax still traces, lowers and looks up what it would compile.",
+        "  jax.monitoring counts. What jax finds in its cache is traced, and not compiled.",
         "",
         "The same model, built on this machine for others:",
         *built,
@@ -37,7 +37,7 @@ def machine() -> str:
 
 
 def write(lines: Sequence[str]) -> None:
-    """Put the result into the README, in place of an earlier one."""
+    """Put the result into the README, in place of the earlier one: its first block of text."""
     text = README.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
