@@ -7,7 +7,7 @@ JOBS ?= auto
 .PHONY: help demo test zoo check bench lint format docs release clean
 
 help:
-	@echo "make demo    build the example's wheel, install it into a fresh environment, call it"
+	@echo "make demo    build the examples' wheels, install them into a fresh environment, time first answers"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
 	@echo "make zoo     build and call the programs of tests/zoo, on the oldest jax and the newest"
 	@echo "make check   before each commit: lint, and the tests that start no process; under a minute"

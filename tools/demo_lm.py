@@ -61,8 +61,8 @@ def table(rows: Sequence[Row]) -> list[str]:
     return [
         HEADER,
         *map(str, rows),
-        f"  The last is {_sooner(best, jit)} than jax.jit,",
-        f"  and {_sooner(best, cache)} than jax.jit with a warm cache.",
+        f"  The last comes {_sooner(best, jit, 'jax.jit')},",
+        f"  and {_sooner(best, cache, 'jax.jit with a warm cache')}.",
     ]
 
 
@@ -72,10 +72,11 @@ def _row(way: str, reports: Sequence[Report]) -> Row:
     return Row(way, first, last, traced, compiled)
 
 
-def _sooner(row: Row, than: Row) -> str:
+def _sooner(row: Row, than: Row, name: str) -> str:
     """Return the median of the rounds' ratios, the lowest and the highest."""
     ratios = [other / mine for mine, other in zip(row.first, than.first, strict=True)]
-    return f"{median(ratios):.1f} times sooner ({min(ratios):.1f} to {max(ratios):.1f})"
+    lowest, highest = min(ratios), max(ratios)
+    return f"{median(ratios):.1f} times sooner than {name} ({lowest:.1f} to {highest:.1f})"
 
 
 def problems(reports: Mapping[str, Sequence[Report]]) -> Iterator[str]:
