@@ -26,11 +26,12 @@ CACHE_HIT = "/jax/compilation_cache/cache_hits"
 
 
 class Model(NamedTuple):
-    """Two functions, and what puts weights and cache where they want them."""
+    """Two functions, what puts weights where they want them, and what reads weights."""
 
     prefill: Callable[..., Any]
     decode: Callable[..., Any]
     place: Callable[[Any], Any]
+    read: Callable[[str], dict[str, Any]]
 
 
 def main(way: str, started: float, weights: str, folder: Path) -> None:
@@ -41,10 +42,9 @@ def main(way: str, started: float, weights: str, folder: Path) -> None:
     from tinylm.generate import generate
     from tinylm.weights import load_params
 
-    params = model.place(load_params(weights))
+    params = model.place(load_params(weights, model.read))
     scores, seconds = [], []
-    reply = generate(model.prefill, model.decode, params, PROMPT, model.place)
-    for each in islice(reply, LENGTH):
+    for each in islice(generate(model.prefill, model.decode, params, PROMPT), LENGTH):
         seconds.append(time.time() - started)
         scores.append(each)
     report = {
@@ -54,7 +54,6 @@ def main(way: str, started: float, weights: str, folder: Path) -> None:
         # jax reports what it takes from its cache as compiled, too.
         | {"compiled": counts[COMPILE] - counts[CACHE_HIT], "from cache": counts[CACHE_HIT]},
         "jax": "jax" in sys.modules,
-        "tokens": [int(each.argmax()) for each in scores],
         "scores": [float(number) for each in scores for number in each],
     }
     print(json.dumps(report))
@@ -74,11 +73,16 @@ def count_events() -> Counter[str]:
     return counts
 
 
-def on_device(tree: Any) -> Any:
-    """Put arrays on the device, and say so: jax compiles anew where only some are committed."""
-    import jax
+def with_jax(prefill: Callable[..., Any], decode: Callable[..., Any]) -> Model:
+    """Return a model whose arrays are jax's.
 
-    return jax.device_put(tree, jax.devices()[0])
+    They are committed to their device: jax would compile anew where some are and others are not.
+    """
+    import jax
+    from safetensors.numpy import load_file
+
+    device = jax.devices()[0]
+    return Model(prefill, decode, lambda tree: jax.device_put(tree, device), load_file)
 
 
 def jit(_folder: Path) -> Model:
@@ -86,7 +90,7 @@ def jit(_folder: Path) -> Model:
     import jax
     from tinylm.model import decode, prefill
 
-    return Model(jax.jit(prefill), jax.jit(decode, donate_argnames="cache"), on_device)
+    return with_jax(jax.jit(prefill), jax.jit(decode, donate_argnames="cache"))
 
 
 def cache(folder: Path) -> Model:
@@ -108,7 +112,7 @@ def export(folder: Path) -> Model:
         jax.export.deserialize(bytearray((folder / f"{name}.export").read_bytes())).call
         for name in ("prefill", "decode")
     )
-    return Model(jax.jit(prefill), jax.jit(decode, donate_argnums=1), on_device)
+    return with_jax(jax.jit(prefill), jax.jit(decode, donate_argnums=1))
 
 
 def write_exports(weights: str, folder: Path) -> None:
@@ -121,7 +125,7 @@ def write_exports(weights: str, folder: Path) -> None:
 
     params, number = load_params(weights), np.int32(0)
     tokens = np.zeros((1, len(PROMPT) - 1), np.int32)
-    prefill, decode, _ = jit(folder)
+    prefill, decode, *_ = jit(folder)
     calls = {
         "prefill": (prefill, (params, tokens)),
         "decode": (decode, (params, empty_cache(1), tokens[:, 0], number)),
@@ -136,7 +140,7 @@ def jax_backend(_folder: Path) -> Model:
     import aotbuild
 
     lib = aotbuild.load("tinylm")
-    return Model(lib.prefill, lib.decode, on_device)
+    return with_jax(lib.prefill, lib.decode)
 
 
 def numpy_backend(_folder: Path) -> Model:
@@ -144,7 +148,8 @@ def numpy_backend(_folder: Path) -> Model:
     import aotbuild
 
     lib = aotbuild.load("tinylm", arrays="numpy")
-    return Model(lib.prefill, lib.decode, lambda params: params)
+    prefill, decode = lib.prefill.keeping(), lib.decode.keeping(1)
+    return Model(prefill, decode, lib.place, aotbuild.read_safetensors)
 
 
 WAYS = {

@@ -18,8 +18,10 @@ LENGTH = 32
 def main(weights: str, prompt: str) -> None:
     """Print the prompt and what follows it."""
     lib = aotbuild.load("tinylm", arrays="numpy")
-    params = load_params(weights)
-    reply = generate(lib.prefill, lib.decode, params, prompt.encode())
+    params = lib.place(load_params(weights, aotbuild.read_safetensors))
+    # The cache, result 1 of decode, stays where the next step writes into it.
+    prefill, decode = lib.prefill.keeping(), lib.decode.keeping(1)
+    reply = generate(prefill, decode, params, prompt.encode())
     tokens = bytes(int(scores.argmax()) for scores in islice(reply, LENGTH))
     print(prompt + tokens.decode("utf-8", "backslashreplace"))
 

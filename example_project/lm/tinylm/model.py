@@ -1,7 +1,8 @@
 """The model as one writes it: plain JAX, its layers in a Python loop.
 
 `prefill` reads the prompt up to its last token, `decode` takes one token and gives the next. Both
-compute in f32. Arrays of a cache are f32[layer, batch, position, head, number].
+compute in f32. Arrays of a cache are f32[layer, batch, position, head, number]; no token sees the
+positions behind its own.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ Cache: TypeAlias = dict[str, jax.Array]
 
 
 def prefill(params: Params, tokens: jax.Array) -> Cache:
-    """Return the keys and values of i32[batch, length] tokens, one position for each."""
+    """Return a cache that begins with the keys and values of i32[batch, length] tokens."""
     positions = jnp.arange(tokens.shape[1])
     mask = positions[:, None] >= positions
     x = params["embed"][tokens]
@@ -27,7 +28,8 @@ def prefill(params: Params, tokens: jax.Array) -> Cache:
         x = _feed_forward(layer, x + _attend(layer, query, key, value, mask))
         keys.append(key)
         values.append(value)
-    return {"keys": jnp.stack(keys), "values": jnp.stack(values)}
+    room = [(0, 0), (0, 0), (0, CONTEXT - len(positions)), (0, 0), (0, 0)]
+    return {"keys": jnp.pad(jnp.stack(keys), room), "values": jnp.pad(jnp.stack(values), room)}
 
 
 def decode(
@@ -48,7 +50,7 @@ def decode(
 
 
 def empty_cache(batch: int) -> Cache:
-    """Return a cache with room for CONTEXT positions."""
+    """Return a cache of CONTEXT positions: its shapes are what the manifest reads."""
     shape = (LAYERS, batch, CONTEXT, KV_HEADS, HEAD)
     return {"keys": jnp.zeros(shape), "values": jnp.zeros(shape)}
 

@@ -7,8 +7,7 @@ is noise, and takes as long as sense would.
 """
 
 import sys
-from collections.abc import Mapping
-from os import PathLike
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,12 +32,12 @@ LAYER = {
 Array: TypeAlias = NDArray[np.float32]
 
 
-def load_params(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read the tree that `prefill` and `decode` take from a file."""
-    return tree(load_file(path))
+def load_params(path: str, read: Callable[[str], dict[str, Any]] = load_file) -> dict[str, Any]:
+    """Read the tree that `prefill` and `decode` take from a file, with any reader of such files."""
+    return tree(read(path))
 
 
-def write_random(path: str | PathLike[str]) -> None:
+def write_random(path: str) -> None:
     """Write a file of random weights, the same bytes each time."""
     random = np.random.default_rng(SEED)
     save_file({name: _random(random, shape) for name, shape in names().items()}, path)
