@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from support.cli import run
@@ -48,9 +49,9 @@ class Project:
     def __init__(self, folder: Path, links: Path) -> None:
         self.root, self.links = folder / "mypkg", links
         text = (ROOT / "README.md").read_text()
-        found = {kind: body for _, kind, body in FENCE.findall(text)}
-        blocks = {kind: re.sub("^   ", "", found[kind], flags=re.MULTILINE) for kind in KINDS}
-        model = next(body for _, kind, body in FENCE.findall(text) if "def score" in body)
+        found = {kind: dedent(body) for _, kind, body in FENCE.findall(text)}
+        blocks = {kind: found[kind] for kind in KINDS}
+        model = next(dedent(body) for _, _, body in FENCE.findall(text) if "def score" in body)
         (self.root / "mypkg").mkdir(parents=True)
         (self.root / "mypkg" / "__init__.py").touch()
         (self.root / "mypkg" / "model.py").write_text(model)
