@@ -105,9 +105,9 @@ class Wheel:
         return (self.header or {}).get(SPLIT)
 
     @property
-    def is_companion(self) -> bool:
-        """Whether it holds the executables of a base."""
-        return PART in (self.header or {})
+    def part(self) -> Any:
+        """What a companion holds of its base; None for any other wheel."""
+        return (self.header or {}).get(PART)
 
     @property
     def companions(self) -> dict[str, str]:

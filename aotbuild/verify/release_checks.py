@@ -9,8 +9,9 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.layout import PART, PYPI_LIMIT
+from aotbuild.spec.layout import PYPI_LIMIT
 from aotbuild.spec.left_out import read_left_out
+from aotbuild.spec.weights import WEIGHTS, expected_interface, from_header, interface_of
 from aotbuild.verify.release import COMPARED, Metadata, Release, Sdist, Wheel
 from aotbuild.verify.specifiers import normalized
 
@@ -171,21 +172,37 @@ def _companions(release: Release) -> Iterator[Finding]:
     for wheel in release.wheels:
         for part, name in wheel.companions.items():
             same = [w for w in release.wheels if _is_companion(w, part, name)]
-            if any(w.split == wheel.split for w in same):
+            if any(_belongs(w, wheel, part) for w in same):
                 continue
-            problem = f"its companion {name} is {'of another build' if same else 'missing'}"
             files = (wheel.path, *(w.path for w in same))
-            yield Finding("companions", files, problem, (), _SPLIT_AGAIN)
+            if part == WEIGHTS and not same:
+                problem = f"{name} is not among these files: an index must have it"
+                yield Finding("companions", files, problem, fails=False)
+            else:
+                problem = f"its companion {name} is {'of another build' if same else 'missing'}"
+                yield Finding("companions", files, problem, (), _SPLIT_AGAIN)
     bases = {wheel.split for wheel in release.wheels if wheel.companions}
     for wheel in release.wheels:
-        if wheel.is_companion and wheel.split not in bases:
+        # New weights are released without their base.
+        is_part = wheel.part not in (None, WEIGHTS)
+        if is_part and wheel.split not in bases:
             problem = "it is a companion, and its base is missing or of another build"
             yield Finding("companions", (wheel.path,), problem, (), _SPLIT_AGAIN)
 
 
 def _is_companion(wheel: Wheel, part: str, name: str) -> bool:
-    is_part = (wheel.header or {}).get(PART) == part
-    return is_part and normalized(wheel.metadata.name) == normalized(name)
+    return wheel.part == part and normalized(wheel.metadata.name) == normalized(name)
+
+
+def _belongs(companion: Wheel, base: Wheel, part: str) -> bool:
+    """Return whether `load` takes the companion: one of the same split, or weights that fit."""
+    if part != WEIGHTS:
+        return bool(companion.split == base.split)
+    try:
+        found = interface_of(from_header(companion.header or {}))
+    except ValueError:  # among its failures
+        return False
+    return found == expected_interface(base.header or {})
 
 
 def _notes(release: Release) -> Iterator[Finding]:
