@@ -95,6 +95,8 @@ class Kernel:
         self.__module__, _, self.__qualname__ = function.call.partition(":")
         self._dispatch = Dispatch(package, backend, loader, function, source, devices, keep)
         self.__call__ = self._dispatch.plain
+        if package.on_kernel:
+            package.on_kernel(self)
 
     def __repr__(self) -> str:
         from aotbuild.runtime.described import kernel_repr

@@ -404,7 +404,7 @@ class Library:
         environment variable AOTBUILD_COUNT_CALLS=1 does it for all libraries from the beginning. A
         function of `precompiled` that was called already is counted only with the variable.
         """
-        self._state.count_calls()
+        self._state.counting.start()
 
     def close(self) -> None:
         """Drop what was loaded and close the source; kernels in use keep their executables."""
@@ -421,9 +421,7 @@ class Library:
 
         state, function = self._state, self._state.function(name)
         parts = (state.package, state.backend, state.loader)
-        kernel = Kernel(*parts, function, source, self._devices, owner=self)
-        state.add_kernel(kernel)
-        return kernel
+        return Kernel(*parts, function, source, self._devices, owner=self)
 
 
 # By the identity of their state, which views share; in the order of opening.

@@ -100,7 +100,7 @@ class Package:
 
     `probe` returns the host's facts for a set of devices. `fallback` is the policy of the caller or
     of the index, which AOTBUILD_FALLBACK overrides. `absent` has a line for each companion that is
-    not installed.
+    not installed. `on_kernel` is told of each new kernel.
     """
 
     name: str
@@ -109,6 +109,7 @@ class Package:
     probe: Callable[[DeviceSet], Host]
     fallback: str | None
     absent: tuple[str, ...] = ()
+    on_kernel: Callable[[Any], None] | None = None
 
     @property
     def fallback_policy(self) -> str:

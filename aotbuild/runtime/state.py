@@ -32,6 +32,34 @@ if TYPE_CHECKING:
 _COUNT_CALLS = "AOTBUILD_COUNT_CALLS"
 
 
+class Counting:
+    """The kernels of one library, whose calls may be counted. It does not keep them alive."""
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+        self._kernels: list[ref[Any]] = []
+        self._counts: CallCounts | None = None
+
+    def add(self, kernel: Any) -> None:
+        """Note a new kernel, and count its calls if calls are counted."""
+        self._kernels.append(ref(kernel))
+        if self._counts or os.environ.get(_COUNT_CALLS) == "1":
+            kernel.count_by(self._start())
+
+    def start(self) -> None:
+        """Count calls by signature from now on, those of kernels that exist, too."""
+        counts = self._start()
+        for kernel in filter(None, [made() for made in self._kernels]):
+            kernel.count_by(counts)
+
+    def _start(self) -> CallCounts:
+        from aotbuild.runtime.call_counts import CallCounts
+
+        self._counts = self._counts or CallCounts()
+        self._stats.calls = self._counts.to_dict
+        return self._counts
+
+
 @dataclass(frozen=True)
 class LibraryState:
     """One opened package: its parts, backend and loader, which are the same for all views.
@@ -50,7 +78,6 @@ class LibraryState:
     probe: Callable[[DeviceSet], Host] | None
     arrays: str
     stats: Stats = field(default_factory=Stats)
-    kernels: list[ref[Any]] = field(default_factory=list)
     views: SingleFlight[Any] = field(default_factory=SingleFlight)
     views_by_argument: dict[Any, Any] = field(default_factory=dict)
     expected: SingleFlight[Expected] = field(default_factory=SingleFlight)
@@ -185,27 +212,11 @@ class LibraryState:
         loader = self.backend.executable_loader
         return Loader(self.opened.source, self.stats, loader, self.name, maps=maps)
 
-    def count_calls(self) -> None:
-        """Count calls by signature from now on, those of kernels that exist, too."""
-        counts = self.call_counts
-        self.stats.calls = counts.to_dict
-        for kernel in filter(None, [made() for made in self.kernels]):
-            kernel.count_by(counts)
-
     @property
-    def call_counts(self) -> CallCounts:
-        """What counts calls, if they are counted."""
-        from aotbuild.runtime.call_counts import CallCounts
-
-        made: CallCounts = self._made.get("call_counts", CallCounts)
+    def counting(self) -> Counting:
+        """The kernels of all views, and whether their calls are counted."""
+        made: Counting = self._made.get("counting", lambda: Counting(self.stats))
         return made
-
-    def add_kernel(self, kernel: Any) -> None:
-        """Note a kernel, and count its calls if calls are counted."""
-        self.kernels.append(ref(kernel))
-        if self.stats.calls or os.environ.get(_COUNT_CALLS) == "1":
-            self.stats.calls = self.call_counts.to_dict
-            kernel.count_by(self.call_counts)
 
     def _make_package(self) -> Package:
         return Package(
@@ -215,6 +226,7 @@ class LibraryState:
             probe=self.probe or self.backend.probe,
             fallback=self.policy,
             absent=self.opened.absent,
+            on_kernel=self.counting.add,
         )
 
 

@@ -105,6 +105,14 @@ def test_decorated_functions(folder: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @BACKENDS
+def test_kernels_that_keep_results(folder: Path, arrays: str) -> None:
+    library = aotbuild.load(folder, arrays=arrays)
+    library.count_calls()
+    library.f.keeping()(X)
+    assert library.stats()["calls"]["f"] == {"f32[2,4]": 1}
+
+
+@BACKENDS
 def test_threads(folder: Path, arrays: str) -> None:
     library = aotbuild.load(folder, arrays=arrays)
     library.count_calls()
