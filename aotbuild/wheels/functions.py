@@ -45,12 +45,18 @@ def join(wholes: Sequence[Whole], records: Sequence[Record]) -> tuple[list[Funct
 
 
 def partial_notes(wholes: Sequence[Whole]) -> Iterator[str]:
-    """Yield a note for each function that some of the packages lack."""
-    names = {whole.path.name: {f.name for f in whole.wheel.functions} for whole in wholes}
-    for name in sorted(set().union(*names.values())):
-        having = [wheel for wheel, functions in names.items() if name in functions]
-        if len(having) < len(names):
-            yield f"function {name} is in {', '.join(having)} only: it runs on their targets alone"
+    """Yield a note for each function without executables for targets of packages that lack it."""
+    targets: dict[str, set[str]] = {}
+    for record in (record for whole in wholes for record in whole.records):
+        if not record.target.is_portable:
+            targets.setdefault(record.function, set()).add(str(record.target))
+    for name in sorted({function.name for whole in wholes for function in whole.wheel.functions}):
+        lacking = [w for w in wholes if name not in {f.name for f in w.wheel.functions}]
+        others = {str(r.target) for w in lacking for r in w.records if not r.target.is_portable}
+        missing = sorted(others - targets.get(name, set()))
+        if missing:
+            places = ", ".join(str(whole.path) for whole in lacking)
+            yield f"function {name} has no executable for {', '.join(missing)}: not in {places}"
 
 
 def _differences(compiled: Sequence[tuple[Whole, Function]]) -> Iterator[str]:

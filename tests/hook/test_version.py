@@ -17,7 +17,7 @@ from support.projects import write_project
 
 from aotbuild.toolchains.uv import uv_program
 from hatch_aotbuild import backend
-from hatch_aotbuild.version import with_jax
+from hatch_aotbuild.version import AotBuildVersionSource, with_jax
 
 JAX = metadata.version("jax")
 MANIFEST = """
@@ -77,6 +77,18 @@ def test_the_toolchain_of_the_manifest_names_it_in_the_source_distribution_too(
     root = project(tmp_path, f'{LOCAL}version = "1.2"\n', toolchain)
     monkeypatch.chdir(root)
     assert backend.build_sdist(str(tmp_path)) == f"proj-1.2+jax{JAX}.tar.gz"
+
+
+def test_a_new_version_is_written_without_the_local_part(tmp_path: Path) -> None:
+    """As `hatch version` does."""
+    root = project(tmp_path, "")
+    config = {"local-version": "jax", "path": "proj/__init__.py"}
+    source = AotBuildVersionSource(str(root), config)
+    source.set_version(f"1.3+jax{JAX}", source.get_version_data())
+    assert (root / "proj" / "__init__.py").read_text() == '__version__ = "1.3"\n'
+    table = AotBuildVersionSource(str(root), {"local-version": "jax", "version": "1.2"})
+    with pytest.raises(SystemExit, match=r"\[tool.hatch.version\]: the version stands there"):
+        table.set_version("1.3", table.get_version_data())
 
 
 @pytest.mark.parametrize(

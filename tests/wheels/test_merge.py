@@ -240,7 +240,8 @@ class TestManifestsThatDiffer:
         other = for_target(build("triple", lambda x: x * 3, {"x": X}), "cpu:aarch64:1")
         arm = put(tmp_path / ARM, [for_target(native, "cpu:aarch64:1"), other])
         written = merge([x86, arm], tmp_path / "out")
-        note = f"function triple is in {ARM} only: it runs on their targets alone"
+        here = str(native.record.target)
+        note = f"function triple has no executable for {here}: not in {x86}"
         assert written.notes == (note,)
         library = aotbuild.load(written.wheels[0])
         assert library.functions == ("double", "triple")
@@ -248,6 +249,13 @@ class TestManifestsThatDiffer:
         with pytest.raises(NoExecutable, match="aarch64"):
             library.triple(X)
         assert verify(str(written.wheels[0]), Options(load=False)).passed
+
+    def test_functions_that_are_shared_out(self, x86: Path, tmp_path: Path) -> None:
+        """As machines do that share a build: wheels of the same name, and nothing is missing."""
+        other = put(tmp_path / "other" / X86, [build("triple", lambda x: x * 3, {"x": X})])
+        written = merge([x86, other], tmp_path / "out")
+        assert written.notes == ()
+        np.testing.assert_array_equal(aotbuild.load(written.wheels[0]).triple(X), X * 3)
 
     def test_sizes_of_a_dim(self, native: Built, x86: Path, tmp_path: Path) -> None:
         larger = build("double", lambda x: x * 2, {"x": np.zeros(9, np.float32)})
