@@ -41,7 +41,7 @@ def build_ranker(folder: Path, links: Path) -> None:
     (project / "ranker" / "__init__.py").touch()
     recipe = Recipe("index", project)
     recipe.write()
-    weights, build = recipe.commands
+    weights, build, _ = recipe.commands
     assert build == "pip wheel . --no-deps -w dist"
     recipe.run(weights)
     build_wheel(project, folder / "dist")
@@ -147,12 +147,13 @@ class Recipe:
         start = self.text.index(f"$ {command}\n") + len(command) + 3
         return re.split(r"^(?:\$ |```)", self.text[start:], maxsplit=1, flags=re.MULTILINE)[0]
 
-    def write(self) -> None:
-        """Write the files of the page."""
-        for name, texts in files_of(RECIPES / f"{self.page}.md").items():
+    def write(self, *names: str) -> None:
+        """Write the files of the page, or only some of them."""
+        files = files_of(RECIPES / f"{self.page}.md")
+        for name in names or files:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(texts[0].replace(PORT, self.port), encoding="utf-8")
+            path.write_text(files[name][0].replace(PORT, self.port), encoding="utf-8")
 
     def environment(self, **env: str) -> dict[str, str]:
         """Return what its processes see: its own programs first, and a home of its own."""
