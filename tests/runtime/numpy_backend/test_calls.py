@@ -130,7 +130,7 @@ class TestEqualToTheOtherDoor:
         np.testing.assert_array_equal(library.f(X), X)
         np.testing.assert_array_equal(library.f(X, (1, 2)), 2 * X)
         np.testing.assert_array_equal(library.f(x=X, k=(1, 2)), 2 * X)
-        line = r"expected \(1,\) or \(1, 2\), found \(1\.0,\)"
+        line = r"expected \(1, 2\) or \(1,\), found \(1\.0,\)"
         with pytest.raises(SignatureMismatch, match=line):
             library.f(X, (1.0,))
 
