@@ -49,7 +49,8 @@ _ROW = _GROUP_DIGITS + KEY_DIGITS + 1 + 12 + 1 + 8 + 1 + 64 + 1
 _COLUMNS = f"{_GROUP_DIGITS}x{KEY_DIGITS}sx12sx8sx64xx"
 _HEX = b"0123456789abcdef"
 _FUNCTION_KEY = "0" * KEY_DIGITS
-_HEADER, _MAX_HEADER = 1 << 12, 1 << 20
+# Bytes that may be read to find the end of the header: most have less than the first number.
+_HEADERS = (1 << 12, 1 << 16, 1 << 20)
 # Characters of the found text in an error, at most.
 _LONGEST = 200
 
@@ -306,7 +307,7 @@ def _count(header: Any, name: str) -> int:
 
 def _head_line(data: Bytes, start: int, place: str) -> bytes:
     """Return the header without its newline; the first read usually contains all of it."""
-    for size in (_HEADER, _MAX_HEADER):
+    for size in _HEADERS:
         line, newline, _ = bytes(data[start : start + size]).partition(b"\n")
         if newline:
             return line

@@ -14,12 +14,9 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_REQUIREMENT = re.compile(
-    rf"(?P<name>{_NAME}) *(?:\[(?P<extras>[^\]]*)\])? *"
-    r"(?:@ *(?P<url>[^ ;]+)|\((?P<inside>[^()]*)\)|(?P<bare>[^;()@]*))(?: *;(?P<marker>.+))?",
-    re.ASCII,
-)
+# Of names and extras: each takes a time in proportion to the length, whatever the text is.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_EXTRAS = re.compile(r"\[[A-Za-z0-9._, -]*\]", re.ASCII)
 _VERSION = re.compile(
     r"v?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)"
     r"(?:[-_.]?(?P<pre>alpha|beta|preview|pre|rc|a|b|c)[-_.]?(?P<pre_number>\d*))?"
@@ -170,14 +167,35 @@ class Requirement:
 
 def parse_requirement(line: str) -> Requirement:
     """Return a requirement; ValueError says why it is none."""
-    match = _REQUIREMENT.fullmatch(line.strip())
-    if match is None:
-        msg = "not a requirement"
+    text = " ".join(line.split())
+    name = _NAME.match(text)
+    if name is None or not name[0][-1].isalnum():
+        msg = "it begins with no name"
         raise ValueError(msg)
-    conditions = (match["inside"] or match["bare"] or "").strip()
+    rest = text[name.end() :].lstrip()
+    if extras := _EXTRAS.match(rest):
+        rest = rest[extras.end() :].lstrip()
+    url, conditions, marker = _taken_apart(rest)
     specifiers = tuple(map(_specifier, conditions.split(","))) if conditions else ()
-    marker = " ".join((match["marker"] or "").replace("'", '"').split())
-    return Requirement(normalized(match["name"]), specifiers, marker, match["url"] or "")
+    return Requirement(normalized(name[0]), specifiers, marker.replace("'", '"'), url)
+
+
+def _taken_apart(rest: str) -> tuple[str, str, str]:
+    """Return the URL, the conditions and the marker of what follows a name."""
+    if rest.startswith("@"):
+        url, separator, marker = rest[1:].strip().partition(" ;")
+        words = url.split()
+        if len(words) != 1 or (separator and not marker.strip()):
+            msg = f"not a URL and a marker: {rest[:100]!r}"
+            raise ValueError(msg)
+        return url, "", marker.strip()
+    conditions, separator, marker = (part.strip() for part in rest.partition(";"))
+    if separator and not marker:
+        msg = "nothing after the semicolon"
+        raise ValueError(msg)
+    if conditions.startswith("(") and conditions.endswith(")"):
+        conditions = conditions[1:-1].strip()
+    return "", conditions, marker
 
 
 def normalized(name: str) -> str:

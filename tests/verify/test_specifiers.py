@@ -112,3 +112,19 @@ def refuses(line: str) -> bool:
 def test_what_is_no_version(text: str) -> None:
     with pytest.raises(ValueError, match="not a version"):
         parse_version(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a" * 100_000 + "(",
+        "a" + " " * 1_000_000 + "(",
+        "a" + "-" * 1_000_000,
+        "a==" + "1." * 200_000,
+        "a==1+" + "a." * 200_000,
+        "a" + "(" * 1_000_000,
+    ],
+    ids=lambda line: line[:6],
+)
+def test_long_lines_of_a_hostile_wheel_take_no_time_to_speak_of(line: str) -> None:
+    assert refuses(line)
