@@ -19,7 +19,6 @@ from aotbuild.spec.layout import write_whole
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.identity import (
     IdentityOptions,
-    public_trust,
     read_bundle,
     read_trust_config,
     verify_bundle,
@@ -84,17 +83,9 @@ def find_attestor(trust_config: Path | None) -> Attestor:
     Without one, that is the public instance. ImportError if `sigstore` is not installed;
     AotbuildError if there is no identity, or if the instance is not known.
     """
-    from sigstore.models import TrustedRoot
     from sigstore.oidc import IdentityToken
 
-    if trust_config is None:
-        config = public_trust(Path("aotbuild sign"), offline=False)
-    else:
-        found = read_trust_config(trust_config)
-        if isinstance(found, TrustedRoot):
-            msg = f"{trust_config}: a trust root alone does not say where to sign"
-            raise AotbuildError(msg)
-        config = found
+    config = _read_config(trust_config)
     try:
         return Attestor(IdentityToken(_find_token(config)), config)
     except AotbuildError:
@@ -103,6 +94,23 @@ def find_attestor(trust_config: Path | None) -> Attestor:
         # The CI's credentials, the browser's flow and the token have no error in common.
         msg = f"no identity to sign with: {err}"
         raise AotbuildError(msg) from err
+
+
+def _read_config(path: Path | None) -> ClientTrustConfig:
+    from sigstore.models import ClientTrustConfig, TrustedRoot
+
+    if path is None:
+        try:
+            return ClientTrustConfig.production()
+        except Exception as err:
+            # TUF's errors, those of the network, and those of the cache's folder.
+            msg = f"the public Sigstore instance does not say where to sign: {err}"
+            raise AotbuildError(msg) from err
+    found = read_trust_config(path)
+    if isinstance(found, TrustedRoot):
+        msg = f"{path}: a trust root alone does not say where to sign"
+        raise AotbuildError(msg)
+    return found
 
 
 def _find_token(config: ClientTrustConfig) -> str:

@@ -69,7 +69,7 @@ def check_identity(
     try:
         check_package(path, index, package)
         bundle = read_bundle(place)
-        root = _trusted_root(wanted)
+        root = _trusted_root(place, wanted)
         names = verify_bundle(place, bundle, root, path, index, data, wanted)
     except UntrustedPackage as err:
         return concluded(CHECK, str(place), [str(err)])
@@ -146,25 +146,18 @@ def read_trust_config(path: Path) -> ClientTrustConfig | TrustedRoot:
         raise UntrustedPackage(str(path), "a trust root of Sigstore", found, _GIVE_CONFIG) from err
 
 
-def public_trust(place: Path, *, offline: bool) -> ClientTrustConfig:
-    """Return the trust config of the public instance; UntrustedPackage if it cannot be fetched."""
-    from sigstore.models import ClientTrustConfig
+def _trusted_root(place: Path, wanted: IdentityOptions) -> TrustedRoot:
+    from sigstore.models import ClientTrustConfig, TrustedRoot
 
+    if wanted.trust_config is not None:
+        found = read_trust_config(wanted.trust_config)
+        return found if isinstance(found, TrustedRoot) else found.trusted_root
     try:
-        return ClientTrustConfig.production(offline=offline)
+        return ClientTrustConfig.production(offline=wanted.offline).trusted_root
     except Exception as err:
         # TUF's errors, those of the network, and those of the cache's folder.
         expected = "the trust root of the public Sigstore instance"
         raise UntrustedPackage(str(place), expected, str(err), _NO_NETWORK) from err
-
-
-def _trusted_root(wanted: IdentityOptions) -> TrustedRoot:
-    if wanted.trust_config is None:
-        return public_trust(wanted.bundle or Path(), offline=wanted.offline).trusted_root
-    from sigstore.models import TrustedRoot
-
-    found = read_trust_config(wanted.trust_config)
-    return found if isinstance(found, TrustedRoot) else found.trusted_root
 
 
 def _logged(bundle: Bundle) -> tuple[str, ...]:
