@@ -119,6 +119,17 @@ def _names(release: Release) -> Iterator[Finding]:
             yield Finding("names", (wheel.path,), problem, _some(natives), remedy)
 
 
+def _hidden(release: Release) -> Iterator[Finding]:
+    """Yield wheels of a plain version beside those of its local versions."""
+    projects = release.projects()
+    for (name, version), wheels in projects.items():
+        local = [v for n, v in projects if n == name and v.startswith(f"{version}+")]
+        if local:
+            problem = f"installers prefer {', '.join(local)} and never take {version}"
+            remedy = "Build all wheels of the version with a local version, or none."
+            yield Finding("names", tuple(w.path for w in wheels), problem, (), remedy)
+
+
 def _collision(one: Wheel, other: Wheel) -> str | None:
     common = sorted("-".join(tag) for tag in one.tags & other.tags)
     if common and one.build == other.build:
@@ -247,6 +258,7 @@ _CHECKS: tuple[Callable[[Release], Iterator[Finding]], ...] = (
     _damaged,
     _metadata,
     _names,
+    _hidden,
     _sdists,
     _companions,
     _notes,

@@ -17,7 +17,7 @@ import pytest
 from attacks import wheels
 from support.cli import run
 from support.packages import Built, build, portable
-from support.wheel_files import everywhere, for_target, put_wheel
+from support.wheel_files import contents, everywhere, for_target, put_wheel
 
 from aotbuild.build.requirements import pins
 from aotbuild.verify.release import read_release
@@ -184,6 +184,24 @@ class TestNames:
         found = only(x86, other)
         assert (found.check, set(found.files)) == ("names", {x86, other})
         assert found.problem.endswith(problem)
+
+    def test_a_local_version_hides_the_plain_one(self, native: Built, tmp_path: Path) -> None:
+        plain = put(tmp_path / X86, [native])
+        files = {
+            name.replace("-1.0.", "-1.0+jax1."): data.replace(
+                b"Version: 1.0\nR", b"Version: 1.0+jax1\nR"
+            )
+            for name, data in contents(plain).items()
+            if not name.endswith("/RECORD")
+        }
+        rows = wheels.record_of(files).replace(wheels.INFO.encode(), b"demo-1.0+jax1.dist-info")
+        files["demo-1.0+jax1.dist-info/RECORD"] = rows
+        name = X86.replace("1.0", "1.0+jax1")
+        local = wheels.write_wheel(tmp_path / name, files.items())
+        found = [finding for finding in findings(plain, local) if finding.fails]
+        assert [finding.problem for finding in found] == [
+            "installers prefer 1.0+jax1 and never take 1.0"
+        ]
 
     def test_executables_for_any_platform(self, native: Built, tmp_path: Path) -> None:
         found = only(put(tmp_path / ANY, [native]))
