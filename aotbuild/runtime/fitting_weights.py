@@ -23,7 +23,7 @@ _NARROWED = {
 }
 _REMEDY = (
     "Give every array of lib.constants() by its name; save_constants(path, tree, prefix=…) writes "
-    "such a file. Arrays of at most 32 bytes and single numbers are compiled in."
+    "such a file. Arrays of at most 32 B and single numbers are compiled in."
 )
 
 

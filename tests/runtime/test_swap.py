@@ -160,7 +160,7 @@ class TestRefused:
             "  demo.model.P.b: missing; expected f32[4]\n"
             "  demo.model.P.w: expected f32[4,4], found float32[2, 4]\n"
             "Give every array of lib.constants() by its name; save_constants(path, tree, prefix=…) "
-            "writes such a file. Arrays of at most 32 bytes and single numbers are compiled in."
+            "writes such a file. Arrays of at most 32 B and single numbers are compiled in."
         )
         np.testing.assert_allclose(library.f(X), X @ W + B)
         assert library.stats()["swaps"] == 0
