@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, NoExecutable
-from aotbuild.runtime.binding import Call, bind
+from aotbuild.runtime.binding import bind
 from aotbuild.runtime.events import Copied, Fallback, Padded, Refused, Transformed, describe
 from aotbuild.runtime.observers import emit
 from aotbuild.runtime.trees import flatten
@@ -32,10 +32,9 @@ class CallEvents:
         """Emit that a call is padded; `sizes` is the text of its plan."""
         emit(Padded(*self._named, *self._found(args, kwargs), sizes))
 
-    def copied(self, call: Call, size: int) -> None:
+    def copied(self, size: int, args: Args, kwargs: Kwargs) -> None:
         """Emit that a call copies arguments before it runs."""
-        signature, platform = describe(call.signature), self._choice.devices(call).platform
-        emit(Copied(*self._named, signature, platform, size))
+        emit(Copied(*self._named, *self._found(args, kwargs), size))
 
     def transformed(self) -> None:
         """Emit that a call with tracers runs the source. Tracers have no signature."""

@@ -2,37 +2,77 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from aotbuild.errors import AotbuildError
+from aotbuild.runtime.binding import bind
 from aotbuild.runtime.observers import log
-from aotbuild.runtime.trees import leaf_steps
+from aotbuild.spec.aval import NotAnArray
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Trees
-    from aotbuild.runtime.binding import Call
-    from aotbuild.runtime.package import Package
+    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.package import Stats
+    from aotbuild.spec.signature import Function
 
 # Bytes of one call from which on it is noted.
 _WORTH_A_NOTE = 1_000_000
 _SHOWN = 4
 
 
-def is_large(copied: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a call copies enough to be noted; `copied` are (index of leaf, bytes)."""
-    return sum(size for _, size in copied) > _WORTH_A_NOTE
+def looking_once(
+    function: Function,
+    backend: Backend,
+    stats: Stats,
+    platform: Callable[[], str],
+    call: Callable[..., Any],
+    found: Callable[[dict[str, int], tuple[Any, ...], dict[str, Any]], None],
+    done: Callable[[], None],
+) -> Callable[..., Any]:
+    """Return what calls `call`, and looks at the arguments of the first call only.
+
+    A primed function needs it: the C++ cache knows its calls, so none of them passes Python.
+    """
+    looked = False
+
+    def look_and_call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal looked
+        if looked:
+            return call(*args, **kwargs)
+        looked = True
+        done()
+        misses = stats.value("misses")
+        outputs = call(*args, **kwargs)
+        # A call that passed Python nevertheless was looked at there.
+        if stats.value("misses") == misses:
+            look(args, kwargs)
+        return outputs
+
+    def look(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            bound = bind(function, args, kwargs)
+            values = dict(zip(function.dynamic, bound.args, strict=True)) | bound.kwargs
+            sizes = backend.copied(values, function.donate, platform())
+        except (AotbuildError, NotAnArray, ValueError):
+            return  # a fallback took what no executable takes
+        if sizes:
+            found(sizes, args, kwargs)
+
+    return look_and_call
 
 
-def note(package: Package, call: Call, copied: Sequence[tuple[int, int]], trees: Trees) -> None:
+def is_large(sizes: dict[str, int]) -> bool:
+    """Return whether a call copies enough to be noted."""
+    return sum(sizes.values()) > _WORTH_A_NOTE
+
+
+def note(package: str, function: Function, sizes: dict[str, int]) -> None:
     """Log what a call copies, by argument."""
-    steps, sizes = leaf_steps(call.bound, trees), Counter[str]()
-    for index, size in copied:
-        sizes[steps[index][0]] += size
-    function, total = call.bound.function, sum(sizes.values())
-    named = [f"{name} ({_mb(size)})" for name, size in sizes.most_common(_SHOWN)]
+    largest = sorted(sizes.items(), key=lambda item: -item[1])
+    named = [f"{name} ({_mb(size)})" for name, size in largest[:_SHOWN]]
     more = f" and {len(sizes) - _SHOWN} more" if len(sizes) > _SHOWN else ""
     donated = [name for name in sizes if name in function.donate]
+    total = sum(sizes.values())
     text = (
         f"{function.name}: calls like this one copy {_mb(total)} of arguments: "
         f"{', '.join(named)}{more}. Place once what you pass again: x = library.place(x)"
@@ -43,7 +83,7 @@ def note(package: Package, call: Call, copied: Sequence[tuple[int, int]], trees:
             f". What is donated ({what}) is copied unless it is a result that was kept on the "
             f"device: library.{function.name}.keeping(…)"
         )
-    log("warning", "copied", text, package=package.name, function=function.name, bytes=total)
+    log("warning", "copied", text, package=package, function=function.name, bytes=total)
 
 
 def _mb(size: int) -> str:

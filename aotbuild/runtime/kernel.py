@@ -11,6 +11,7 @@ from weakref import ref
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.frozen import per_instance
+from aotbuild.platforms.base import platform_of
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.devices import DeviceSet
@@ -57,7 +58,7 @@ class Kernel:
     """
 
     # A `__dict__` for `__module__` and `__qualname__`, which the class has for itself.
-    __slots__ = ("__call__", "__dict__", "__weakref__", "_dispatch", "_owner", "function")
+    __slots__ = ("__call__", "__dict__", "__weakref__", "_dispatch", "_looks", "_owner", "function")
 
     def _own_doc(self) -> str:
         from aotbuild.runtime.described import kernel_doc
@@ -91,6 +92,7 @@ class Kernel:
         stay on the device.
         """
         self.function = function
+        self._looks = False
         self._owner = owner
         self.__module__, _, self.__qualname__ = function.call.partition(":")
         self._dispatch = Dispatch(package, backend, loader, function, source, devices, keep)
@@ -163,6 +165,12 @@ class Kernel:
         `outputs` are those of a run on zeros; nothing is run again.
         """
         self._dispatch.prime(record, executable, outputs)
+        if not (self._dispatch.backend.keeps_results or self._looks):
+            # The C++ cache knows all usual calls now, so that none of them would be looked at.
+            self._looks = True
+            plain = self.__call__
+            done = lambda: setattr(self, "__call__", plain)  # noqa: E731
+            self.__call__ = self._dispatch.looking_once(plain, done)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> Record:
         """Return the record that would run a call.
@@ -301,7 +309,7 @@ class Dispatch:
         out_tree = restore_outputs(executable.record, call.treedef, self.backend.trees)
         kept = self._keep.leaves(out_tree, self.backend.trees) if self._keep else frozenset[int]()
         if warm_up is None:
-            self._count_copies(call, executable.record, placement)
+            self._count_copies(bound, placement)
             outputs = self._outputs(executable, call, kept)
         else:
             outputs = warm_up.outputs(executable)
@@ -321,19 +329,32 @@ class Dispatch:
                 raise
             raise found from err
 
-    def _count_copies(self, call: Call, record: Record, placement: Placement) -> None:
-        """Count what a call copies before it runs; note it once if that is much."""
-        copied = [*self.backend.copied(call, record, placement)]
-        if not copied:
-            return
-        total = sum(size for _, size in copied)
-        self.package.stats.count("copied_bytes", total)
-        if listeners:
-            self._events.copied(call, total)
+    def _count_copies(self, bound: Bound, placement: Placement) -> None:
+        """Count what a call copies before it runs."""
+        values = dict(zip(self.function.dynamic, bound.args, strict=True)) | bound.kwargs
+        platform = platform_of(placement.devices[0])
+        sizes = self.backend.copied(values, self.function.donate, platform)
+        if sizes:
+            self._on_copies(sizes, bound.args, bound.kwargs)
+
+    def _on_copies(self, sizes: dict[str, int], args: Any, kwargs: Any) -> None:
+        """Count what a call copies; note it once if that is much."""
         from aotbuild.runtime import copies
 
-        if copies.is_large(copied) and self._is_first("copied"):
-            copies.note(self.package, call, copied, self.backend.trees)
+        total = sum(sizes.values())
+        self.package.stats.count("copied_bytes", total)
+        if listeners:
+            self._events.copied(total, args, kwargs)
+        if copies.is_large(sizes) and self._is_first("copied"):
+            copies.note(self.package.name, self.function, sizes)
+
+    def looking_once(self, call: Callable[..., Any], done: Callable[[], None]) -> Any:
+        """Return a call that looks at what the first call copies, and then is done."""
+        from aotbuild.runtime.copies import looking_once
+
+        platform = lambda: (self._chosen or self.backend.default_devices()).platform  # noqa: E731
+        parts = (self.function, self.backend, self.package.stats)
+        return looking_once(*parts, platform, call, self._on_copies, done)
 
     def _is_first(self, event: str) -> bool:
         """Return whether an event that is logged once has not been logged."""

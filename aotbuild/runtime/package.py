@@ -42,6 +42,10 @@ class Stats:
             self._counts[name] += more
         monitor(name.replace(".", "/"))
 
+    def value(self, name: str) -> int:
+        """Return a counter."""
+        return self._counts[name]
+
     def loaded(self, seconds: float) -> None:
         """Count one loaded executable, and the time that it took."""
         with self._lock:

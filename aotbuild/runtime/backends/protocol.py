@@ -5,7 +5,7 @@ Types only, so nobody imports this module at run time. A backend never sees a ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -250,8 +250,14 @@ class Backend(Protocol):
         """Return a tree whose arrays calls on these devices, or on any, take without a copy."""
         ...
 
-    def copied(self, call: Call, record: Record, placement: Any) -> Iterator[tuple[int, int]]:
-        """Yield (index, bytes) of each large leaf that a call copies before it runs."""
+    def copied(
+        self, values: Mapping[str, Any], donated: Collection[str], platform: str
+    ) -> dict[str, int]:
+        """Return how many bytes a call copies of each argument before it runs on a platform.
+
+        `values` are the arguments by name. Small arrays do not count. ValueError or NotAnArray for
+        arguments that no call takes.
+        """
         ...
 
     def fallback(

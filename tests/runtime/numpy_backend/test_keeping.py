@@ -364,7 +364,35 @@ class TestCopies:
         assert (copied.function, copied.bytes) == ("f", LARGE.nbytes)
         assert (copied.signature, copied.platform) == ("f32[512,1024]", "cpu")
 
-    def test_zeros_of_priming_do_not_count(self, tmp_path: Path) -> None:
-        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": LARGE}, donate=["x"]))
-        library.preload(prime=True)
+    @pytest.mark.parametrize("prime", [True, "once"])
+    def test_a_primed_function_is_looked_at_once(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, prime: Any
+    ) -> None:
+        built = build(
+            "f", lambda x, k: x + k, {"x": LARGE}, statics={"k": 3}, positional=["x", "k"]
+        )
+        library = with_numpy(tmp_path, built)
+        plain = library.f.__call__
+        library.preload(prime=prime)
         assert library.stats()["copied_bytes"] == 0
+        for _ in range(2):
+            np.testing.assert_array_equal(library.f(unaligned(LARGE), k=3), LARGE + 3)
+        assert library.stats()["copied_bytes"] == LARGE.nbytes
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert library.f.__call__ is plain
+        assert library.stats()["misses"] == 0
+
+    def test_a_primed_function_is_called_in_an_unusual_way(self, tmp_path: Path) -> None:
+        fn = lambda x, k: x + k  # noqa: E731
+        built = build("f", fn, {"x": LARGE}, statics={"k": 3}, positional=["x", "k"])
+        library = with_numpy(tmp_path, built)
+        library.preload(prime=True)
+        np.testing.assert_array_equal(library.f(unaligned(LARGE), 3), LARGE + 3)
+        stats = library.stats()
+        assert (stats["misses"], stats["copied_bytes"]) == (1, LARGE.nbytes)
+
+    def test_a_primed_function_refuses_as_ever(self, tmp_path: Path) -> None:
+        library = with_numpy(tmp_path, build("f", lambda x: x + 1, {"x": LARGE}))
+        library.preload(prime=True)
+        with pytest.raises(TypeError, match="got an unexpected keyword argument 'y'"):
+            library.f(y=LARGE)

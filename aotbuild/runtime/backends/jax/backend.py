@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -78,9 +78,9 @@ class JaxBackend:
         """Return a tree on a device; committed to it if the caller chose one."""
         return placement.place_tree(tree, devices)
 
-    def copied(self, *_: Any) -> Iterator[tuple[int, int]]:
-        """Yield nothing: what jax does with arguments is jax's own."""
-        return iter(())
+    def copied(self, *_: Any) -> dict[str, int]:
+        """Return nothing: what jax does with arguments is jax's own."""
+        return {}
 
     def wrap(self, function: Function) -> CallWrap:
         """Return the wrap of a function. Imported late: few functions have one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from aotbuild.errors import InvalidArgument
 from aotbuild.platforms.base import client_part, platform_of
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.binding import Call
-from aotbuild.spec.record import Record
+from aotbuild.spec.aval import Aval
 from aotbuild.spec.target import HOST
 
 # A platform, and the number of its device in this process; None for the host.
@@ -183,17 +183,20 @@ def is_used_in_place(array: Any, dtype: Any) -> bool:
     return bool(is_as_asked and (is_aligned(array) or not array.size))
 
 
-def copied_leaves(call: Call, record: Record, device: Any) -> Iterator[tuple[int, int]]:
-    """Yield (index, bytes) of each large leaf of a call that it copies to use it."""
-    on_host, donated = platform_of(device) == HOST, record.calling.donated
-    for index, leaf in enumerate(call.leaves):
+def copied_size(
+    leaves: Sequence[Any], platform: str, donated: bool, aval_of: Callable[[Any], Aval]
+) -> int:
+    """Return how many bytes of an argument a call copies to use it, of its large arrays."""
+    size = 0
+    for leaf in leaves:
         if not isinstance(leaf, np.ndarray) or leaf.nbytes < _SMALLEST_COUNTED:
             continue
-        dtype = np.dtype(record.signature.leaves[index].dtype)
+        dtype = np.dtype(aval_of(leaf).dtype)
         # XLA writes into what is donated, but not into memory of numpy.
-        stays = on_host and index not in donated and not is_packed(dtype)
+        stays = platform == HOST and not donated and not is_packed(dtype)
         if not stays or not is_used_in_place(leaf, dtype):
-            yield index, leaf.nbytes
+            size += leaf.nbytes
+    return size
 
 
 def first_device(leaves: Sequence[Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Any, NoReturn
@@ -19,7 +19,7 @@ from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.backends.numpy.arrays import (
     DeviceArray,
     check_devices,
-    copied_leaves,
+    copied_size,
     first_device,
 )
 from aotbuild.runtime.backends.numpy.executables import NumpyExecutableLoader, NumpyPlacement
@@ -135,10 +135,15 @@ class NumpyBackend:
         return placed(tree, self.trees, Place(platform, device), self.aval_of, self.remedy)
 
     def copied(
-        self, call: Call, record: Record, placement: NumpyPlacement
-    ) -> Iterator[tuple[int, int]]:
-        """Yield (index, bytes) of each large leaf that a call copies."""
-        return copied_leaves(call, record, placement.devices[0])
+        self, values: Mapping[str, Any], donated: Collection[str], platform: str
+    ) -> dict[str, int]:
+        """Return how many bytes a call copies of each argument, where it copies large arrays."""
+        sizes = {}
+        for name, value in values.items():
+            leaves, _ = self.trees.flatten(value)
+            if size := copied_size(leaves, platform, name in donated, self.aval_of):
+                sizes[name] = size
+        return sizes
 
     def place_alone(self, record: Record, devices: DeviceSet) -> NumpyPlacement:
         """Return where a record runs."""
