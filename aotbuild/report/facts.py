@@ -240,7 +240,7 @@ def _signature(
     ordered = tuple(sorted(records, key=_record_order))
     tree, out_tree = ordered[0].signature.tree, ordered[0].calling.out_tree
     names = argument_names(about, function.dynamic, tree)
-    results = result_names(about, out_tree, tree)
+    results = result_names(about, out_tree, tree, function.wrap)
     # A key of a dict may be any text.
     named = tuple(map(shown, names)), tuple(map(shown, results))
     return SignatureFacts(label, key, ordered, *named)

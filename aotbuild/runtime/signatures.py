@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.spec.about import About, argument_names, result_names, with_inputs
+from aotbuild.spec.about import RESULT, About, argument_names, result_names, with_inputs
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.tree import LEAF, MARKERS, Tree, children_of
 from aotbuild.spec.values import decode, shown
+from aotbuild.spec.wrap import NNX_JIT
 
 if TYPE_CHECKING:
     from aotbuild.runtime.devices import DeviceSet
@@ -126,7 +127,9 @@ def _describe(
     names = argument_names(about, function.dynamic, signature.tree)
     leaves = enumerate(zip(names, signature.leaves, strict=False))
     results = zip(
-        result_names(about, calling.out_tree, signature.tree), calling.outputs, strict=False
+        result_names(about, calling.out_tree, signature.tree, function.wrap),
+        calling.outputs,
+        strict=False,
     )
     out_tree = with_inputs(calling.out_tree, signature.tree)
     return SignatureInfo(
@@ -137,7 +140,7 @@ def _describe(
         leaves=tuple(LeafInfo(name, aval, n in donated) for n, (name, aval) in leaves),
         results=tuple(LeafInfo(name, aval) for name, aval in results),
         arguments=_arguments(about, function, signature.tree, iter(signature.leaves)),
-        result=_nested(about, out_tree, (2,), iter(calling.outputs)),
+        result=_result(about, function, out_tree, calling.outputs),
         targets=tuple(sorted({str(each.target) for each in records})),
         key=key,
         _records=tuple(records),
@@ -182,6 +185,13 @@ def _arguments(
         name: _nested(about, child, path, leaves)
         for (name, path), child in zip(named, trees, strict=False)
     }
+
+
+def _result(about: About, function: Function, tree: Tree, outputs: Sequence[Aval]) -> Any:
+    # The first item is what the user's function returns; see docs/reference/format.md.
+    if function.wrap == NNX_JIT:
+        return _nested(about, children_of(tree)[0], (RESULT, 0), iter(outputs))
+    return _nested(about, tree, (RESULT,), iter(outputs))
 
 
 def _nested(about: About, tree: Tree, path: tuple[int, ...], leaves: Iterator[Aval]) -> Any:

@@ -12,6 +12,7 @@ from aotbuild.frozen import dataclass, field
 from aotbuild.spec.canonical import text, whole
 from aotbuild.spec.tree import LEAF, Tree, children_of, type_words
 from aotbuild.spec.values import shown
+from aotbuild.spec.wrap import NNX_JIT
 
 # A default that has no encoding is shown as `...`.
 UNKNOWN = {"unknown": True}
@@ -24,6 +25,7 @@ KINDS = (
 # The first index of paths into the result; those of the arguments begin with 0 and 1.
 RESULT = 2
 RESULT_NAME = "result"
+UPDATES = "updates"
 
 # The label of each child, as jax writes a step of a key path; "" if it is not known.
 Labels = tuple[str, ...]
@@ -155,9 +157,19 @@ def argument_names(about: About, dynamic: Sequence[str], tree: Tree) -> list[str
     ]
 
 
-def result_names(about: About, tree: Tree, inputs: Tree) -> list[str]:
-    """Return the name of each leaf of a result; `inputs` describes `(args, kwargs)`."""
-    return list(_names(about, with_inputs(tree, inputs), (RESULT,), RESULT_NAME))
+def result_names(about: About, tree: Tree, inputs: Tree, wrap: str = "") -> list[str]:
+    """Return the name of each leaf of a result; `inputs` describes `(args, kwargs)`.
+
+    Under `nnx.jit`, the executable also returns what a call writes into the caller's objects.
+    """
+    whole = with_inputs(tree, inputs)
+    if wrap != NNX_JIT:
+        return list(_names(about, whole, (RESULT,), RESULT_NAME))
+    return [
+        name
+        for index, child in enumerate(children_of(whole))
+        for name in _names(about, child, (RESULT, index), UPDATES if index else RESULT_NAME)
+    ]
 
 
 def with_inputs(tree: Tree, inputs: Tree) -> Tree:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from support.projects import build, write_project
 
+import aotbuild
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.about import About, argument_names, result_names
+from aotbuild.spec.aval import Aval
 
 pytestmark = pytest.mark.process
 
@@ -123,6 +125,33 @@ def test_leaves_have_the_names_that_jax_gives_them(package: Any) -> None:
     kept = index.records("kept")[0]
     results = result_names(about_of(package, "kept"), kept.calling.out_tree, kept.signature.tree)
     assert results == ["result[0].layers[0]['w']", "result[0].head.w", "result[1].w", "result[1].b"]
+
+
+def test_what_nnx_jit_writes_is_no_result(tmp_path: Path) -> None:
+    model = """
+from flax import nnx
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.scale = nnx.Param(rngs.params.normal((3,)))
+def net():
+    return Net(nnx.Rngs(0))
+@nnx.jit
+def learn(net, x):
+    net.scale.value = net.scale.value + x
+    return {"y": x}
+"""
+    manifest = """
+version: 1
+package: proj
+targets: [cpu]
+functions:
+  learn: {call: "proj.model:learn", args: [net: {like: "proj.model:net"}, x: "f32[3]"]}
+"""
+    built = build(write_project(tmp_path, manifest, model=model))
+    (info,) = aotbuild.load(built.folder).signatures("learn")
+    assert [str(leaf) for leaf in info.leaves] == ["net.scale.value f32[3]", "x f32[3]"]
+    assert [str(leaf) for leaf in info.results] == ["result['y'] f32[3]", "updates[0] f32[3]"]
+    assert info.result == {"y": Aval((3,), "float32")}
 
 
 def test_records_have_their_dims(package: Any) -> None:
