@@ -174,6 +174,22 @@ def call_other_shape(place: Place) -> str:
 
 
 @case
+def call_compiled_in(place: Place) -> str:
+    built = scored()
+    parameters = [["x", "positional_or_keyword"], ["activation", "positional_or_keyword"]]
+    parameters.append(["scale", "positional_or_keyword", 1.0])
+    function = replace(built.function, about={"parameters": parameters})
+    opened = library(place, replace(built, function=function))
+    return raised(lambda: opened.score(X, "relu", scale=2.0))
+
+
+@case
+def bucket_too_large(place: Place) -> str:
+    opened = library(place, scored(1), scored(8), scored(32))
+    return raised(lambda: opened.bucket("score", batch=33))
+
+
+@case
 def call_other_dtype(place: Place) -> str:
     opened = library(place, scored())
     return raised(lambda: opened.score(np.ones((1, 16), "float16"), "relu"))
