@@ -286,6 +286,24 @@ def test_threads_never_see_a_mixture_and_soon_the_new(folder: Path, arrays: str)
     np.testing.assert_allclose(np.asarray(library.f(X)), 39 * base)
 
 
+@BACKENDS
+def test_a_swap_in_the_middle_of_a_first_call(folder: Path, arrays: str) -> None:
+    """The call in flight may have the old ones, but neither cache keeps them."""
+    library, swapped = aotbuild.load(folder, arrays=arrays), []
+
+    def swap(event: Any) -> None:
+        if event.kind == "loaded":
+            swapped.append(library.swap_constants(tree(2), prefix=PREFIX))
+
+    unsubscribe = aotbuild.subscribe(swap)
+    first = np.asarray(library.f(X)) / (X @ W + B)
+    unsubscribe()
+    assert swapped == [2]
+    assert first.min() == first.max()
+    for _ in range(3):
+        np.testing.assert_allclose(library.f(X), 2 * (X @ W + B))
+
+
 def test_events_and_log(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     told: list[Any] = []
     library = aotbuild.load(folder)
