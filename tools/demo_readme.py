@@ -26,14 +26,12 @@ def result(rows: Sequence[demo_lm.Row], built: Sequence[str]) -> list[str]:
 
 
 def machine() -> str:
-    """Return what the figures depend on."""
+    """Return what the figures depend on; a load above 2 is other work on the machine."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    python = platform.python_version()
-    return (
-        f"{len(os.sched_getaffinity(0))} CPUs ({next(names, platform.machine())}), Python {python}"
-    )
+    cpus, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    return f"{cpus} CPUs ({next(names, platform.machine())}), load {load:.0f}"
 
 
 def write(lines: Sequence[str]) -> None:
