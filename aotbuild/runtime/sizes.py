@@ -12,7 +12,7 @@ from aotbuild.runtime.signatures import dims_of
 from aotbuild.spec.words import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from aotbuild.runtime.state import LibraryState
 
@@ -40,18 +40,24 @@ def bucket(state: LibraryState, name: str, wanted: dict[str, int]) -> dict[str, 
 
     Of several, those of the signature with the fewest elements, as for a call that is padded.
     """
-    rows = _rows(state, name)
-    _check_dims(name, rows, wanted)
+    table: list[tuple[int, ...]] = state.described.get(
+        ("table", name, *wanted), lambda: _table(state, name, tuple(wanted))
+    )
     _check_sizes(name, wanted)
-    holding = [
-        row
-        for row in rows
-        if all(dim in row.sizes and row.sizes[dim] >= size for dim, size in wanted.items())
-    ]
-    if not holding:
-        raise _too_large(name, rows, wanted)
-    best = min(holding, key=lambda row: (row.elements, [row.sizes[dim] for dim in wanted]))
-    return {dim: best.sizes[dim] for dim in wanted}
+    sizes = tuple(map(index, wanted.values()))
+    found = next((row for row in table if all(map(int.__le__, sizes, row))), None)
+    if found is None:
+        raise _too_large(name, table, wanted)
+    return dict(zip(wanted, found, strict=True))
+
+
+def _table(state: LibraryState, name: str, dims: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Return the sizes of some dims in each signature that has them, the smallest first."""
+    rows = _rows(state, name)
+    _check_dims(name, rows, dims)
+    having = [row for row in rows if all(dim in row.sizes for dim in dims)]
+    order = [(row.elements, tuple(row.sizes[dim] for dim in dims)) for row in having]
+    return list(dict.fromkeys(sizes for _, sizes in sorted(order)))
 
 
 def _rows(state: LibraryState, name: str) -> tuple[Row, ...]:
@@ -85,6 +91,9 @@ def _check_dims(name: str, rows: tuple[Row, ...], dims: Iterable[str]) -> None:
 
 
 def _check_sizes(name: str, wanted: dict[str, int]) -> None:
+    if not wanted:
+        msg = f"{name}: bucket() needs a dim of the manifest, as bucket({name!r}, batch=3)"
+        raise AotbuildError(msg)
     for dim, size in wanted.items():
         if not hasattr(size, "__index__") or index(size) < 0:
             found = f"  expected a whole number of at least 0\n  found    {size!r}"
@@ -92,9 +101,10 @@ def _check_sizes(name: str, wanted: dict[str, int]) -> None:
             raise AotbuildError(msg)
 
 
-def _too_large(name: str, rows: tuple[Row, ...], wanted: dict[str, int]) -> AotbuildError:
-    compiled = sorted({tuple(row.sizes.get(dim, 0) for dim in wanted) for row in rows})
-    listed = [_text(dict(zip(wanted, sizes, strict=True))) for sizes in compiled]
+def _too_large(
+    name: str, table: Sequence[tuple[int, ...]], wanted: dict[str, int]
+) -> AotbuildError:
+    listed = [_text(dict(zip(wanted, sizes, strict=True))) for sizes in sorted(table)]
     more = f" and {len(listed) - _SHOWN} smaller" if len(listed) > _SHOWN else ""
     return AotbuildError(
         f"{name}: no compiled size holds {_text(wanted)}\n"

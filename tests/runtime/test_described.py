@@ -273,6 +273,9 @@ class TestSizes:
             library.sizes("step", "batch")
 
     def test_a_size_that_is_none(self, library: Library) -> None:
+        with pytest.raises(AotbuildError, match=r"bucket\(\) needs a dim"):
+            library.bucket("predict")
+        assert library.bucket("predict", batch=np.int64(3)) == {"batch": 4}
         with pytest.raises(AotbuildError, match="expected a whole number of at least 0"):
             library.bucket("predict", batch="3")  # type: ignore[arg-type]
 
