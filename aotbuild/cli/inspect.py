@@ -228,7 +228,7 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     _print_section(output, "coverage", headers, rows)
     hoisted = text.constant_rows(facts)
     if hoisted:
-        _print_section(output, "constants", ("aval", "size", "used by", "sha256"), hoisted)
+        _print_section(output, "constants", ("aval", "size", "used by", "sha256", "names"), hoisted)
     measured = text.measured_rows(facts)
     if measured:
         _print_section(output, "startup: tuned", text.MEASURED_HEADERS, measured)

@@ -14,6 +14,7 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     compared_places,
+    constant_names,
     constants,
     returned_names,
     stored_twice,
@@ -75,6 +76,7 @@ def package_document(
     facts: PackageFacts, checked: Sequence[Checked] | None = None
 ) -> dict[str, Any]:
     """Return all facts of a package; `checked` holds the results of reading its blobs."""
+    names = constant_names(facts)
     return {
         **place_document(facts),
         "stages": _stages(facts),
@@ -82,7 +84,8 @@ def package_document(
         "coverage": _coverage(facts),
         "functions": [_function(function) for function in facts.functions],
         "constants": [
-            {**_constant(constant), "executables": count} for constant, count in constants(facts)
+            {**_constant(constant), "executables": count, "names": names[constant.blob.path]}
+            for constant, count in constants(facts)
         ],
         "digests": None if checked is None else _digests(checked),
     }

@@ -35,6 +35,7 @@ from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.spec.target import Target
+from aotbuild.spec.weights import from_header
 
 # Of a signature's key, where labels alone do not tell it from another.
 _KEY_DIGITS = 8
@@ -143,7 +144,16 @@ class PackageFacts:
     def blobs(self) -> dict[str, Blob]:
         """Every blob in the package once, by its path below `_aot/`; kept stages too."""
         every = (packaged_blobs(record, self.header) for record in self.records)
-        return {blob.path: blob for blobs in every for blob in blobs}
+        held = {constant.blob.path: constant.blob for constant in self.weights}
+        return {blob.path: blob for blobs in every for blob in blobs} | held
+
+    @property
+    def weights(self) -> tuple[Constant, ...]:
+        """The constants that a companion of weights holds; none if its header is malformed."""
+        try:
+            return from_header(self.header)
+        except ValueError:  # `aotbuild verify` says what is wrong
+            return ()
 
     @property
     def stages(self) -> list[str]:
@@ -309,11 +319,20 @@ def needed_blobs(records: Iterable[Record]) -> dict[str, Blob]:
 
 def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
     """Return every hoisted constant once, the largest first, and how many executables use it."""
-    found: dict[str, tuple[Constant, int]] = {}
+    found: dict[str, tuple[Constant, int]] = {c.blob.path: (c, 0) for c in facts.weights}
     for record in facts.records:
         for path, constant in {c.blob.path: c for c in record.calling.constants}.items():
             found[path] = (constant, found[path][1] + 1 if path in found else 1)
     return sorted(found.values(), key=lambda pair: (-pair[0].blob.size, pair[0].blob.sha256))
+
+
+def constant_names(facts: PackageFacts) -> dict[str, list[str]]:
+    """Return the names of each hoisted constant, by the path of its blob; equal arrays share it."""
+    found: dict[str, set[str]] = {}
+    every = (c for record in facts.records for c in record.calling.constants)
+    for constant in (*every, *facts.weights):
+        found.setdefault(constant.blob.path, set()).update([constant.name] if constant.name else [])
+    return {path: sorted(map(shown, names)) for path, names in found.items()}
 
 
 def total_size(facts: PackageFacts) -> int:

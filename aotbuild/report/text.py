@@ -15,6 +15,7 @@ from aotbuild.report.facts import (
     column_of,
     columns,
     compared_places,
+    constant_names,
     constants,
     distinct,
     jaxlibs,
@@ -204,9 +205,13 @@ def share(facts: FunctionFacts, column: str) -> tuple[int, int]:
 
 
 def constant_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
-    """Return a row for each hoisted constant: aval, size, users, digest."""
+    """Return a row for each hoisted constant: aval, size, users, digest, names."""
+    names = constant_names(facts)
     return [
-        (str(c.aval), bytes_text(c.blob.size), plural(users, "executable"), c.blob.sha256[:12])
+        (
+            *(str(c.aval), bytes_text(c.blob.size), plural(users, "executable")),
+            *(c.blob.sha256[:12], ", ".join(names[c.blob.path]) or "-"),
+        )
         for c, users in constants(facts)
     ]
 

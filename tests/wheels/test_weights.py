@@ -123,6 +123,13 @@ class TestSplit:
         assert reasons["f"] == ("its constants are in another wheel, demo-aot-weights",)
         assert reasons["plain"] == ()
 
+    def test_inspect_names_them(self, parts: tuple[Path, Path]) -> None:
+        for path, used in zip(parts, (1, 0), strict=True):
+            document = json.loads(invoke("inspect", str(path), "--json").output)
+            found = {c["names"][0]: c["executables"] for c in document["constants"]}
+            assert found == {f"{PREFIX}.b": used, f"{PREFIX}.w": used}
+            assert f"{PREFIX}.w" in invoke("inspect", str(path)).output
+
     def test_what_cannot_be_split(
         self, built: list[Built], parts: tuple[Path, Path], tmp_path: Path
     ) -> None:
