@@ -16,6 +16,7 @@ import pytest
 from support import packages
 from support.cli import invoke
 from support.manifests import manifest
+from support.processes import fresh
 from support.projects import build, write_project
 
 from aotbuild.build.jobs import make_jobs
@@ -125,6 +126,32 @@ class TestBuild:
         monkeypatch.setenv("NPROC", "3")
         functions = FUNCTIONS.replace("defaults: {", "defaults: {env: {PJRT_NPROC: '5'}, ")
         assert digests(build(project(tmp_path, functions=functions))) == digests(usual)
+
+
+RESULTS = """
+import json, os, sys
+import numpy as np
+os.sched_setaffinity(0, json.loads(sys.argv[1]))
+import aotbuild
+from hashlib import sha256
+x = np.random.default_rng(0).standard_normal((2048, 1024), np.float32)
+print(json.dumps([
+    sha256(np.asarray(getattr(aotbuild.load(place, arrays=arrays), name)(x)).tobytes()).hexdigest()
+    for place in sys.argv[2:] for arrays in ("jax", "numpy") for name in ("moved", "computed")
+]))
+"""
+
+
+@pytest.mark.process
+def test_more_and_fewer_cpus_than_it_was_built_for_give_the_same_bits(
+    usual: Package, tmp_path: Path
+) -> None:
+    built = [build(project(tmp_path / str(n), f"cpu: {{cpus: {n}}}")).folder for n in (1, 64)]
+    folders = [str(folder) for folder in (usual.folder, *built)]
+    here = sorted(os.sched_getaffinity(0))
+    one, all_of_them = (fresh(RESULTS, str(cpus), *folders) for cpus in (here[:1], here))
+    assert one == all_of_them
+    assert len({*one[::2]}) == len({*one[1::2]}) == 1
 
 
 @pytest.mark.process
