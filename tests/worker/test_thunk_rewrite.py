@@ -17,6 +17,7 @@ from aotbuild.platforms.cpu.describe import FAST
 from aotbuild.spec.protobuf import fields
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.thunk_rewrite.canonical import canonical
 from aotbuild.worker.thunk_rewrite.program import shrink_program, split
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED, rewrite
 
@@ -100,6 +101,29 @@ def test_the_same_results_to_the_bit(name: str, options: dict[str, Any] | None) 
     assert smaller is not None
     assert len(smaller) < len(data)
     assert run(smaller, args) == run(data, args)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_program_has_one_sequence_of_bytes(name: str) -> None:
+    found = []
+    for _ in range(2):
+        jax.clear_caches()
+        # Each time, the number of its module is another one.
+        found.append(compiled(name))
+    (data, args), (again, _) = found
+    assert again != data
+    ordered = canonical(data, JAXLIB)
+    assert canonical(ordered, JAXLIB) == ordered
+    # XLA passes buffers to the one kernel of a small loop in any order, which is in its code.
+    assert (canonical(again, JAXLIB) == ordered) or b"computation_kernel_emitter" in data
+    assert run(ordered, args) == run(data, args)
+
+
+def test_bytes_of_an_unknown_form_stay() -> None:
+    data, _ = compiled("layers")
+    assert canonical(data, "0.13.0") == data
+    assert canonical(data[:-1], JAXLIB) == data[:-1]
+    assert canonical(b"", JAXLIB) == b""
 
 
 def test_what_is_donated_is_still_reused() -> None:

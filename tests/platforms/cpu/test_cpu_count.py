@@ -22,6 +22,7 @@ from support.projects import build, write_project
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import Plan, make_plan
+from aotbuild.build.pool import WorkerPool
 from aotbuild.errors import ManifestError, PlanError
 from aotbuild.platforms.cpu import cpu_count
 from aotbuild.toolchains.toolchain import Environment, Toolchain
@@ -97,17 +98,6 @@ class TestBuild:
     def test_without_a_word_loops_are_split_for_sixteen(self, usual: Package) -> None:
         assert parts(usual) == {"moved": (4, 16), "computed": (16, 16)}
 
-    def test_one_cpu_makes_the_same_bytes(
-        self, usual: Package, tmp_path: Path, one_cpu: None
-    ) -> None:
-        assert digests(build(project(tmp_path))) == digests(usual)
-
-    def test_two_jobs_make_the_same_bytes(
-        self, usual: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AOTBUILD_JOBS", "2")
-        assert digests(build(project(tmp_path))) == digests(usual)
-
     @pytest.mark.parametrize(("cpus", "moved"), [(1, 1), (64, 8)])
     def test_the_manifest_names_a_number(self, tmp_path: Path, cpus: int, moved: int) -> None:
         package = build(project(tmp_path, f"cpu: {{cpus: {cpus}}}"))
@@ -126,6 +116,68 @@ class TestBuild:
         monkeypatch.setenv("NPROC", "3")
         functions = FUNCTIONS.replace("defaults: {", "defaults: {env: {PJRT_NPROC: '5'}, ")
         assert digests(build(project(tmp_path, functions=functions))) == digests(usual)
+
+
+# Many object files, which threads finish in any order; and products, whose sums threads share.
+MANY = """
+import jax, jax.numpy as jnp
+def deep(x):
+    for i in range(12):
+        x = jnp.sort(jnp.tanh(x * (i + 1.5)), axis=-1) + jnp.exp(x[::-1] / (i + 1)).cumsum(0)
+    return x
+def products(x, w):
+    return jax.nn.softmax(jnp.tanh(x @ w) @ w.T).sum(0), (x @ x.T).mean()
+"""
+OF_MANY = """
+version: 1
+package: proj
+targets: [cpu, portable]
+functions:
+  deep: {call: "proj.model:deep", args: [x: "f32[256,256]"]}
+  products: {call: "proj.model:products", args: [x: "f32[256,512]", w: "f32[512,512]"]}
+"""
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    package = build(write_project(root, OF_MANY, model=MANY))
+    return {str(f.relative_to(package.folder)): f.read_bytes() for f in package.files()}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return files_of(tmp_path_factory.mktemp("expected"))
+
+
+@pytest.mark.process
+class TestBytes:
+    def test_one_cpu_makes_the_same_files(
+        self, expected: dict[str, bytes], tmp_path: Path, one_cpu: None
+    ) -> None:
+        assert files_of(tmp_path) == expected
+
+    @pytest.mark.parametrize("jobs", ["1", "2"])
+    def test_jobs_change_no_byte(
+        self,
+        expected: dict[str, bytes],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        jobs: str,
+    ) -> None:
+        monkeypatch.setenv("AOTBUILD_JOBS", jobs)
+        assert files_of(tmp_path) == expected
+
+    def test_the_memory_limit_changes_no_byte(
+        self, expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AOTBUILD_JOBS", "2")
+        monkeypatch.setattr(WorkerPool, "__post_init__", no_memory)
+        assert files_of(tmp_path) == expected
+
+
+def no_memory(pool: WorkerPool) -> None:
+    """Let a pool find that one compiler is all there is room for."""
+    pool.memory = lambda: 0
+    pool._budget = 0
 
 
 RESULTS = """
