@@ -71,17 +71,19 @@ def note(package: str, function: Function, sizes: dict[str, int]) -> None:
     largest = sorted(sizes.items(), key=lambda item: -item[1])
     named = [f"{name} ({_mb(size)})" for name, size in largest[:_SHOWN]]
     more = f" and {len(sizes) - _SHOWN} more" if len(sizes) > _SHOWN else ""
-    donated = [name for name in sizes if name in function.donate]
     total = sum(sizes.values())
     text = (
         f"{function.name}: calls like this one copy {_mb(total)} of arguments: "
-        f"{', '.join(named)}{more}. Place once what you pass again: x = library.place(x)"
+        f"{', '.join(named)}{more}"
     )
+    others = [name for name, _ in largest if name not in function.donate]
+    if others:
+        text += f". Place once what you pass again: {others[0]} = library.place({others[0]})"
+    donated = [name for name in sizes if name in function.donate]
     if donated:
-        what = ", ".join(donated)
         text += (
-            f". What is donated ({what}) is copied unless it is a result that was kept on the "
-            f"device: library.{function.name}.keeping(…)"
+            f". What is donated ({', '.join(donated)}) is copied unless it is a result that was "
+            f"kept on the device: library.{function.name}.keeping(…)"
         )
     log("warning", "copied", text, package=package, function=function.name, bytes=total)
 

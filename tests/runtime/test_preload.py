@@ -16,6 +16,7 @@ from support.processes import fresh
 import aotbuild
 from aotbuild.errors import AotbuildError, DamagedBlob
 from aotbuild.runtime.backends.jax.placement import Placement
+from aotbuild.runtime.buffers import zeros
 from aotbuild.runtime.fitting import Selected
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.preload import preload
@@ -185,6 +186,21 @@ atexit.register(lambda: print(json.dumps(library.preload())))
     functions = [("f", lambda x: x * 2), ("g", lambda x: x * 3)]
     built = [build(name, function, {"x": X}) for name, function in functions]
     assert fresh(code, str(write(tmp_path, built)), arrays) == 2
+
+
+@pytest.mark.parametrize("prime", [True, "once"])
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_zeros_that_are_donated_stay_zeros(tmp_path: Path, arrays: str, prime: Any) -> None:
+    x = np.ones((512, 512), np.float32)
+    change = lambda x, i: x.at[i].set(1.0)  # noqa: E731
+    built = [
+        build("change", change, {"x": x, "i": np.int32(0)}, donate=["x"]),
+        build("add", lambda x: x + 1, {"x": x}, donate=["x"]),
+    ]
+    library = aotbuild.load(write(tmp_path, built), arrays=arrays)
+    assert library.preload(prime=prime) == 2
+    np.testing.assert_array_equal(np.asarray(library.add(library.place(x))), x + 1)
+    assert not zeros(x.shape, x.dtype).any()
 
 
 @pytest.mark.parametrize("prime", ["True", '"once"'])

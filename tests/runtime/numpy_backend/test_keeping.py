@@ -342,7 +342,7 @@ class TestCopies:
         assert record.levelname == "WARNING"
         assert record.getMessage() == (
             "f: calls like this one copy 4.3 MB of arguments: p (2.2 MB), c (2.1 MB). Place once "
-            "what you pass again: x = library.place(x). What is donated (c) is copied unless it is "
+            "what you pass again: p = library.place(p). What is donated (c) is copied unless it is "
             "a result that was kept on the device: library.f.keeping(…)"
         )
         before = library.stats()["copied_bytes"]
