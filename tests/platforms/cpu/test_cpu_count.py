@@ -23,8 +23,9 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.pool import WorkerPool
-from aotbuild.errors import ManifestError, PlanError
+from aotbuild.errors import BuildError, ManifestError, PlanError
 from aotbuild.platforms.cpu import cpu_count
+from aotbuild.platforms.cpu.describe import PLATFORM
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="others cannot be told a number")
@@ -102,6 +103,17 @@ class TestBuild:
     def test_the_manifest_names_a_number(self, tmp_path: Path, cpus: int, moved: int) -> None:
         package = build(project(tmp_path, f"cpu: {{cpus: {cpus}}}"))
         assert parts(package) == {"moved": (moved, cpus), "computed": (cpus, cpus)}
+
+    def test_a_system_that_loads_no_library_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(type(PLATFORM), "library", lambda *_: None)
+        with pytest.raises(BuildError) as caught:
+            build(project(tmp_path, "cpu: {cpus: 64}"))
+        assert (
+            "XLA splits loops for the CPUs that the compiler process finds: expected 64, found "
+            f"{REAL}; the system did not load the library that was to answer (LD_PRELOAD)"
+        ) in str(caught.value)
 
     def test_other_processes_find_the_real_number(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
