@@ -27,6 +27,7 @@ from aotbuild.errors import AotbuildError
 
 # What a child would import at its first call; the last is what jaxlib's LAPACK needs.
 EARLY = (
+    "aotbuild.runtime.dispatch",
     "aotbuild.runtime.kernel",
     "aotbuild.platforms.cpu.checks",
     "aotbuild.runtime.backends.jax.backend",
