@@ -6,16 +6,15 @@ differs, too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from heapq import nsmallest
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
+from aotbuild.runtime.nearest import Nearest, find_nearest
 from aotbuild.runtime.remedies import Cause, remedy
 from aotbuild.runtime.select import judge, select
 from aotbuild.runtime.signatures import label_of
@@ -23,16 +22,11 @@ from aotbuild.runtime.tree_words import TreeWords, is_same
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Outline, Signature
+from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import Tree
 from aotbuild.spec.values import shown
 from aotbuild.spec.words import one_of
 
-# (in how many ways it differs, sum of the differences between sizes, key of the signature)
-Distance = tuple[int, int, str]
-
-_TREE_WEIGHT = 1000
-_NO_SIZES: tuple[int, ...] = ()
 _SHOWN_SIGNATURES = 3
 _SHOWN_DIFFERENCES = 5
 # Avals or static values of one line.
@@ -51,7 +45,7 @@ def signature_mismatch(
     """
     name = call.bound.function.name
     comparison = Comparison(call, steps)
-    found = find_nearest(comparison, index.outlines(name), _READ)
+    found = find_nearest(call, comparison.trees, index.outlines(name), _READ)
     if not found.count:
         return SignatureMismatch(name, "no signature was compiled", [], remedy(call, (), arrays))
     best = {key: index.records(name, key)[0] for *_, key in found.distances}
@@ -133,9 +127,6 @@ def _x64_reason(call: Call, nearest: Sequence[Record], host: Host) -> Iterator[s
         if apart and record.requires.x64 != host.x64:
             yield from (reason for reason in judge(record, host).reasons if "x64" in reason)
             return
-
-
-# --- differences --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -258,109 +249,3 @@ def _strength(leaf: Any, want: Aval) -> str:
     if want.dtype == "bool" or want.shape:
         return "a weakly typed array, as jax makes them of Python numbers alone"
     return "a Python number, or a weakly typed array"
-
-
-# --- the nearest signatures ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rest:
-    """What a signature has beside its leaves: static values, and how its trees differ."""
-
-    statics: dict[str, Any]
-    trees: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The number of signatures, the nearest, and the key of the nearest with room.
-
-    A signature has room for a call that differs in sizes only, none of which is larger. `rests` are
-    the different ones of all signatures. `columns` has, for each leaf, the different avals of all
-    signatures whose trees are those of the call.
-    """
-
-    count: int
-    distances: tuple[Distance, ...]
-    room: str | None
-    rests: tuple[Rest, ...]
-    columns: tuple[tuple[str, ...], ...]
-
-
-def find_nearest(comparison: Comparison, outlines: Iterable[Outline], keep: int) -> Nearest:
-    """Return the nearest signatures, at most `keep`; the key decides between equally near ones."""
-    ruler, every = _Ruler(comparison), list(outlines)
-    measured = [ruler.measure(outline) for outline in every]
-    nearest = tuple(nsmallest(keep, (distance for distance, _ in measured)))
-    room = min((distance for distance, has_room in measured if has_room), default=None)
-    columns = zip(
-        *(leaves for _, leaves, rest in every if not ruler.rests[rest].trees), strict=False
-    )
-    return Nearest(
-        len(measured),
-        nearest,
-        room[2] if room else None,
-        tuple(ruler.rests.values()),
-        tuple(tuple(dict.fromkeys(column)) for column in columns),
-    )
-
-
-class _Ruler:
-    """Measures distances from one call; what several signatures share is compared once."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        self._comparison = comparison
-        call = comparison.call
-        self._leaves = [str(aval) for aval in call.signature.leaves]
-        self._split = {text: _split(text) for text in self._leaves}
-        self.rests: dict[bytes, Rest] = {}
-        self._around: dict[bytes, tuple[int, bool]] = {}
-        self._pairs: dict[tuple[str, str], tuple[int, bool]] = {}
-
-    def measure(self, outline: Outline) -> tuple[Distance, bool]:
-        """Return the distance of a signature, and whether it has room for the call."""
-        key, leaves, rest = outline
-        lines, same_tree = self._around.get(rest) or self._compare_rest(rest)
-        has_room, size = lines == 0, 0
-        pairs = [pair for pair in zip(self._leaves, leaves, strict=False) if pair[0] != pair[1]]
-        for pair in pairs:
-            apart, fits = self._pairs.get(pair) or self._compare_leaf(pair)
-            size += apart
-            has_room = has_room and fits
-        return (lines + len(pairs) * same_tree, size, key), has_room
-
-    def _compare_rest(self, rest: bytes) -> tuple[int, bool]:
-        """Return in how many ways statics and trees differ, and whether the trees are equal."""
-        own = self._comparison.statics
-        try:
-            data = json.loads(b'{"leaves":[],"statics":' + rest + b"}")
-            expected = Signature.from_json(data)
-            known = Rest(dict(expected.statics), tuple(self._comparison.trees(expected.tree)))
-            lines = sum(repr(own.get(name)) != repr(want) for name, want in expected.statics)
-            lines += len(known.trees)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            # Reading the record will say what is wrong.
-            known, lines = Rest({}, ("malformed",)), _TREE_WEIGHT
-        self.rests[rest] = known
-        found = lines + (_TREE_WEIGHT if known.trees else 0), not known.trees
-        self._around[rest] = found
-        return found
-
-    def _compare_leaf(self, pair: tuple[str, str]) -> tuple[int, bool]:
-        """Return the sum of the differences in sizes, and whether the second aval has room."""
-        kind, have = self._split[pair[0]]
-        wanted_kind, want = _split(pair[1])
-        apart = sum(abs(a - b) for a, b in zip(have, want, strict=False))
-        alike = kind == wanted_kind and len(have) == len(want)
-        found = apart, alike and all(a <= b for a, b in zip(have, want, strict=False))
-        self._pairs[pair] = found
-        return found
-
-
-def _split(aval: str) -> tuple[str, tuple[int, ...]]:
-    """Return the dtype part of an aval and its sizes."""
-    kind, _, sizes = aval.partition("[")
-    try:
-        return kind, tuple(map(int, sizes[:-1].split(","))) if sizes != "]" else _NO_SIZES
-    except ValueError:
-        return aval, _NO_SIZES
