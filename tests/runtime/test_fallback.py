@@ -39,6 +39,23 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fallback_source.py").write_text("def f(x):\n    return {'y': x * 2}\n")
 
 
+def test_a_source_that_is_imported_inside_a_transformation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = (
+        "import jax.numpy as jnp\nTWO = jnp.ones(4) + 1\ndef f(x):\n    return {'y': x * TWO}\n"
+    )
+    (tmp_path / "source_with_arrays.py").write_text(source)
+    library = aotbuild.load(
+        write(tmp_path, [build("f", double, {"x": X}, call="source_with_arrays:f")])
+    )
+    traced = jax.jit(lambda x: library.f(x)["y"])
+    np.testing.assert_array_equal(traced(X), X * 2)
+    # The arrays of the module must not be tracers of the first trace.
+    np.testing.assert_array_equal(jax.jit(lambda x: library.f(x)["y"] + 1)(X), X * 2 + 1)
+
+
 class TestPolicy:
     def test_the_variable_overrides_the_index(
         self, tmp_path: Path, native: Built, source: None, monkeypatch: pytest.MonkeyPatch

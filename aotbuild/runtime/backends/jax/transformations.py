@@ -45,6 +45,9 @@ class PythonSource:
     def _import(self) -> Any:
         name, call = self._function.name, self._function.call
         try:
-            return import_object(call)
+            # The first use may be inside a transformation. Arrays that the module makes while it is
+            # imported must not become tracers of that transformation, which its globals would keep.
+            with jax.ensure_compile_time_eval():
+                return import_object(call)
         except Exception as err:  # the user's module runs here and may raise anything
             raise NotTransformable(name, call, f"{type(err).__name__}: {err}") from err
