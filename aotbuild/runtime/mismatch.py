@@ -15,6 +15,7 @@ from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.nearest import Nearest, find_nearest
+from aotbuild.runtime.padding import Disagreement, buckets_for, padded_signature, sizes_of
 from aotbuild.runtime.remedies import Cause, remedy
 from aotbuild.runtime.select import judge, select
 from aotbuild.runtime.signatures import label_of
@@ -44,7 +45,8 @@ def signature_mismatch(
     outlines; only records of the nearest are read. `arrays` is the kind of the backend.
     """
     name = call.bound.function.name
-    comparison = Comparison(call, steps)
+    passed, call = call.signature.leaves, _as_padded(call)
+    comparison = Comparison(call, steps, passed)
     found = find_nearest(call, comparison.trees, index.outlines(name), _READ)
     if not found.count:
         return SignatureMismatch(name, "no signature was compiled", [], remedy(call, (), arrays))
@@ -65,6 +67,21 @@ def signature_mismatch(
     summary = f"no signature of {found.count} fits this call{'; the nearest:' * is_listed}"
     words = remedy(call, causes, arrays, nearest[0], larger)
     return SignatureMismatch(name, summary, lines, words)
+
+
+def _as_padded(call: Call) -> Call:
+    """Return a call with the sizes that it is padded to: padding mends them, so they are not wrong.
+
+    A call that has a bucket's size, or fits none, stays as it is.
+    """
+    padding, signature = call.bound.function.pad, call.signature
+    given = sizes_of(padding, signature.leaves) if padding else None
+    if padding is None or given is None or isinstance(given, Disagreement):
+        return call
+    buckets = buckets_for(padding, signature.leaves, given)
+    if given in padding.buckets or not buckets:
+        return call
+    return replace(call, signature=padded_signature(padding, signature, buckets[0]))
 
 
 def _list(nearest: Sequence[Record], others: Sequence[Sequence[str]], count: int) -> Iterator[str]:
@@ -139,10 +156,16 @@ class Difference:
 
 
 class Comparison:
-    """Compares one call with several signatures; `steps` are the paths of its leaves, in steps."""
+    """Compares one call with several signatures; `steps` are the paths of its leaves, in steps.
 
-    def __init__(self, call: Call, steps: Sequence[tuple[str, ...]]) -> None:
+    `passed` are the avals of the arguments, if the call has those that they are padded to.
+    """
+
+    def __init__(
+        self, call: Call, steps: Sequence[tuple[str, ...]], passed: Sequence[Aval] = ()
+    ) -> None:
         self.call = call
+        self._passed = passed or call.signature.leaves
         self.statics = dict(call.signature.statics)
         self._paths = ["".join(path) for path in steps]
         self._arguments = [path[0] for path in steps]
@@ -170,7 +193,7 @@ class Comparison:
             if str(have) in texts:
                 continue
             wanted = _by_nearness(have, map(Aval.parse, texts))
-            words = _leaf_words(self.call.leaves[number], have, wanted)
+            words = self._leaf_words(number, have, wanted)
             path = self._paths[number]
             cause = Cause("leaf", path, have, wanted, isinstance(self.call.leaves[number], _NUMBER))
             difference = Difference(number, f"{path}: {words}", cause)
@@ -201,10 +224,19 @@ class Comparison:
         if not is_same(found.tree, expected.tree):
             return lines + [line for line in self.trees(expected.tree) if line not in said]
         return lines + [
-            f"{self._paths[n]}: {_leaf_words(self.call.leaves[n], have, [want])}"
+            f"{self._paths[n]}: {self._leaf_words(n, have, [want])}"
             for n, (have, want) in enumerate(zip(found.leaves, expected.leaves, strict=True))
             if n not in said and have != want
         ]
+
+    def _leaf_words(self, number: int, have: Aval, wanted: Sequence[Aval]) -> str:
+        passed = self._passed[number]
+        is_padded = passed != have and len(have.shape) == len(wanted[0].shape)
+        found = f"{passed}, padded to {have}" if is_padded else passed
+        line = f"expected {_values(list(map(str, wanted)))}, found {found}"
+        if (have.shape, have.dtype) == (wanted[0].shape, wanted[0].dtype):
+            return f"{line}: expected {_strength(self.call.leaves[number], wanted[0])}"
+        return line
 
     def trees(self, expected: Tree) -> list[str]:
         """Return how the trees differ, a line each."""
@@ -223,13 +255,6 @@ def _by_nearness(have: Aval, wanted: Iterable[Aval]) -> list[Aval]:
         return (len(want.shape) != len(have.shape), *kind, apart, want.shape, want.dtype)
 
     return sorted(wanted, key=distance)
-
-
-def _leaf_words(leaf: Any, have: Aval, wanted: Sequence[Aval]) -> str:
-    line = f"expected {_values(list(map(str, wanted)))}, found {have}"
-    if (have.shape, have.dtype) == (wanted[0].shape, wanted[0].dtype):
-        return f"{line}: expected {_strength(leaf, wanted[0])}"
-    return line
 
 
 def _values(texts: Sequence[str]) -> str:

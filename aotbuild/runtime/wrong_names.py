@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from aotbuild.errors import SignatureMismatch
 from aotbuild.spec.about import UNKNOWN, About, Parameter
@@ -20,11 +21,22 @@ def name_mismatch(
     """Return the error for `problems` of `runtime.binding`; `given` arguments were positional."""
     words = _Words(function)
     texts = [text for problem in problems for text in words.of(*problem, given)]
-    names = {*function.dynamic, *function.keywords, *(static.name for static in function.statics)}
-    order = {name: index for index, name in enumerate(function.positional)}
-    parameters = sorted(sorted(names), key=lambda name: order.get(name, len(order)))
-    expected = f"expected {function.name}({', '.join(parameters)})"
+    expected = f"expected {function.name}({', '.join(_parameters(function))})"
     return SignatureMismatch(function.name, "; ".join(texts), [expected], words.remedy())
+
+
+def _parameters(function: Function) -> Iterator[str]:
+    """Yield the parameters that a call gives, as Python writes them."""
+    defaults = {
+        s.name: f"={cut(shown(s.default), _LONGEST)}" for s in function.statics if s.has_default
+    }
+    given = {*function.dynamic, *function.keywords, *(static.name for static in function.statics)}
+    # What follows a parameter that was compiled in at its default can only be given by name.
+    by_position = list(takewhile(given.__contains__, function.positional))
+    by_name = [name for name in function.positional if name in given and name not in by_position]
+    by_name += sorted(given.difference(function.positional))
+    for name in [*by_position, *["*"] * bool(by_name), *by_name]:
+        yield name + defaults.get(name, "")
 
 
 class _Words:

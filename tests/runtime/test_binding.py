@@ -77,7 +77,7 @@ def test_wrong_arguments(args: Any, kwargs: Any, message: str) -> None:
     with pytest.raises(SignatureMismatch, match=message) as caught:
         bind(FUNCTION, args, kwargs)
     assert isinstance(caught.value, TypeError)
-    assert caught.value.trace == ("expected f(a, k, b, c, d, mode)",)
+    assert caught.value.trace == ("expected f(a, k, b, *, c, d, mode='fast')",)
 
 
 def test_all_wrong_arguments_are_reported_together() -> None:

@@ -15,7 +15,7 @@ from support.processes import fresh
 from support.projects import build, write_project
 
 import aotbuild
-from aotbuild.errors import AotbuildError, UnknownFunction
+from aotbuild.errors import AotbuildError, SignatureMismatch, UnknownFunction
 from aotbuild.runtime.kernel import Kernel
 from aotbuild.runtime.library import Library
 from aotbuild.spec.aval import Aval
@@ -231,6 +231,12 @@ class TestSignatures:
         assert "REFUSED" in reason
         assert "64" in reason
 
+    @pytest.mark.parametrize("name", [3, None, ["predict"]])
+    def test_a_name_that_is_no_text(self, library: Library, name: Any) -> None:
+        for asked in (library.signatures, library.ready, library.preload, library.constants):
+            with pytest.raises(UnknownFunction, match=r"functions: masked, predict, step"):
+                asked(name)
+
     def test_of_an_unknown_function(self, library: Library) -> None:
         for ask in (library.signatures, lambda name: library.sizes(name, "batch")):
             with pytest.raises(UnknownFunction, match="did you mean 'predict'"):
@@ -256,6 +262,23 @@ class TestSizes:
         sizes = library.bucket("masked", batch=3, seq=64)
         x, mask = np.ones((3, 64), "f4"), np.ones(3, "f4")
         assert library.explain("masked", x, mask).padded == f"batch 3 → {sizes['batch']}"
+
+    @pytest.mark.parametrize(
+        ("x", "line"),
+        [
+            (
+                np.ones((3, 8), "i4"),
+                "x: expected f32[8,8], f32[8,64] or f32[2,64], found i32[3,8], padded to i32[8,8]",
+            ),
+            (np.ones(3, "f4"), "x: expected f32[8,8], f32[8,64] or f32[2,64], found f32[3]"),
+        ],
+        ids=["dtype", "rank"],
+    )
+    def test_what_padding_mends_is_no_difference(self, library: Library, x: Any, line: str) -> None:
+        with pytest.raises(SignatureMismatch) as caught:
+            library.masked(x, np.ones(3, "f4"))
+        assert caught.value.trace == (line,)
+        assert "Pad" not in caught.value.remedy
 
     def test_too_large(self, library: Library) -> None:
         with pytest.raises(AotbuildError) as caught:
