@@ -99,7 +99,7 @@ def precompiled(
         ... @jax.jit
         ... def logits(params, tokens): ...
     """
-    package, _, name = ref.partition(":")
+    package, _, name = ref.partition(":") if isinstance(ref, str) else ("", "", "")
     if not package or not name.isidentifier():
         msg = f"precompiled: expected 'package:function', found {ref!r}"
         raise AotbuildError(msg)

@@ -266,10 +266,12 @@ class Library:
         Raises:
             UnknownFunction: The package has no function of a name in `names`.
             NoExecutable: With `require`, some signatures have no executable here; it names each.
-            AotbuildError: Some executables could not be loaded or run; the others are ready.
+            AotbuildError: Some executables could not be loaded or run; the others are ready. Or
+                `prime` or `threads` has another value; then nothing is loaded.
         """
-        from aotbuild.runtime.preload import preload_functions
+        from aotbuild.runtime.preload import check_options, preload_functions
 
+        check_options(prime, threads)
         chosen = tuple(self._state.function(name).name for name in names) or self.functions
         kernels = {name: self.kernel(name) for name in chosen} if prime else None
         return preload_functions(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from aotbuild.errors import NoArtifacts, PackageNotFound
+from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
 from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
@@ -24,6 +24,12 @@ def locate(package: str | os.PathLike[str]) -> Source:
 
 def package_name(package: str | os.PathLike[str]) -> str | None:
     """Return `package` if it is the name of a package, None if it is a path."""
+    if not isinstance(package, (str, os.PathLike)):
+        msg = (
+            f"load(package)\n  expected the name of a package, or a path\n  found    {package!r}\n"
+            "Pass a text, or a pathlib.Path."
+        )
+        raise AotbuildError(msg)
     is_path = isinstance(package, os.PathLike) or _looks_like_path(package)
     return None if is_path else str(package)
 

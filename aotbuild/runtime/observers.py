@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from aotbuild.errors import AotbuildError
+
 if TYPE_CHECKING:
     from aotbuild.runtime.events import Event
 
@@ -34,6 +36,9 @@ def subscribe(callback: Listener) -> Callable[[], None]:
     Args:
         callback: A function of one argument, an instance of a type in `aotbuild.events`.
 
+    Raises:
+        AotbuildError: `callback` cannot be called.
+
     Returns:
         A function that unsubscribes it. A second call of it does nothing.
 
@@ -41,6 +46,9 @@ def subscribe(callback: Listener) -> Callable[[], None]:
         >>> unsubscribe = aotbuild.subscribe(print)
         >>> unsubscribe()
     """
+    if not callable(callback):
+        msg = f"subscribe(callback)\n  expected a function of one argument\n  found    {callback!r}"
+        raise AotbuildError(msg)
     # An entry of its own: the same function may be subscribed twice.
     entry: Listener = lambda event: callback(event)  # noqa: E731
     listeners.append(entry)

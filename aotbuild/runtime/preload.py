@@ -99,6 +99,19 @@ def preload_functions(
     return work() if wait else state.in_background(in_thread)
 
 
+def check_options(prime: object, threads: object) -> None:
+    """Raise AotbuildError if an option of `Library.preload` has a value that means nothing."""
+    if not isinstance(prime, bool) and prime != "once":
+        msg = f"preload(prime=…): expected True, False or 'once', found {prime!r}"
+        raise AotbuildError(msg)
+    is_count = isinstance(threads, int) and not isinstance(threads, bool) and threads >= 1
+    if threads is not None and not is_count:
+        msg = (
+            f"preload(threads=…): expected a whole number of at least 1, or None, found {threads!r}"
+        )
+        raise AotbuildError(msg)
+
+
 def ready(state: LibraryState, devices: DeviceSet | None, names: Sequence[str]) -> Readiness:
     """Return what some functions need on these devices, or on the default ones, and have."""
     package, backend = state.package, state.backend

@@ -109,7 +109,7 @@ class LibraryState:
 
     def function(self, name: str) -> Function:
         """Return a function of the package; raises UnknownFunction."""
-        found = self.index.function(name)
+        found = self.index.function(name) if isinstance(name, str) else None
         return found if found is not None else _unknown(self, name)
 
     @property
@@ -241,7 +241,8 @@ def _unknown(state: LibraryState, name: str) -> NoReturn:
 
     functions = tuple(sorted(function.name for function in state.index.functions()))
     failed = left_out(state.index).lines(name)
-    close = [] if failed else get_close_matches(name, functions, 1)
+    is_text = isinstance(name, str)  # a list of names is a likely mistake
+    close = get_close_matches(name, functions, 1) if is_text and not failed else []
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise UnknownFunction(state.name, name, functions, hint, failed)
 

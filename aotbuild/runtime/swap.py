@@ -25,12 +25,12 @@ class ConstantInfo:
     Attributes:
         name: Where the code that was built keeps it, as `nets.model.PARAMS.w`; it is
             `unnamed.<digest>` where that is not known.
-        aval: Its dtype and shape, as `f32[8,4]`.
+        aval: Its `shape` and `dtype`; `str()` of it is `f32[8,4]`.
         functions: The names of the functions that use it, sorted.
     """
 
     name: str
-    aval: str
+    aval: Aval
     functions: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -39,13 +39,15 @@ class ConstantInfo:
 
 def constants_of(index: Index, functions: Sequence[str]) -> tuple[ConstantInfo, ...]:
     """Return the constants of some functions, sorted by name; reads all of their records."""
-    users: dict[tuple[str, str], set[str]] = {}
+    users: dict[tuple[str, Aval], set[str]] = {}
     for function in functions:
         for name, aval in _named(index, function):
-            users.setdefault((name, str(aval)), set()).add(function)
+            users.setdefault((name, aval), set()).add(function)
     return tuple(
         ConstantInfo(name, aval, tuple(sorted(found)))
-        for (name, aval), found in sorted(users.items())
+        for (name, aval), found in sorted(
+            users.items(), key=lambda item: (item[0][0], str(item[0][1]))
+        )
     )
 
 
@@ -85,6 +87,9 @@ def _read(
     if weights is None:
         return "the package", {}
     if not isinstance(weights, (str, os.PathLike)):
+        if sha256 is not None:
+            msg = "swap_constants(sha256=…): expected a file, found a tree, which has no digest"
+            raise AotbuildError(msg)
         return "a tree of arrays", named_arrays(weights, prefix)
     place = os.fspath(weights)
     demanded = demands(state.trust)

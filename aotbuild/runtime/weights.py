@@ -65,6 +65,9 @@ def named_arrays(tree: Any, prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path, leaf in _leaves(tree):
         name = ".".join([*([prefix] if prefix else []), *path])
+        if not name:
+            msg = "an array has no name; pass a tree, as {'nets.model.W': array}, or a prefix"
+            raise AotbuildError(msg)
         if name in found:
             msg = f"two arrays have the name {name!r}; use keys without dots"
             raise AotbuildError(msg)

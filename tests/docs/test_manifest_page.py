@@ -12,6 +12,8 @@ import yaml
 from support.processes import ROOT
 from support.schemas import validator
 
+from aotbuild.manifest.names import LIBRARY_NAMES
+
 SCHEMA: dict[str, Any] = json.loads((ROOT / "configs" / "aotbuild.schema.json").read_text())
 PAGE = (ROOT / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")
 # Where the options of a section are in the manifest.
@@ -128,3 +130,8 @@ def test_every_map_of_options_has_a_section() -> None:
     for name, definition in SCHEMA["definitions"].items():
         if "properties" in definition and name not in ("Options", "TargetMap"):
             assert json.dumps(definition["properties"]) in known, name
+
+
+def test_the_names_that_no_function_may_have() -> None:
+    [words] = re.findall(r"uses or reserves\s+these names:(.*?)\.\n", PAGE, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", words)) == LIBRARY_NAMES

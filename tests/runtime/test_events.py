@@ -15,7 +15,7 @@ from support.packages import Built, build, portable, write
 
 import aotbuild
 from aotbuild import events
-from aotbuild.errors import SignatureMismatch
+from aotbuild.errors import AotbuildError, SignatureMismatch
 from aotbuild.spec.padding import PaddedDim, Padding
 
 X = np.ones((2, 4), "float32")
@@ -134,6 +134,10 @@ class TestSubscribing:
         unsubscribe()
         aotbuild.load(write(tmp_path, [native])).f(X)
         assert told == []
+
+    def test_what_cannot_be_called_is_refused(self) -> None:
+        with pytest.raises(AotbuildError, match="expected a function of one argument"):
+            aotbuild.subscribe(None)  # type: ignore[arg-type]
 
     def test_twice_is_told_twice(self, tmp_path: Path, native: Built, told: list[Any]) -> None:
         unsubscribe = aotbuild.subscribe(told.append)

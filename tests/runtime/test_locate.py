@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import aotbuild
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import open_index
@@ -77,6 +79,12 @@ class TestWheels:
         path.write_bytes(data)
         with pytest.raises(OSError, match="CRC"):
             WheelSource(path).read("index")
+
+
+@pytest.mark.parametrize("package", [3, None, sys])
+def test_what_is_neither_a_name_nor_a_path(package: Any) -> None:
+    with pytest.raises(AotbuildError, match="expected the name of a package, or a path"):
+        aotbuild.load(package)
 
 
 class TestPackages:

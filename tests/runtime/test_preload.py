@@ -227,3 +227,18 @@ print(json.dumps([library.stats()["primed"], peak() - before]))
     primed, more = fresh(code, str(write(tmp_path, [built])), arrays)
     assert primed == 1
     assert more < 32
+
+
+@pytest.mark.parametrize("option", [{"prime": "twice"}, {"threads": 0}, {"threads": "2"}])
+def test_options_that_mean_nothing(tmp_path: Path, option: dict[str, Any]) -> None:
+    library = aotbuild.load(write(tmp_path, [build("f", lambda x: x, {"x": np.ones(2, "f4")})]))
+    with pytest.raises(AotbuildError, match=f"{next(iter(option))}=…"):
+        library.preload(**option)
+    assert library.stats()["loaded"] == 0
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_what_cannot_be_placed(tmp_path: Path, arrays: str) -> None:
+    package = write(tmp_path, [build("f", lambda x: x, {"x": np.ones(2, "f4")})])
+    with pytest.raises(AotbuildError, match=r"place\(…\): "):
+        aotbuild.load(package, arrays=arrays).place({"w": "text"})  # type: ignore[call-overload]

@@ -60,6 +60,18 @@ def tree(factor: float) -> dict[str, Any]:
     return {"w": W * np.float32(factor), "b": B * np.float32(factor)}
 
 
+class TestMisuse:
+    def test_an_array_without_a_name(self, folder: Path, tmp_path: Path) -> None:
+        with pytest.raises(AotbuildError, match="an array has no name; pass a tree"):
+            aotbuild.load(folder).swap_constants(W)
+        with pytest.raises(AotbuildError, match="an array has no name; pass a tree"):
+            aotbuild.save_constants(tmp_path / "x.safetensors", W)
+
+    def test_a_digest_of_a_tree(self, folder: Path) -> None:
+        with pytest.raises(AotbuildError, match="expected a file, found a tree"):
+            aotbuild.load(folder).swap_constants(tree(2), prefix=PREFIX, sha256="0" * 64)
+
+
 class TestRoundTrip:
     def test_names_avals_and_functions(self, folder: Path) -> None:
         library = aotbuild.load(folder)
@@ -69,6 +81,7 @@ class TestRoundTrip:
         ]
         assert [info.functions for info in library.constants()] == [("f", "g"), ("f",)]
         assert [info.name for info in library.constants("g")] == ["demo.model.P.b"]
+        assert [info.aval.shape for info in library.constants()] == [(4,), (4, 4)]
 
     @BACKENDS
     def test_a_file_that_save_constants_wrote(

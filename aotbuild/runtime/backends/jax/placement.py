@@ -111,10 +111,12 @@ def settings() -> Callable[[], AbstractContextManager[None]]:
 
 def place_tree(tree: Any, devices: DeviceSet | None) -> Any:
     """Return a tree on a device; AotbuildError if the caller chose several."""
-    if devices is None:
-        return jax.device_put(tree)
-    if len(devices.devices) == 1:
-        return jax.device_put(tree, devices.devices[0])
+    if devices is None or len(devices.devices) == 1:
+        try:
+            return jax.device_put(tree, devices.devices[0] if devices else None)
+        except TypeError as err:
+            msg = f"place(…): the tree\n  expected arrays and numbers\n  found    {err}"
+            raise AotbuildError(msg) from err
     msg = (
         f"place(…)\n  expected a library on one device\n  found    {_names(devices.devices)}\n"
         "Say how it is sharded: jax.device_put(tree, sharding)."
