@@ -144,12 +144,19 @@ class NoArtifacts(AotbuildError):
         self.package = package
         self.searched = tuple(searched)
         places = "".join(f"\n  searched {place}" for place in self.searched)
-        super().__init__(
-            f"package {package!r} holds no precompiled executables: no _aot/index{places}\n"
+        kind = "wheel" if package.endswith(".whl") else "package"
+        remedy = (
             "It was installed from sources without the aotbuild hook, or as an editable install "
             "that defers compiling. Build its wheel with `pip wheel .` and install that, or run "
             "`aotbuild build --in-place`."
         )
+        if kind == "wheel":
+            remedy = (
+                "It was built without the aotbuild hook, which works with the build backends "
+                "hatch_aotbuild.backend and hatchling.build."
+            )
+        found = f"{kind} {package!r} holds no precompiled executables: no _aot/index"
+        super().__init__(f"{found}{places}\n{remedy}")
 
 
 class MissingJax(AotbuildError, ImportError):

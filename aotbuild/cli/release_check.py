@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,21 +50,30 @@ def release_check(output: Output, files: list[Path], as_json: bool) -> int | Non
 
 
 def _print(output: Output, release: Release, problems: list[Finding], notes: list[Finding]) -> None:
+    shown = _names(release)
     rows = [
-        (printable(each.path.name), printable(_project(each.metadata.project)), _size(each.path))
+        (printable(shown[each.path]), printable(_project(each.metadata.project)), _size(each.path))
         for each in release.published
     ]
     output.table(_HEADERS, rows)
     for finding in problems:
         output.text(f"\n{finding.check}: {printable(finding.problem)}")
-        _lines(output, (path.name for path in finding.files), finding.reasons)
-        output.text(*([f"  {finding.remedy}"] if finding.remedy else []))
+        _lines(output, (shown[path] for path in finding.files), finding.reasons)
+        if finding.remedy:
+            output.text(f"  {finding.remedy}")
     for finding in notes:
-        names = ", ".join(path.name for path in finding.files)
+        names = ", ".join(shown[path] for path in finding.files)
         output.text(f"note: {printable(names)}: {printable(finding.problem)}")
     output.text()
     counted = plural(len(problems), "problem")
     output.text(f"{counted}: do not publish these files" if problems else "nothing is wrong")
+
+
+def _names(release: Release) -> dict[Path, str]:
+    """Return what each file is called: its path, if files of several folders have its name."""
+    paths = [*(each.path for each in release.published), *release.others, *release.unreadable]
+    counts = Counter(path.name for path in paths)
+    return {path: path.name if counts[path.name] == 1 else str(path) for path in paths}
 
 
 def _project(project: tuple[str, str]) -> str:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.message import Message
@@ -197,7 +199,8 @@ def read_wheel(path: Path) -> Wheel:
 
 def read_sdist(path: Path) -> Sdist:
     """Read a source distribution; ValueError if it does not say what it is."""
-    with tarfile.open(path) as archive:
+    _check_stream(path)
+    with tarfile.open(path, "r:gz") as archive:
         members = {member.name: member for member in archive if member.isfile()}
         root = path.name.removesuffix(".tar.gz")
         info = _text(archive, members.get(f"{root}/PKG-INFO"))
@@ -209,6 +212,16 @@ def read_sdist(path: Path) -> Sdist:
     manifest = _manifest(project)
     absent = manifest if manifest is not None and manifest not in names else None
     return Sdist(path, Metadata.parse(info), tuple(sorted(filter(_is_built, names))), absent)
+
+
+def _check_stream(path: Path) -> None:
+    """Read a gzip file to its end, where its checksum is: tarfile doesn't go there."""
+    try:
+        with gzip.open(path) as stream:
+            while stream.read(1 << 20):
+                pass
+    except (gzip.BadGzipFile, zlib.error) as err:
+        raise ValueError(str(err)) from err
 
 
 def _text(archive: tarfile.TarFile, member: tarfile.TarInfo | None) -> str | None:

@@ -71,14 +71,19 @@ def split(
         return write_all(drafts, out, stages, notes)
 
 
-def families_of(
-    opened: OpenedWheel, keep: Collection[str], *, may_be_none: bool = False
-) -> list[str]:
-    """Return the families to split off, sorted; WheelRefused if there are none and must be some."""
+def check_is_whole(opened: OpenedWheel) -> None:
+    """Raise WheelRefused if a wheel is a part of one that was split."""
     if opened.split is not None:
         problem = "it is a companion" if opened.part else "it was split before"
         remedy = "Split the wheel that the build made; `aotbuild merge` puts parts together again."
         raise WheelRefused(str(opened.path), problem, [], remedy)
+
+
+def families_of(
+    opened: OpenedWheel, keep: Collection[str], *, may_be_none: bool = False
+) -> list[str]:
+    """Return the families to split off, sorted; WheelRefused if there are none and must be some."""
+    check_is_whole(opened)
     found = {record.target.platform for record in opened.records}
     families = sorted(found - set(keep))
     if not families and not may_be_none:

@@ -37,7 +37,7 @@ from aotbuild.spec.weights import (
 from aotbuild.wheels.draft import Artifacts, Draft, Written, note_if_left_out, write_all
 from aotbuild.wheels.metadata import weights_metadata, with_weights
 from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made, open_wheel
-from aotbuild.wheels.split import signature_notes
+from aotbuild.wheels.split import check_is_whole, signature_notes
 
 _TAG = "py3-none-any"
 # What the header of a companion says beside its part.
@@ -89,10 +89,9 @@ def _read(file: Path) -> dict[str, Any]:
 def _split_off(opened: OpenedWheel) -> tuple[Constant, ...]:
     """Return the constants to split off; WheelRefused if there are none, or without names."""
     constants = constants_of_records(opened.records)
+    check_is_whole(opened)
     problem = None
-    if opened.split is not None:
-        problem = "it is a part of a wheel that was split before"
-    elif not constants:
+    if not constants:
         problem = "none of its functions has hoisted constants"
     elif not all(constant.name for constant in constants):
         problem = "its constants have no names: an older version of aotbuild built it"

@@ -211,7 +211,8 @@ class AotBuildHook(BuildHookInterface[Any]):
         plan = make_plan(self._manifest, environment)
         self._check_requirements(plan)
         wheel_tag(plan)  # fails before anything is compiled, too
-        self._say(f"{len(plan.units)} units, {'; '.join(map(str, environment.toolchains))}")
+        units = plural(len(plan.units), "unit")
+        self._say(f"{units}, {'; '.join(map(str, environment.toolchains))}")
         make_environments(environment.toolchains, self._say)
         skip = self._options.on_failure == "skip"
         sources, artifacts = self._sources, self._artifacts

@@ -126,6 +126,14 @@ class TestPackages:
             locate("locate_bare")
         assert caught.value.searched == (str(folder / "_aot"),)
 
+    def test_a_wheel_without_artifacts(self, tmp_path: Path) -> None:
+        wheel = tmp_path / "bare-1-py3-none-any.whl"
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("bare/__init__.py", "")
+        message = r"^wheel .*\n.*\nIt was built without the aotbuild hook"
+        with pytest.raises(NoArtifacts, match=message):
+            locate(str(wheel))
+
     @pytest.mark.parametrize("name", ["locate_absent", "locate_absent.inner", "no such name", ""])
     def test_not_found(self, name: str) -> None:
         with pytest.raises(PackageNotFound) as caught:

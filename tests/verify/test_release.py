@@ -276,6 +276,13 @@ class TestFiles:
         x86.write_bytes(data)
         assert only(x86).check == "verify"
 
+    def test_a_damaged_source_distribution(self, tmp_path: Path) -> None:
+        path = sdist(tmp_path / SDIST)
+        data = bytearray(path.read_bytes())
+        data[-8] ^= 1  # the checksum
+        path.write_bytes(data)
+        assert only(path).check == "file"
+
     @pytest.mark.parametrize("name", ["demo.whl", ANY, SDIST])
     def test_what_cannot_be_read(self, name: str, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"no archive")
@@ -305,6 +312,18 @@ class TestCommand:
         shown = run("release-check", wheel, code=9).stdout
         assert "names: it says that it fits any platform, and holds executables\n" in shown
         assert shown.endswith("\n1 problem: do not publish these files\n")
+
+    def test_files_of_one_name_are_told_apart(self, x86: Path, native: Built) -> None:
+        other = put_wheel(x86.parent / "other" / x86.name, [native])
+        shown = run("release-check", x86, other, code=9).stdout
+        assert f"\n  {x86}\n  {other}\n" in shown
+
+    def test_what_cannot_be_read_is_one_line(self, tmp_path: Path) -> None:
+        (tmp_path / SDIST).touch()
+        shown = run("release-check", tmp_path / SDIST, code=9).stdout
+        head = "file: cannot be read as what its name says"
+        end = "1 problem: do not publish these files\n"
+        assert shown.endswith(f"\n{head}\n  {SDIST}\n    empty file\n\n{end}")
 
     def test_json(self, native: Built, tmp_path: Path) -> None:
         wheel = put(tmp_path / ANY, [native])

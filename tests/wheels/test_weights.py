@@ -128,12 +128,14 @@ class TestSplit:
             document = json.loads(invoke("inspect", str(path), "--json").output)
             found = {c["names"][0]: c["executables"] for c in document["constants"]}
             assert found == {f"{PREFIX}.b": used, f"{PREFIX}.w": used}
-            assert f"{PREFIX}.w" in invoke("inspect", str(path)).output
+            shown = invoke("inspect", str(path)).output
+            assert f"{PREFIX}.w" in shown
+            assert "saved" not in shown
 
     def test_what_cannot_be_split(
         self, built: list[Built], parts: tuple[Path, Path], tmp_path: Path
     ) -> None:
-        with pytest.raises(WheelRefused, match="split before"):
+        with pytest.raises(WheelRefused, match=r"it was split before\n.*puts parts together"):
             split_weights(parts[0], tmp_path / "again")
         with pytest.raises(WheelRefused, match="it was split before"):
             split(parts[0], tmp_path / "again", ["portable"])
