@@ -50,7 +50,10 @@ import jax, numpy as np
 import aotbuild
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 events = []
-jax.monitoring.register_event_duration_secs_listener(lambda name, *a, **k: events.append(name))
+def listen(name, *args, **kwargs):
+    if name.startswith("/jax/"):
+        events.append(name)
+jax.monitoring.register_event_duration_secs_listener(listen)
 x, w = np.arange(32, dtype="float32").reshape(8, 4), np.ones((4, 2), "float32")
 devices = jax.devices()
 library = aotbuild.load(sys.argv[1])

@@ -226,9 +226,9 @@ print(json.dumps({{
         "that is Rule('2 slow'), this is Rule('2 fast')"
     )
     assert found["raises"][1].endswith("comparing them by == raised ValueError: cannot say")
-    line = "     state.rule: compiled with that of proj.m:TEMPLATE, called with 'text'"
+    line = "  state.rule: compiled with that of proj.m:TEMPLATE, called with 'text'"
     assert line in found["readable"]
-    assert "     state.name: compiled with 'state', called with 'another'" in found["name"]
+    assert "  state.name: compiled with 'state', called with 'another'" in found["name"]
     assert found["explained"] == ["  compared state.rule with that of proj.m:TEMPLATE"]
 
 

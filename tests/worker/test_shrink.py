@@ -26,7 +26,7 @@ def wave(x): return jnp.sin(x) * x + 1
 def update(state, x): return {"sum": state["sum"] + x, "count": state["count"] + 1}
 def state(): return {"sum": jnp.zeros((4, 4)), "count": jnp.int32(0)}
 table = np.arange(16, dtype=np.float32).reshape(4, 4)
-def constants(x, unused): return jnp.tanh(x @ table) * 2
+def tables(x, unused): return jnp.tanh(x @ table) * 2
 def draw(key, x): return jax.random.split(key), jax.random.permutation(key, x)
 def eigen(x): return jnp.linalg.eigh(x @ x.T)
 def loop(x): return jax.lax.scan(lambda c, _: (jnp.sin(c) * 2, c.sum()), x, None, length=3)
@@ -40,7 +40,7 @@ KINDS = f"""
     call: proj.m:update
     args: [state: {{like: "proj.m:state"}}, x: "f32[4,4]"]
     donate: [state]
-  constants: {{call: "proj.m:constants", args: [x: "f32[4,4]", unused: "f32[2]"], constants: hoist}}
+  tables: {{call: "proj.m:tables", args: [x: "f32[4,4]", unused: "f32[2]"], constants: hoist}}
   draw: {{call: "proj.m:draw", args: [key: "key<fry>[]", x: "f32[9]"]}}
   eigen: {{call: "proj.m:eigen", {X}}}
   loop: {{call: "proj.m:loop", {X}}}
