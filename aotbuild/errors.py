@@ -249,17 +249,24 @@ class UnexpectedPackage(AotbuildError):
 
 
 class CompanionMismatch(AotbuildError):
-    """An installed companion belongs to another build than its base. Nothing was used."""
+    """A companion belongs to another build than its base, or is missing. Nothing was used."""
 
-    def __init__(self, package: str, companion: str, expected: str, found: str) -> None:
+    def __init__(
+        self, package: str, companion: str, expected: str, found: str, *, is_missing: bool = False
+    ) -> None:
         self.package, self.companion = package, companion
         self.expected, self.found = expected, found
         name = companion.partition(" ")[0]
-        super().__init__(
-            f"{package}: its companion {companion} does not belong to it\n"
-            f"  expected {expected}\n  found    {found}\n"
+        problem = f"its companion {companion} does not belong to it"
+        remedy = (
             f"Install the version of {name} that was split from the same wheel as {package}, or "
             f"remove it: pip uninstall {name}"
+        )
+        if is_missing:
+            problem = f"its companion {companion} is missing"
+            remedy = f"Install a version of {name} that {package} requires."
+        super().__init__(
+            f"{package}: {problem}\n  expected {expected}\n  found    {found}\n{remedy}"
         )
 
 

@@ -22,8 +22,8 @@ def main() -> NoReturn:
         if missing is None:
             raise
         sys.stderr.write(
-            f"aotbuild: this command needs {missing}, which is not installed; "
-            "install aotbuild[build]\n"
+            f"aotbuild: this command needs {missing[0]}, which is not installed; "
+            f"install {missing[1]}\n"
         )
         sys.exit(exit_codes.USAGE)
     except KeyboardInterrupt:

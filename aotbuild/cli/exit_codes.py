@@ -39,6 +39,8 @@ INTERRUPTED = 130
 _EXTRA = frozenset(
     {"jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "yaml"}
 )
+# The commands that read arrays of weights need it; jaxlib brings it.
+_ARRAYS = "numpy"
 
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (ManifestError, MANIFEST),
@@ -67,9 +69,11 @@ def code_of(error: BaseException) -> int:
     return next((code for kind, code in _BY_TYPE if isinstance(error, kind)), INTERNAL)
 
 
-def missing_extra(error: BaseException) -> str | None:
-    """Return the missing package of the extra `build` that caused an error, else None."""
+def missing_extra(error: BaseException) -> tuple[str, str] | None:
+    """Return the missing package that caused an error and what to install for it, else None."""
     if not isinstance(error, ModuleNotFoundError):
         return None
     package = (error.name or "").partition(".")[0]
-    return package if package in _EXTRA else None
+    if package == _ARRAYS:
+        return package, package
+    return (package, "aotbuild[build]") if package in _EXTRA else None

@@ -94,9 +94,8 @@ def _open_all(
         if distribution is None:
             if part == WEIGHTS:
                 expected_one = "the constants that the executables take, in a wheel of their own"
-                raise CompanionMismatch(
-                    package, name, expected_one, f"not installed: pip install {name}"
-                )
+                found_one = f"not installed: pip install {name}"
+                raise CompanionMismatch(package, name, expected_one, found_one, is_missing=True)
             yield Companion(part, name)
             continue
         found = Companion(part, name, _version(distribution, package, name))

@@ -195,6 +195,8 @@ class TestChecked:
         install(site, parts[0])
         with pytest.raises(CompanionMismatch, match="not installed: pip install demo-aot-weights"):
             aotbuild.load("demo")
+        with pytest.raises(CompanionMismatch, match="demo-aot-weights is missing"):
+            aotbuild.load("demo")
 
     def test_weights_of_another_model(
         self, parts: tuple[Path, Path], site: Path, tmp_path: Path
