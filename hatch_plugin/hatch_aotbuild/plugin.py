@@ -152,6 +152,11 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Return a note about a wheel whose version should name its jax, and does not."""
         if self.metadata.hatch.config.get("version", {}).get("source") != NAME:
             return None
+        if "version" in self.metadata.config["project"]:
+            return (
+                f"{wheel} has the version of [project], so its jax is not added; list version "
+                "under dynamic, and write it under [tool.hatch.version]"
+            )
         local = with_jax("", chosen_jax(self._manifest)).removeprefix("+")
         if local in self.metadata.version:
             return None

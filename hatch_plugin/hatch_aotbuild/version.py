@@ -64,9 +64,11 @@ class AotBuildVersionSource(VersionSourceInterface):
             msg = f'[{VERSION_TABLE}]: {_KEY}: expected "jax", found {found!r}'
             raise PlanError(msg)
         if self._base is None and not isinstance(self.config.get("version"), str):
+            known = sorted(PluginManager().version_source.collect().keys() - {NAME})
             msg = (
-                f"[{VERSION_TABLE}]: expected a version, or the path of a file with one, or a base "
-                f"with the name of another version source; found {self.config}"
+                f"[{VERSION_TABLE}]: base: expected the name of another version source, one of "
+                f"{', '.join(known)}; found {self.config.get('base')!r}\n"
+                "If a package has it, list that under build-system.requires."
             )
             raise PlanError(msg)
 

@@ -107,7 +107,7 @@ def test_how_it_is_written(version: str, jax: str | None, expected: str) -> None
     ("table", "more", "message"),
     [
         ('version = "1"\n', "", 'local-version: expected "jax", found None'),
-        (LOCAL + 'base = "nothing"\n', "", "expected a version, or the path of a file"),
+        (LOCAL + 'base = "nothing"\n', "", "build-system.requires"),
         (
             f'{LOCAL}version = "1"\n',
             'toolchains: [{jax: "0.10.2"}, {jax: "0.10.1"}]\n',
@@ -139,6 +139,20 @@ def test_a_source_distribution_that_was_made_without_jax(
     assert f"has the version of its source distribution, without +jax{JAX}" in "".join(
         capsys.readouterr()
     )
+
+
+def test_a_static_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = project(tmp_path, f'{LOCAL}version = "1.2"\n')
+    file = root / "pyproject.toml"
+    static = 'version = "1.1"\ndynamic = ["dependencies"]'
+    file.write_text(file.read_text().replace('dynamic = ["dependencies", "version"]', static))
+    monkeypatch.chdir(root)
+    assert backend.build_wheel(str(tmp_path)).startswith("proj-1.1-py3")
+    shown = "".join(capsys.readouterr())
+    assert "has the version of [project], so its jax is not added" in shown
+    assert "aotbuild: 1 unit, jax" in shown
 
 
 @pytest.mark.wheel
