@@ -7,12 +7,27 @@ attributes hold the same facts as data.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from aotbuild.frozen import dataclass
 
 
 class AotbuildError(Exception):
     """The base class of all errors that aotbuild raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would call the class with the message alone. Then a pool of processes, or a serving
+        # framework, breaks where one of its workers raises. `name` and `path` may be kept by
+        # AttributeError and ImportError, outside `__dict__`.
+        facts = {name: getattr(self, name) for name in ("name", "path") if hasattr(self, name)}
+        return _restored, (type(self), self.args, {**facts, **vars(self)})
+
+
+def _restored(kind: type[AotbuildError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *args)
+    for name, value in facts.items():
+        setattr(error, name, value)
+    return error
 
 
 # --- the manifest -----------------------------------------------------------------------------
