@@ -104,7 +104,10 @@ def check_dynamic(project: Mapping[str, Any], hatch: HatchMetadata[Any]) -> None
         return
     found = f"dependencies = {json.dumps(own)}" if "dependencies" in project else "no such lines"
     dynamic = sorted({*project.get("dynamic", []), "dependencies"})
-    table = {"dependencies": own} if own else hatch.metadata.hook_config.get(NAME, {})
+    table = dict(hatch.metadata.hook_config.get(NAME, {}))
+    listed_already = table.get("dependencies", [])
+    if own and isinstance(listed_already, list):  # `uv add` writes below [project], beside it
+        table["dependencies"] = list(dict.fromkeys([*listed_already, *own]))
     lines = ("[project]", f"dynamic = {json.dumps(dynamic)}", "", f"[{METADATA_TABLE}]")
     listed = (f"{key} = {json.dumps(value)}" for key, value in table.items())
     msg = (

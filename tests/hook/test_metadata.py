@@ -115,6 +115,11 @@ def test_the_project_itself_needs_what_it_lists(
             'dependencies = ["einops"]',
             f'{LINES}\n  dependencies = ["einops"]',
         ),
+        (
+            'dependencies = ["einops"]\n' + HOOK + 'dependencies = ["numpy"]\n' + BUILD_HOOK,
+            'dependencies = ["einops"]',
+            f'{LINES}\n  dependencies = ["numpy", "einops"]',
+        ),
         (HOOK + BUILD_HOOK, "no such lines", LINES),
         (HOOK + OWN + BUILD_HOOK, "no such lines", f"{LINES}\n  {OWN.rstrip()}"),
     ],
