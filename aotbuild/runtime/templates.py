@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.binding import Call
+from aotbuild.runtime.imports import import_named, outside_traces
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Record, Returned, Template
 from aotbuild.spec.references import NotThere, difference
 from aotbuild.spec.tree import describe, digest, is_below
-from aotbuild.spec.values import cut, decode, import_object
+from aotbuild.spec.values import cut, decode
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Trees
@@ -73,12 +74,13 @@ def _tree(named: Returned | Template, trees: Trees) -> Any:
     key = _key(named, trees)
     if key not in _TREES:
         # Whoever trusts the executables of a package trusts the modules that it names, too.
-        found = import_object(named.like)
+        found = import_named(named.like)
         found = getattr(found, "__aotbuild_source__", found)
         treedef = trees.flatten(found)[1]
         if callable(found) and (isinstance(found, type) or treedef.node_data() is None):
             arguments = {name: decode(value) for name, value in named.values}
-            treedef = trees.flatten(found(**arguments))[1]
+            with outside_traces():
+                treedef = trees.flatten(found(**arguments))[1]
         _TREES[key] = treedef
     return _TREES[key]
 

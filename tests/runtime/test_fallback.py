@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,25 @@ def test_a_source_that_is_imported_inside_a_transformation(
     np.testing.assert_array_equal(traced(X), X * 2)
     # The arrays of the module must not be tracers of the first trace.
     np.testing.assert_array_equal(jax.jit(lambda x: library.f(x)["y"] + 1)(X), X * 2 + 1)
+
+
+def test_a_type_of_results_that_is_imported_inside_a_transformation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "result_with_arrays.py").write_text(
+        "import collections, jax.numpy as jnp\n"
+        "TWO = jnp.ones(4) + 1\n"
+        "Result = collections.namedtuple('Result', 'y', module=__name__)\n"
+    )
+    result: Any = importlib.import_module("result_with_arrays").Result
+    folder = write(tmp_path, [build("f", lambda x: result(x * 2), {"x": X})])
+    monkeypatch.delitem(sys.modules, "result_with_arrays")
+    library = aotbuild.load(folder)
+    outputs = jax.jit(lambda x: x + library.f(X).y)(X)
+    np.testing.assert_array_equal(outputs, X * 3)
+    found = importlib.import_module("result_with_arrays")
+    np.testing.assert_array_equal(found.TWO, 2)
 
 
 class TestPolicy:

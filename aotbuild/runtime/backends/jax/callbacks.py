@@ -16,10 +16,11 @@ import numpy as np
 
 from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.runtime.backends.jax import private
+from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.trees import restore
 from aotbuild.spec.record import HostCallback, Record
 from aotbuild.spec.target import HOST
-from aotbuild.spec.values import decode, import_object
+from aotbuild.spec.values import decode
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Trees
@@ -64,7 +65,7 @@ def _target(callback: HostCallback) -> Callable[..., Any]:
     if callback.kind == "print":
         options = {name: decode(value) for name, value in callback.printing["options"].items()}
         return partial(private.print_formatted, {**callback.printing, "options": options})
-    found = import_object(callback.call)
+    found = import_named(callback.call)
     if not callable(found):
         msg = f"{callback.call} is not callable"
         raise AttributeError(msg)

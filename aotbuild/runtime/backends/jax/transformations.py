@@ -14,8 +14,8 @@ from typing import Any, cast
 import jax
 
 from aotbuild.errors import NotTransformable
+from aotbuild.runtime.imports import import_named
 from aotbuild.spec.signature import Function
-from aotbuild.spec.values import import_object
 
 
 class PythonSource:
@@ -45,9 +45,6 @@ class PythonSource:
     def _import(self) -> Any:
         name, call = self._function.name, self._function.call
         try:
-            # The first use may be inside a transformation. Arrays that the module makes while it is
-            # imported must not become tracers of that transformation, which its globals would keep.
-            with jax.ensure_compile_time_eval():
-                return import_object(call)
+            return import_named(call)
         except Exception as err:  # the user's module runs here and may raise anything
             raise NotTransformable(name, call, f"{type(err).__name__}: {err}") from err
