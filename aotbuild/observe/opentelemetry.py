@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opentelemetry.metrics import Meter, MeterProvider, get_meter_provider
+try:
+    from opentelemetry.metrics import Meter, MeterProvider, get_meter_provider
+except ImportError as err:
+    message = 'it needs opentelemetry-api: pip install "aotbuild[opentelemetry]"'
+    raise ImportError(message) from err
 
 from aotbuild.observe.metrics import BUCKETS, METRICS, Metric, exporter
 from aotbuild.runtime.events import Event

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+except ImportError as err:
+    message = 'it needs prometheus-client: pip install "aotbuild[prometheus]"'
+    raise ImportError(message) from err
 
 from aotbuild.observe.metrics import BUCKETS, METRICS, Metric, exporter
 from aotbuild.runtime.events import Event

@@ -71,6 +71,14 @@ class SignatureInfo:
     _records: tuple[Record, ...]
     _judge: Judge
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SignatureInfo):
+            return NotImplemented
+        return (self.function, self._records) == (other.function, other._records)
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.key))
+
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on each executable for this host, best first. It asks the devices."""

@@ -32,12 +32,16 @@ def save_constants(path: str | os.PathLike[str], tree: Any, *, prefix: str = "")
         prefix: What all names begin with, as `nets.model.PARAMS`.
 
     Raises:
-        AotbuildError: Two arrays have one name, or safetensors does not have a dtype.
+        AotbuildError: There are no arrays, two have one name, safetensors does not have a dtype, or
+            the file cannot be written.
 
     Examples:
         >>> aotbuild.save_constants("new.safetensors", params, prefix="nets.model.PARAMS")
     """
     arrays = {name: np.asarray(value) for name, value in named_arrays(tree, prefix).items()}
+    if not arrays:
+        msg = f"save_constants: expected a tree of arrays, found {type(tree).__name__} without any"
+        raise AotbuildError(msg)
     try:
         start, order = write_header({n: (_code(a.dtype), a.shape) for n, a in arrays.items()})
     except KeyError as err:
@@ -51,6 +55,10 @@ def save_constants(path: str | os.PathLike[str], tree: Any, *, prefix: str = "")
             for name in order:
                 file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
         move_whole(temporary, target)
+    except OSError as err:
+        temporary.unlink(missing_ok=True)
+        msg = f"{target}: cannot be written: {reason_of(err)}"
+        raise AotbuildError(msg) from err
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -62,6 +70,9 @@ def _code(dtype: Any) -> str:
 
 def named_arrays(tree: Any, prefix: str = "") -> dict[str, Any]:
     """Return the leaves of a tree by their paths, with dots; AotbuildError if two are the same."""
+    if not isinstance(prefix, str):
+        msg = f"prefix: expected text, found {prefix!r}"
+        raise AotbuildError(msg)
     found: dict[str, Any] = {}
     for path, leaf in _leaves(tree):
         name = ".".join([*([prefix] if prefix else []), *path])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,3 +187,12 @@ def test_names_and_labels(metric: Any) -> None:
     page = PAGE.read_text()
     assert f"`{name}`" in page
     assert f"`aotbuild.{metric.name}`" in page
+
+
+@pytest.mark.parametrize("name", ["prometheus", "opentelemetry"])
+def test_without_its_package(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = {"prometheus": "prometheus_client", "opentelemetry": "opentelemetry.metrics"}[name]
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"aotbuild.observe.{name}")
+    with pytest.raises(ImportError, match=rf"pip install .aotbuild\[{name}\]"):
+        importlib.import_module(f"aotbuild.observe.{name}")

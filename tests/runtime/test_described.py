@@ -186,6 +186,9 @@ class TestLibrary:
 
 class TestSignatures:
     def test_in_order_of_their_sizes(self, library: Library) -> None:
+        first, second = (library.signatures("predict") for _ in range(2))
+        assert first == second
+        assert len({*first, *second}) == len(first)
         found = [(info.dims, info.statics) for info in library.signatures("predict")]
         assert found == [
             ({"batch": batch}, {"mode": mode}) for batch in (1, 4, 16) for mode in ("relu", "tanh")

@@ -208,6 +208,20 @@ class TestRefused:
             aotbuild.save_constants(tmp_path / "s.safetensors", {"a.b": W, "a": {"b": W}})
         assert list(tmp_path.iterdir()) == []
 
+    def test_a_prefix_that_is_no_text(self, folder: Path) -> None:
+        with pytest.raises(AotbuildError, match="prefix: expected text, found 3"):
+            aotbuild.load(folder).swap_constants({"W": W}, prefix=3)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("tree", [None, {}, []])
+    def test_no_arrays(self, tmp_path: Path, tree: Any) -> None:
+        with pytest.raises(AotbuildError, match="expected a tree of arrays"):
+            aotbuild.save_constants(tmp_path / "s.safetensors", tree)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_file_that_cannot_be_written(self, tmp_path: Path) -> None:
+        with pytest.raises(AotbuildError, match=r"s\.safetensors: cannot be written: no such file"):
+            aotbuild.save_constants(tmp_path / "absent" / "s.safetensors", {"a": W})
+
     def test_a_dtype_that_safetensors_lacks(self, tmp_path: Path) -> None:
         with pytest.raises(AotbuildError, match="safetensors has no dtype"):
             aotbuild.save_constants(tmp_path / "s.safetensors", {"a": np.ones(2, np.complex128)})

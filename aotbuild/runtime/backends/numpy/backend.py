@@ -296,7 +296,7 @@ def devices_on(where: Any) -> DeviceSet:
     devices = client_of(known).local_devices() if known else []
     index = int(number or 0) if known else 0
     if not index < len(devices):
-        found = f"{where!r}; there are {len(devices)} of it" if known else repr(where)
+        found = f"{where!r}; this process has {len(devices)}" if known else repr(where)
         expected = "the name of a device, as 'cpu', 'cuda' or 'cuda:1'"
         msg = f"on(…)\n  expected {expected}\n  found    {found}"
         raise AotbuildError(msg)
