@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aotbuild.cli.command import JSON, argument, command, existing_file
+from aotbuild.cli.command import JSON, UsageError, argument, command, existing_place
 from aotbuild.cli.exit_codes import VERIFY
 from aotbuild.cli.output import Output
 from aotbuild.report.words import bytes_text, plural, printable
@@ -21,11 +21,11 @@ _HEADERS = ("file", "project", "size")
 
 @command(
     "Check the wheels and source distributions of a release together.",
-    argument("files", nargs="+", metavar="FILE", type=existing_file),
+    argument("files", nargs="+", metavar="FILE", type=existing_place),
     JSON,
 )
 def release_check(output: Output, files: list[Path], as_json: bool) -> int | None:
-    """Check all FILEs of a release: `aotbuild release-check dist/*`.
+    """Check all FILEs of a release: `aotbuild release-check dist/*`. A folder stands for its files.
 
     Wheels of one version must state the same metadata, and no two may be for the same platform.
     Source distributions hold no executables. Companions belong to their base. Every byte of each
@@ -35,6 +35,10 @@ def release_check(output: Output, files: list[Path], as_json: bool) -> int | Non
     from aotbuild.verify.release_checks import check_release
 
     output.as_json = as_json
+    files = [file for place in files for file in _files(place)]
+    if not files:
+        msg = "there are no files in this folder; build the release first"
+        raise UsageError(msg)
     release = read_release(files)
     findings = check_release(release)
     problems = [finding for finding in findings if finding.fails]
@@ -47,6 +51,13 @@ def release_check(output: Output, files: list[Path], as_json: bool) -> int | Non
     )
     _print(output, release, problems, notes)
     return VERIFY if problems else None
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    # uv leaves a .gitignore there.
+    return sorted(file for file in place.glob("[!.]*") if file.is_file())
 
 
 def _print(output: Output, release: Release, problems: list[Finding], notes: list[Finding]) -> None:

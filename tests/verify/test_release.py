@@ -325,6 +325,14 @@ class TestCommand:
         end = "1 problem: do not publish these files\n"
         assert shown.endswith(f"\n{head}\n  {SDIST}\n    empty file\n\n{end}")
 
+    def test_a_folder_stands_for_its_files(self, x86: Path, arm: Path) -> None:
+        (x86.parent / ".gitignore").write_text("*")
+        assert arm.parent == x86.parent
+        assert run("release-check", x86.parent).stdout == run("release-check", arm, x86).stdout
+
+    def test_a_folder_without_files(self, tmp_path: Path) -> None:
+        assert "there are no files in this folder" in run("release-check", tmp_path, code=2).stderr
+
     def test_json(self, native: Built, tmp_path: Path) -> None:
         wheel = put(tmp_path / ANY, [native])
         document = json.loads(run("release-check", wheel, "--json", code=9).stdout)
