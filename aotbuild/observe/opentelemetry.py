@@ -12,7 +12,8 @@ from typing import Any
 try:
     from opentelemetry.metrics import Meter, MeterProvider, get_meter_provider
 except ImportError as err:
-    message = 'it needs opentelemetry-api: pip install "aotbuild[opentelemetry]"'
+    needed = "aotbuild.observe.opentelemetry needs opentelemetry-api"
+    message = f'{needed}: pip install "aotbuild[opentelemetry]"'
     raise ImportError(message) from err
 
 from aotbuild.observe.metrics import BUCKETS, METRICS, Metric, exporter

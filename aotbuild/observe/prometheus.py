@@ -12,7 +12,8 @@ from typing import Any
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 except ImportError as err:
-    message = 'it needs prometheus-client: pip install "aotbuild[prometheus]"'
+    needed = "aotbuild.observe.prometheus needs prometheus-client"
+    message = f'{needed}: pip install "aotbuild[prometheus]"'
     raise ImportError(message) from err
 
 from aotbuild.observe.metrics import BUCKETS, METRICS, Metric, exporter
