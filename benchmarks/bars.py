@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from benchmarks.building.limits import LIMITS
+
 Results = dict[str, dict[str, Any]]
 Figure = Callable[[Results], "float | None"]
 
@@ -48,7 +50,7 @@ def all_bars(results: Results) -> list[Bar]:
     ]
     others = [
         Bar(name, limit, figure(results), unit)
-        for name, limit, unit, figure in (*_FIRST, *_WARM, *_INDEX)
+        for name, limit, unit, figure in (*_FIRST, *_WARM, *_INDEX, *_BUILD)
     ]
     return cold + others
 
@@ -88,6 +90,15 @@ def _index(key: str) -> Figure:
         return max(
             (float(row[key]) for row in rows if row.get("executables") == 10_000), default=None
         )
+
+    return figure
+
+
+def _built(part: str, key: str) -> Figure:
+    """Return a figure of a part of `build.py`."""
+
+    def figure(results: Results) -> float | None:
+        return next((float(row[key]) for row in _rows(results, f"build_{part}")), None)
 
     return figure
 
@@ -159,4 +170,9 @@ _INDEX = (
         " MB",
         _index("memory_mb_over_empty"),
     ),
+)
+_BUILD = tuple(
+    (limit.title, limit.at_most, "", _built(part, limit.key))
+    for part, limits in LIMITS.items()
+    for limit in limits
 )

@@ -23,10 +23,20 @@ class Script:
     quick: tuple[str, ...] | None = None
     environment: str = "jax"
 
+    @property
+    def shown(self) -> str:
+        """How it is called, without options."""
+        return " ".join((self.file, *(part for part in self.arguments[:1] if part[0] != "-")))
+
     def command(self, quick: bool) -> list[str]:
         """Return file and arguments."""
         arguments = self.quick if quick and self.quick is not None else self.arguments
         return [str(HERE / self.file), *arguments, "--json"]
+
+
+def _build(part: str, title: str) -> Script:
+    arguments = (part, "--no-limits")
+    return Script(f"build_{part}", title, "build.py", arguments, (*arguments, "--quick"))
 
 
 # A script by itself ends with 1 above its limit; here the bars say what was missed.
@@ -61,14 +71,13 @@ SCRIPTS = (
     ),
     Script("padding", "Padding to a bucket", "padding.py", quick=("--pairs", "7")),
     Script("first_call", "Where the first call goes", "first_call.py"),
-    Script(
-        "build",
-        "How well a build fills the CPUs",
-        "build.py",
-        # Targets that are not there need gigabytes of plugins; they are for a run by hand.
-        ("--limit", "0", "--targets", "cpu"),
-        ("--limit", "0", "--targets", "cpu", "--sizes", "2"),
-    ),
+    _build("noop", "A build that has nothing to compile"),
+    _build("hits", "The store beside the compilation that it saves"),
+    _build("recording", "What it costs to record what a trace reads"),
+    _build("edit", "One edit in one of 50 functions"),
+    _build("dask", "64 units on Dask workers"),
+    _build("simulation", "Simulated: 1,024 units on up to 256 workers"),
+    _build("cpus", "How well a build fills the CPUs"),
 )
 
 

@@ -33,8 +33,8 @@ _STARTS = {
 def page(results: Results, level: int = 1) -> str:
     """Return everything that was measured as Markdown; `level` is that of its first headings."""
     parts = [_machine(results), _bars(results), _cold(results), _first(results), _warm(results)]
-    parts += [_script(results, name, title) for name, title in _STARTS.items()]
-    parts += [_script(results, script.name, script.title) for script in SCRIPTS]
+    parts += [_script(results, name, title, f"{name}.py") for name, title in _STARTS.items()]
+    parts += [_script(results, script.name, script.title, script.shown) for script in SCRIPTS]
     text = "\n\n".join(part for part in [*parts, _missing(results)] if part)
     return re.sub(r"^## ", "#" * (level + 1) + " ", text, flags=re.MULTILINE) + "\n"
 
@@ -158,14 +158,15 @@ def _warm(results: Results) -> str:
     return "## Warm latency\nnumpy arrays in and out. Medians of processes.\n\n" + table(head, rows)
 
 
-def _script(results: Results, name: str, title: str) -> str:
+def _script(results: Results, name: str, title: str, shown: str) -> str:
     """Return a table of whatever a script printed: one column for each plain value.
 
+    `shown` is how the script is called.
     Rows with other columns than the one before begin another table.
     """
     rows = [_flat(row) for row in results.get(name, {}).get("report", {}).get("rows", [])]
     tables = [_plain_table(list(alike)) for _, alike in groupby(rows, key=list)]
-    return "\n\n".join([f"## {title}\n`benchmarks/{name}.py`", *tables]) if tables else ""
+    return "\n\n".join([f"## {title}\n`benchmarks/{shown}`", *tables]) if tables else ""
 
 
 def _plain_table(rows: list[dict[str, Any]]) -> str:

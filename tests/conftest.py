@@ -41,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run all programs of the zoo in the environment of a version, .venv-zoo-VERSION"
     choices = ("oldest", "newest")
     parser.addoption("--zoo", action="append", default=[], choices=choices, help=text)
+    text = "kill builds at each of their writes, not only at the last of each kind (an hour)"
+    parser.addoption("--every-write", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,11 +88,19 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _no_store() -> None:
     os.environ["AOTBUILD_STORE"] = "off"
+    # Tests of the store want to see what a worker takes from it, and nothing else in it.
+    os.environ["AOTBUILD_DIRECT"] = "off"
+    os.environ["AOTBUILD_TIMES"] = "off"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_demand() -> None:
     os.environ.pop("AOTBUILD_TRUST", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_annotations() -> None:
+    os.environ.pop("GITHUB_ACTIONS", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -103,6 +113,11 @@ def _one_compiler() -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the whole run, which all xdist workers share."""
     return run_folder(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def every_write(pytestconfig: pytest.Config) -> bool:
+    return bool(pytestconfig.getoption("--every-write"))
 
 
 @pytest.fixture(scope="session", autouse=True)

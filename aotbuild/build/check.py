@@ -11,24 +11,29 @@ from aotbuild.errors import AotbuildError
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Record
+from aotbuild.spec.shard import shard_note
 from aotbuild.spec.sources import read_sources
 
 _SHOWN = 5
 
 
-def out_of_date(plan: Plan, sources: SourceTree, folder: Path) -> list[str]:
+def out_of_date(
+    plan: Plan, sources: SourceTree, folder: Path, *, may_lack: bool = False
+) -> list[str]:
     """Return why a build is needed; empty if the folder has what the plan asks for.
 
     It imports and compiles nothing. Files that were read while tracing, as weights, and libraries
-    but jax are not compared.
+    but jax are not compared. With `may_lack`, units that failed when it was built are no reason.
     """
     try:
         index = Index.open((folder / INDEX_NAME).read_bytes(), str(folder / INDEX_NAME))
         records = [r for f in index.functions() for r in index.records(f.name)]
+        if note := shard_note(index.header):
+            return [f"{folder}: {note}"]
         return [
             *_sources(index, sources),
             *_versions(index, plan),
-            *_units(index, records, plan),
+            *_units(index, records, plan, may_lack=may_lack),
         ]
     except FileNotFoundError:
         return [f"{folder}: nothing is built"]
@@ -61,7 +66,7 @@ def _versions(index: Index, plan: Plan) -> Iterator[str]:
             yield f"{name}: expected {value}, found {found}"
 
 
-def _units(index: Index, records: Iterable[Record], plan: Plan) -> Iterator[str]:
+def _units(index: Index, records: Iterable[Record], plan: Plan, *, may_lack: bool) -> Iterator[str]:
     """Yield functions and targets of one side only, and units that failed."""
     planned = {f"{unit.name} for {unit.target}" for unit in plan.units}
     built = {f"{record.function} for {record.target}" for record in records}
@@ -69,7 +74,7 @@ def _units(index: Index, records: Iterable[Record], plan: Plan) -> Iterator[str]
     failed = {f"{unit.function} for {unit.target}" for unit in left_out.units}
     yield from _some("not built", planned - built - failed)
     yield from _some("not in the manifest", built - planned)
-    if left_out.count:
+    if left_out.count and not may_lack:
         yield f"{left_out.count} units failed when it was built"
 
 

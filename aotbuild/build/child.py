@@ -10,25 +10,32 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import (
     Done,
     Elsewhere,
+    Fetched,
     Hello,
     NotAMessage,
     Ready,
     Reply,
     Request,
     RunJob,
+    Wanted,
     WrongVersion,
     read_reply,
     to_line,
 )
 from aotbuild.build.settings import Settings
+from aotbuild.spec.keys import PASSPHRASE
+from aotbuild.spec.temporary import temporary_folder
+from aotbuild.store.places import VARIABLE
+from aotbuild.store.trust import KEY
+from aotbuild.toolchains.lifeline import Lifeline
 from aotbuild.toolchains.toolchain import Toolchain
 
 # For one job, in seconds.
@@ -66,39 +73,45 @@ class Worker:
         hello: Hello,
         import_root: Path,
         start_timeout: float = START_TIMEOUT,
+        fetch: Callable[[str], bool] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.settings = settings
+        self._starts_in = folder
+        self._fetch = fetch
         self._hello = hello.model_copy(update={"config": settings.config})
         self._start_timeout = start_timeout
         self._cause: str | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._command = worker_command(settings.toolchain, import_root)
         self._interpreter = self._command[0]
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._cleanup = ExitStack()
+        self._folder: Path | None = None
         if settings.process.own_folder:
-            self._folder = tempfile.TemporaryDirectory(
-                prefix="aotbuild-worker-", ignore_cleanup_errors=True
-            )
+            self._folder = self._cleanup.enter_context(temporary_folder(what="worker-"))
         self._start()
 
     def _start(self) -> None:
         self._is_ready = False
         self._log_start = os.fstat(self._log.fileno()).st_size
+        self._lifeline = Lifeline()
         try:
-            with _started_with(self.settings) as (environment, files):
+            with started_with(self.settings) as (environment, files):
                 self._process = subprocess.Popen(
                     self._command,
-                    cwd=self._folder.name if self._folder else None,
+                    cwd=self._folder or self._starts_in,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
                     encoding="utf-8",
                     errors="replace",
                     env=environment,
-                    pass_fds=files,
+                    pass_fds=(*files, *self._lifeline.files),
                     start_new_session=True,
                 )
+            self._lifeline.tie(self._process, group=True)
         except OSError as err:
+            self._lifeline.close()
             self._clean_up()
             msg = f"{self._interpreter} cannot be started: {err.strerror or err}"
             raise NotStarted(msg) from err
@@ -139,7 +152,11 @@ class Worker:
             for message in self._messages():
                 if isinstance(message, Done):
                     return
-                yield message
+                if isinstance(message, Wanted):
+                    found = self._fetch is not None and self._fetch(message.key)
+                    self._send(Fetched(found=found))
+                else:
+                    yield message
             error = WorkerExited(self._exit_text())
             sent_by_others = self._cause is None and self._process.returncode < 0
             error.crashed = sent_by_others and -self._process.returncode != signal.SIGKILL
@@ -159,6 +176,7 @@ class Worker:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.kill("it did not end by itself")
+        self._lifeline.close()
 
     def kill(self, cause: str) -> None:
         """End the process at once; its job raises WorkerExited with the first cause given."""
@@ -168,8 +186,7 @@ class Worker:
 
     def _clean_up(self) -> None:
         self._log.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._cleanup.close()
 
     def _begin(self) -> None:
         """Say hello, and wait until the process says that it is a worker."""
@@ -243,7 +260,7 @@ class Worker:
 
 
 @contextmanager
-def _started_with(settings: Settings) -> Iterator[tuple[dict[str, str], list[int]]]:
+def started_with(settings: Settings) -> Iterator[tuple[dict[str, str], list[int]]]:
     """Yield the variables of a worker, and the files that it gets: the library it loads first.
 
     The library is in memory, because a folder might not allow that its files are run.
@@ -282,12 +299,9 @@ def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
 
     The running interpreter imports what its parent does; another one what its environment has.
     """
-    path = [str(import_root)]
-    if toolchain.interpreter is None:
-        path += [str(Path(entry).absolute()) for entry in sys.path if entry]
     given = {
         "aotbuild": str(_PACKAGE),
-        "path": path,
+        "path": worker_path(toolchain, import_root),
         "whole": toolchain.interpreter is None,
         "module": "aotbuild.worker.main",
     }
@@ -296,9 +310,22 @@ def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
     return [interpreter, "-P", str(_PACKAGE / "worker" / "start.py"), json.dumps(given)]
 
 
+def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
+    """Return the entries of sys.path that a worker is given; another interpreter adds its own."""
+    path = [str(import_root)]
+    if toolchain.interpreter is None:
+        path += [str(Path(entry).absolute()) for entry in sys.path if entry]
+    return path
+
+
 def worker_environment(settings: Settings) -> dict[str, str]:
-    """Return the variables of a worker; only this Python gets those that move its imports."""
+    """Return the variables of a worker; only this Python gets those that move its imports.
+
+    Where the store is and what signs its entries is secret, and the business of the build alone.
+    """
     environment = settings.environment(dict(os.environ))
+    for name in (VARIABLE, KEY, PASSPHRASE):
+        environment.pop(name, None)
     if settings.toolchain.interpreter is not None:
         for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
             environment.pop(name, None)

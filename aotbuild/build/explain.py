@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerExited
@@ -17,6 +15,7 @@ from aotbuild.build.protocol import Failed, FedBack, Hello, Reply, TraceExplaine
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
+from aotbuild.spec.temporary import temporary_folder
 
 # As in `protocol.TraceExplained`.
 Step = tuple[int, str, str, str]
@@ -98,9 +97,9 @@ def explain(
     for settings, job, units in make_jobs(plan.units):
         # All targets of a signature have equal traces.
         jobs.setdefault(job.label, (settings, job.only([str(job.targets[0])]), units[0]))
-    with tempfile.TemporaryDirectory(prefix="aotbuild-") as folder:
+    with temporary_folder() as folder:
         # Nothing is kept, so there is no store and no provenance.
-        hello = Hello(blobs=Path(folder).absolute(), explain=True)
+        hello = Hello(blobs=folder.absolute(), explain=True)
         with open_pool(hello, sources.import_root, len(jobs)) as (pool, threads):
             futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
             for future in futures:

@@ -1,12 +1,10 @@
-"""What failed and is left out: its entry in the index, with no path of this machine. Pure."""
+"""Why a unit failed, as the index keeps it: with no path of this machine. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from aotbuild.build.progress import UnitDone
-from aotbuild.spec.left_out import LONGEST_LABEL, LeftOut
 from aotbuild.spec.values import cut
 
 # How much of an error is kept.
@@ -18,21 +16,6 @@ _FOLDERS = re.compile(
 )
 # Addresses differ in each process, and equal builds have equal bytes.
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
-
-
-def left_out(done: UnitDone, secrets: Collection[str]) -> LeftOut:
-    """Return the entry of a unit that failed; it has none of `secrets`, folders of this machine."""
-    unit, failure = done.unit, done.failure
-    assert failure is not None, "only units that failed are left out"
-    return LeftOut(
-        function=unit.name,
-        signature=cut(without_folders(unit.signature_label, secrets), LONGEST_LABEL),
-        target=str(unit.target),
-        stage=failure.stage,
-        reason=reason(failure.message, secrets),
-        jaxlib=None if unit.target.is_portable else unit.toolchain.jaxlib,
-        key=done.key,
-    )
 
 
 def reason(message: str, secrets: Iterable[str]) -> str:

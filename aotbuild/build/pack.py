@@ -1,48 +1,84 @@
-"""Build a plan into a finished `_aot/` folder, whole or not at all; the size of its files."""
+"""Build a plan into a finished `_aot/` folder, whole or not at all."""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
 import tempfile
+import time
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from aotbuild.build.assemble import Assembled, assemble
+from aotbuild.build.direct.reads import Reads
 from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
-from aotbuild.build.executors.local import run_units
-from aotbuild.build.left_out import left_out
+from aotbuild.build.executors.driver import run_units
+from aotbuild.build.placing import put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.result_types import result_type_notes
+from aotbuild.build.results import PlanFacts, ShardFile, results_of
+from aotbuild.build.shares import Share, data_files
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, UnitFailure, listing
-from aotbuild.spec.about import About, join_abouts
+from aotbuild.spec.files import write_whole
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
 from aotbuild.spec.layout import (
     BESIDE,
+    BLOBS,
     HEADER_KEY,
-    PYPI_LIMIT,
     packaged_blobs,
     stages_path,
-    write_whole,
 )
-from aotbuild.spec.left_out import AllLeftOut, left_out_header
 from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
+from aotbuild.spec.shard import SHARD_NAME
+from aotbuild.store.layers import Counts, Layers, open_store
+from aotbuild.store.local import UNKEPT
 
-_CHUNK = 1 << 20
 _EDITED = "{} was edited while it was compiled: build again"
-# The stage of failures that are found when all units are compiled.
-STAGE = "pack"
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 _MODE = 0o644
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Where units came from: the store, `direct` of them without a trace, or the compiler.
+
+    `traced_because` counts why units from the store were traced, the most frequent reason first.
+    """
+
+    stored: int = 0
+    direct: int = 0
+    compiled: int = 0
+    failed: int = 0
+    traced_because: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(done: Sequence[UnitDone], failed: int) -> Origins:
+        """Count results of units that did not fail, and add those that did."""
+        stored, direct = (sum(getattr(d, n) for d in done) for n in ("stored", "direct"))
+        reasons = Counter(d.traced_because for d in done if d.stored and d.traced_because)
+        return Origins(stored, direct, len(done) - stored, failed, dict(reasons.most_common()))
+
+    def __str__(self) -> str:
+        """Say it for people, as `64 units: 60 from the store (58 without tracing), 4 compiled`."""
+        traced = f" ({self.direct} without tracing)" if self.direct else ""
+        counts = (
+            (self.stored, f"from the store{traced}"),
+            (self.compiled, "compiled"),
+            (self.failed, "failed"),
+        )
+        total = self.stored + self.compiled + self.failed
+        parts = ", ".join(f"{count} {words}" for count, words in counts if count)
+        return f"{total} {'unit' if total == 1 else 'units'}: {parts}"
 
 
 @dataclass(frozen=True)
@@ -52,6 +88,8 @@ class Package:
     `plan` has the units that are in the folder, also those that `feedback:` added, and `records`
     theirs. `failures` are of the units that were left out. `stages` is the file of kept stages
     beside the folder, if the manifest asks for one. `size_remedy` ends a note about the size.
+    `store` says what the store was good for, `origins` where the units came from, and `reads` what
+    is known of what their jobs read.
     """
 
     folder: Path
@@ -61,6 +99,9 @@ class Package:
     stages: Path | None = None
     failures: tuple[UnitFailure, ...] = ()
     size_remedy: str = ""
+    store: Counts = field(default_factory=Counts)
+    origins: Origins = field(default_factory=Origins)
+    reads: Reads = field(default_factory=Reads)
 
     @property
     def left_out(self) -> str | None:
@@ -89,95 +130,130 @@ def build_package(
     jobs: int | None = None,
     *,
     keep_going: bool = False,
+    share: Share | None = None,
+    executor: Executor | str | None = None,
+    direct: bool = True,
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
 
     With `keep_going`, units that failed are left out, and BuildError is raised only if all failed.
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
     `folder` until everything succeeded. The file of kept stages beside it is of this build, or
-    removed. `jobs` is that of `run_units`.
+    removed. `jobs`, `executor` and `direct` are those of `run_units`. At last, what was made is
+    written to the other layers of the store, even if some units failed. With `share`, only its
+    units are compiled, and the folder is that of a shard; a shard may be empty.
     """
-    with _workplace(folder) as temporary:
-        staging = temporary / FOLDER_NAME
-        staging.mkdir(mode=0o755)
+    with open_store(os.environ) as layers:
+        try:
+            package = _packed(
+                *(plan, sources, folder, listener, jobs, executor),
+                keep_going=keep_going,
+                share=share,
+                direct=direct,
+                layers=layers,
+            )
+        except BuildError:
+            layers.push()
+            raise
+        layers.push()
+        package.reads.used |= layers.store.made | layers.store.used
+        package.reads.complete &= UNKEPT not in layers.store.problems
+        return replace(package, store=layers.counts)
+
+
+def _packed(
+    plan: Plan,
+    sources: SourceTree,
+    folder: Path,
+    listener: Listener,
+    jobs: int | None,
+    executor: Executor | str | None,
+    *,
+    keep_going: bool,
+    share: Share | None,
+    direct: bool,
+    layers: Layers,
+) -> Package:
+    facts, secrets, started = PlanFacts.of(plan), _secrets(plan, sources), time.time_ns()
+    with workplace(folder) as temporary:
+        staging = new_package(temporary)
         traced = TracedFiles()
-        run = run_units(plan, sources, staging, listener, jobs=jobs, traced=traced)
-        everything = _different(run)
-        failed = [*(d for d in everything if d.failure), *_conflicts(everything)]
-        failures = tuple(d.failure for d in failed if d.failure)
-        done = _others(everything, failed)
-        if failures and not (keep_going and done):
-            raise BuildError(failures, len(everything))
-        plan = _reduced(plan, done, failed)
-        records = tuple(d.record for d in done if d.record)
-        # Those of units that succeeded come last: they alone know how calls are padded.
-        functions = join_functions(d.function for d in (*failed, *done) if d.function)
-        header = {
-            **_header(plan, records),
-            **_left_out(plan, sources, failed),
-            **traced.digests(sources, plan.manifest).to_header(),
-        }
-        stages = temporary / "stages"
-        if header.get(HEADER_KEY) == BESIDE:
-            write_stages(stages, staging, records)
-        _drop_unused_blobs(staging, records, header)
-        (staging / INDEX_NAME).write_bytes(write_index(header, functions, records))
-        stages_path(folder).unlink(missing_ok=True)
-        _replace(staging, folder)
-        if stages.exists():
-            stages.rename(stages_path(folder))
-    kept = stages_path(folder) if header.get(HEADER_KEY) == BESIDE else None
+        wanted = share.part_of(plan) if share else plan
+        run = (
+            run_units(
+                *(wanted, sources, staging, listener, executor),
+                jobs=jobs,
+                traced=traced,
+                layers=layers,
+                direct=direct,
+            )
+            if wanted.units
+            else []
+        )
+        results, files = results_of(plan, run), traced.digests(sources, plan.manifest)
+        made = assemble(facts, results, files, secrets)
+        if made.failures and not (keep_going and (made.done or share)):
+            raise BuildError(made.failures, made.total)
+        if share:
+            cleaned = tuple(result.without(secrets) for result in results)
+            labels = share.labels(plan, secrets)
+            data = data_files(sources, traced.reads, started)
+            file = ShardFile(facts, labels, share.numbers, keep_going, files, cleaned, data)
+            made = share.mark(made, file)
+            write_whole(staging / SHARD_NAME, file.to_bytes())
+        records = [r.record for r in results if r.record] if share else made.records
+        kept = finish(staging, folder, made, records)
+    by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
+    done = [by_unit[result.unit] for result in made.done]
     embedded = embedded_in(done)
     edited = map(_EDITED.format, sorted(traced.changed))
-    types = _result_type_notes(plan, sources, records)
-    notes = (*_notes(done), *embedded_notes(embedded), *types, *edited)
-    return Package(folder, plan, records, notes, kept, failures, size_remedy(embedded))
+    types = _result_type_notes(plan, sources, made.records)
+    empty = share.notes if share else ()
+    notes = (*_notes(done), *embedded_notes(embedded), *types, *edited, *empty)
+    remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
+    reduced = _reduced(plan, done, made.toolchains)
+    return Package(
+        *(folder, reduced, made.records, notes, kept, made.failures, remedy),
+        origins=origins,
+        reads=traced.reads,
+    )
 
 
-def _result_type_notes(plan: Plan, sources: SourceTree, records: Iterable[Record]) -> Iterator[str]:
+def new_package(temporary: Path) -> Path:
+    """Return a new `_aot` folder to fill in a temporary one, which `finish` moves to its place."""
+    staging = temporary / FOLDER_NAME
+    staging.mkdir(mode=0o755)
+    (staging / BLOBS).mkdir()
+    return staging
+
+
+def finish(staging: Path, folder: Path, made: Assembled, records: Iterable[Record]) -> Path | None:
+    """Write the index beside the blobs in `staging`, and move it all to `folder`.
+
+    Only the blobs of `records` stay. Returns the file of kept stages, if there is one.
+    """
+    records, stages = list(records), staging.parent / "stages"
+    is_beside = made.header.get(HEADER_KEY) == BESIDE
+    if is_beside:
+        write_stages(stages, staging, records)
+    _drop_unused_blobs(staging, records, made.header)
+    write_whole(staging / INDEX_NAME, write_index(made.header, made.functions, made.records))
+    put_into_place(staging, folder, stages)
+    return stages_path(folder) if is_beside else None
+
+
+def _result_type_notes(plan: Plan, sources: SourceTree, records: Sequence[Record]) -> Iterator[str]:
     """Yield notes on results that a wheel returns only where jax is, if it does not require jax."""
-    if plan.manifest.runtime == "jaxlib":
+    if plan.manifest.runtime == "jaxlib" and records:
         interpreter = plan.units[0].toolchain.interpreter
         yield from result_type_notes(records, sources.import_root, interpreter)
 
 
-def _different(done: list[UnitDone]) -> list[UnitDone]:
-    """Drop units that feedback added and that have the signature of another one."""
-    # Units of the plan first: two of them with one signature are a mistake.
-    first: dict[tuple[str, ...], int] = {}
-    for result in sorted(done, key=lambda d: bool(d.unit.fed_back)):
-        if result.record:
-            first.setdefault(_identity(result.record), id(result))
-    unique = {*first.values()}
-    return [d for d in done if not d.record or not d.unit.fed_back or id(d) in unique]
-
-
-def _identity(record: Record) -> tuple[str, ...]:
-    """Return what a call can tell a record by."""
-    jaxlib = str(record.requires.jaxlib)
-    return record.function, record.signature.key(), str(record.target), jaxlib
-
-
-def _others(everything: list[UnitDone], failed: list[UnitDone]) -> list[UnitDone]:
-    """Return the results of the units that did not fail."""
-    # By identity: to Python, units with the static values 1 and True are equal.
-    gone = {id(d.unit) for d in failed}
-    return [d for d in everything if id(d.unit) not in gone]
-
-
-def _reduced(plan: Plan, done: list[UnitDone], failed: list[UnitDone]) -> Plan:
+def _reduced(plan: Plan, done: Iterable[UnitDone], toolchains: Iterable[int]) -> Plan:
     """Return a plan without the units that failed, and without toolchains that made nothing."""
-    idle = {d.unit.toolchain for d in failed} - {d.unit.toolchain for d in done}
-    toolchains = tuple(t for t in plan.environment.toolchains if t not in idle)
-    environment = replace(plan.environment, toolchains=toolchains)
+    kept = tuple(plan.environment.toolchains[place] for place in toolchains)
+    environment = replace(plan.environment, toolchains=kept)
     return replace(plan, units=tuple(d.unit for d in done), environment=environment)
-
-
-def _left_out(plan: Plan, sources: SourceTree, failed: list[UnitDone]) -> dict[str, Any]:
-    """Return what the header of the index says of units that failed, each once."""
-    first = {id(d.unit): d for d in reversed(failed)}
-    secrets = _secrets(plan, sources)
-    return left_out_header(AllLeftOut(tuple(left_out(d, secrets) for d in first.values())))
 
 
 def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
@@ -188,116 +264,17 @@ def _secrets(plan: Plan, sources: SourceTree) -> list[str]:
     return [str(sources.root), *here, *prefixes]
 
 
-def join_functions(functions: Iterable[Function]) -> list[Function]:
-    """Return the last function of each name, with what all know of its static data."""
-    same: dict[str, list[Function]] = {}
-    for function in functions:
-        same.setdefault(function.name, []).append(function)
-    # A process that traces several functions meets what the first of them changed.
-    aliases = {pair for group in same.values() for each in group for pair in each.aliases}
-    return [_join(group, sorted(aliases)) for group in same.values()]
-
-
-def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function:
-    facts = {fact.digest: fact for function in functions for fact in function.facts}
-    return replace(
-        functions[-1],
-        facts=tuple(facts[digest] for digest in sorted(facts)),
-        aliases=tuple(pair for pair in aliases if pair[1] in facts),
-        references=tuple(sorted({each for function in functions for each in function.references})),
-        about=join_abouts(About.of(function.about) for function in functions).to_json(),
-    )
-
-
-def _header(plan: Plan, records: tuple[Record, ...]) -> dict[str, Any]:
-    is_kept = any(record.stages for record in records)
-    toolchains = plan.environment.toolchains
-    return {
-        "aotbuild": plan.environment.aotbuild,
-        "fallback": plan.manifest.fallback,
-        "jax": ", ".join(dict.fromkeys(t.jax for t in toolchains)),
-        "jaxlib": ", ".join(dict.fromkeys(t.jaxlib for t in toolchains)),
-        "package": plan.manifest.package,
-        **({HEADER_KEY: plan.manifest.keep.where} if is_kept else {}),
-    }
-
-
 def _notes(done: list[UnitDone]) -> tuple[str, ...]:
     """Return the notes of all units, each once: units of one trace share theirs."""
     texts = (f"{result.unit.signature_label}: {note}" for result in done for note in result.notes)
     return tuple(dict.fromkeys(texts))
 
 
-def _conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
-    """Yield as failed a unit that calls could not tell from another, or would pad differently."""
-    yield from _pad_conflicts(done)
-    yield from _ignored_conflicts(done)
-    seen: dict[tuple[str, ...], UnitDone] = {}
-    for result in done:
-        if result.record is None:
-            continue
-        key = _identity(result.record)
-        if key in seen:
-            message = f"has the same signature as {seen[key].unit}; remove one of them"
-            yield result.failed(STAGE, message)
-        seen.setdefault(key, result)
-
-
-def _ignored_conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
-    """Yield as failed the units in whose trees `static_data:` leads to other places."""
-    first: dict[str, UnitDone] = {}
-    for result in done:
-        if result.record is None or result.function is None:
-            continue
-        known = first.setdefault(result.function.name, result)
-        if known.function and known.function.ignored != result.function.ignored:
-            message = f"static_data: leads elsewhere in {known.unit}\nMake two functions of it."
-            yield result.failed(STAGE, message)
-
-
-def _pad_conflicts(done: list[UnitDone]) -> Iterator[UnitDone]:
-    """Yield as failed the units whose arrays have their padded dims in other places."""
-    first: dict[str, UnitDone] = {}
-    for result in done:
-        if result.record is None or result.function is None or result.function.pad is None:
-            continue
-        known = first.setdefault(result.function.name, result).function
-        # Compared as JSON: a NaN to pad with does not equal itself.
-        if known is None or known.to_json()["pad"] != result.function.to_json()["pad"]:
-            other = first[result.function.name].unit
-            message = (
-                f"pad: the trees differ from those of {other}: another number of arrays, or axes "
-                "that are another dim\nMake two functions of it, or leave pad out."
-            )
-            yield result.failed(STAGE, message)
-
-
-def _drop_unused_blobs(folder: Path, records: tuple[Record, ...], header: dict[str, Any]) -> None:
+def _drop_unused_blobs(folder: Path, records: Iterable[Record], header: dict[str, Any]) -> None:
     wanted = {blob.path for record in records for blob in packaged_blobs(record, header)}
-    for path in (folder / "blobs").iterdir():
-        if f"blobs/{path.name}" not in wanted:
+    for path in (folder / BLOBS).iterdir():
+        if f"{BLOBS}/{path.name}" not in wanted:
             path.unlink()
-
-
-@contextmanager
-def _workplace(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `folder`; remove parents made for it if they stay empty."""
-    made = [parent for parent in folder.parents if not parent.exists()]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=folder.parent) as temporary:
-            yield Path(temporary)
-    finally:
-        for parent in made:
-            if not any(parent.iterdir()):
-                parent.rmdir()
-
-
-def _replace(staging: Path, folder: Path) -> None:
-    """Move a finished folder into place, and the old one out of the way first, whole."""
-    if folder.exists():
-        folder.rename(staging.parent / "replaced")
-    staging.rename(folder)
 
 
 def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
@@ -311,32 +288,3 @@ def write_stages(path: Path, folder: Path, records: Iterable[Record]) -> None:
             member.create_system, member.external_attr = _UNIX, _MODE << 16
             archive.writestr(member, (folder / name).read_bytes(), compresslevel=9)
     write_whole(path, data.getvalue())
-
-
-def size_note(size: int, what: str, remedy: str = "") -> str | None:
-    """Return a note about a wheel of that many bytes; None if it is small enough.
-
-    It ends with `remedy`, that of a package.
-    """
-    if size <= PYPI_LIMIT:
-        return None
-    return (
-        f"{what} has {size / 1e6:.0f} MB; PyPI's default limit for one file is 100 MB. "
-        f"`aotbuild split` makes a base wheel and one for each family of targets{remedy}"
-    )
-
-
-def compressed_size(files: Iterable[Path]) -> int:
-    """Return the bytes that files take in a wheel; compress them only if that could matter."""
-    files = list(files)
-    plain = sum(file.stat().st_size for file in files)
-    return plain if plain <= PYPI_LIMIT else sum(map(_deflated, files))
-
-
-def _deflated(file: Path) -> int:
-    # Raw deflate at the default level, as zipfile and hatchling do.
-    packer, size = zlib.compressobj(wbits=-zlib.MAX_WBITS), 0
-    with file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            size += len(packer.compress(chunk))
-    return size + len(packer.flush())

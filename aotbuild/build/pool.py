@@ -99,13 +99,16 @@ class WorkerPool:
     """Workers by their settings, at most `limit` of them, and no more than memory allows.
 
     `memory` returns how many bytes are available now, or None. One worker is always allowed. It is
-    safe to use from several threads.
+    safe to use from several threads. `fetch` gets entries of the store that a worker wants.
+    Workers start in `folder`, by default in that of this process.
     """
 
     hello: Hello
     import_root: Path
     limit: int
     memory: Callable[[], int | None] = available_memory
+    fetch: Callable[[str], bool] | None = None
+    folder: Path | None = None
     stopped: bool = False
     _idle: list[Worker] = field(default_factory=list)
     _busy: list[Worker] = field(default_factory=list)
@@ -172,7 +175,7 @@ class WorkerPool:
         interpreter = settings.toolchain.interpreter
         if interpreter in self._broken:
             raise NotStarted(self._broken[interpreter])
-        return Worker(settings, self.hello, self.import_root)
+        return Worker(settings, self.hello, self.import_root, fetch=self.fetch, folder=self.folder)
 
     def _drop_exited(self) -> None:
         """Forget idle workers that exited: the system kills large processes, at work or not."""
@@ -220,23 +223,22 @@ def open_pool(
     hello: Hello,
     import_root: Path,
     most: int,
-    executor: Executor | None = None,
     jobs: int | None = None,
+    fetch: Callable[[str], bool] | None = None,
 ) -> Iterator[tuple[WorkerPool, Executor]]:
     """Yield a pool for at most `most` jobs at a time, and the executor whose threads wait for it.
 
     There are no more workers than `jobs`, by default `most_jobs`. Leaving the block ends all of
-    them; an exception kills them. An executor that is given stays open.
+    them; an exception kills them. `fetch` is the pool's.
     """
     limit = min(jobs or most_jobs(os.environ), most)
-    pool = WorkerPool(hello, import_root, limit)
-    threads = executor or ThreadPoolExecutor(limit)
+    pool = WorkerPool(hello, import_root, limit, fetch=fetch)
+    threads = ThreadPoolExecutor(limit)
     try:
         yield pool, threads
     except BaseException:  # Ctrl-C too: do not wait for compilers whose result nobody wants
         pool.stop()
         raise
     finally:
-        if executor is None:
-            threads.shutdown(cancel_futures=True)
+        threads.shutdown(cancel_futures=True)
         pool.close()

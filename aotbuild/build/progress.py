@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from aotbuild.build.jobs import Fed
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.protocol import (
+    Busy,
     Compiled,
     CompileStarted,
     Embedded,
@@ -32,7 +33,10 @@ from aotbuild.spec.signature import Function
 class UnitDone:
     """A finished unit: its record and function, or why it failed. `notes` are for the user.
 
-    `stored` says that the store had its executable. `embedded` are the constants in it.
+    `stored` says that the store had its executable, `direct` that nothing was traced to find it,
+    `traced_because` what differs from the last time if something was, and `obstacle` why the next
+    build must trace it. `embedded` are the constants in it. `seconds`
+    is how long it took from its start, where another machine did it, whose messages come at once.
     Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
     """
 
@@ -43,7 +47,11 @@ class UnitDone:
     notes: tuple[str, ...] = ()
     key: str | None = None
     stored: bool = False
+    direct: bool = False
+    obstacle: str = ""
+    traced_because: str = ""
     embedded: Embedded | None = None
+    seconds: float | None = None
 
     def failed(self, stage: str, message: str, printed: str = "") -> UnitDone:
         """Return this unit as one that failed after it was compiled."""
@@ -61,10 +69,14 @@ class UnitStarted:
 
 @dataclass(frozen=True)
 class UnitBusy:
-    """What is done for this unit before or after it is compiled, as `tracing f(batch=1)`."""
+    """What is done for this unit before or after it is compiled, as `tracing f(batch=1)`.
+
+    `waits` says that it is only waited for; an empty text, that this is over.
+    """
 
     unit: BuildUnit
     doing: str
+    waits: bool = False
 
 
 Event = UnitStarted | UnitBusy | UnitDone
@@ -114,6 +126,9 @@ class Progress:
     them share. `targets` are those of the current worker, and `at_work` those
     that fail if it exits now. `crashed` are targets whose compiler crashed, and which are tried
     once more without rewriting. `fed` is what the next call gets, if that has other avals.
+    `obstacle` is why direct mode cannot keep the job, and `traced_because` why it did not have it.
+    `at` is the time of the last message and
+    `started` has those of each unit's start, where another machine sent them with its messages.
     """
 
     waiting: dict[str, BuildUnit]
@@ -128,6 +143,10 @@ class Progress:
     stage: str = TRACE
     at_work: tuple[str, ...] = ()
     fed: Fed | None = None
+    at: float | None = None
+    started: dict[str, float | None] = field(default_factory=dict)
+    obstacle: str = ""
+    traced_because: str = ""
 
     @property
     def is_unfinished(self) -> bool:
@@ -143,19 +162,21 @@ class Progress:
         self.targets = again or tuple(self.waiting)
         self.stage, self.at_work, self.golden = TRACE, self.targets, None
 
-    def busy(self, doing: str) -> None:
+    def busy(self, message: Busy) -> None:
         """Say what is done for all units that are not compiled yet."""
         for target in self.targets:
             if target in self.waiting:
-                self.listener(UnitBusy(self.waiting[target], doing))
+                self.listener(UnitBusy(self.waiting[target], message.doing, message.waits))
 
-    def receive(self, message: Reply) -> None:
-        """Take a message of the worker."""
+    def receive(self, message: Reply, at: float | None = None) -> None:
+        """Take a message of the worker; `at` is when it was sent, in seconds, if it says so."""
+        self.at = at
         match message:
             case FedBack(fed=fed):
                 self.fed = fed
             case CompileStarted(target=target):
                 self.stage, self.at_work = COMPILE, (target,)
+                self.started[target] = at
                 self.listener(UnitStarted(self.waiting[target]))
             case Compiled(target=target):
                 if target in self.crashed:
@@ -219,13 +240,15 @@ class Progress:
     def _end_comparison(self, note: str, target: str | None = None) -> None:
         """Keep the rewritten executable of a target, or with a note the plain one; None: of all."""
         self.compiled = [
-            (unit, _compared(compiled, note) if target in (None, compiled.target) else compiled)
+            (unit, compared(compiled, note) if target in (None, compiled.target) else compiled)
             for unit, compiled in self.compiled
         ]
 
     def _complete(self, golden: GoldenMade | GoldenSkipped) -> None:
         for unit, compiled in self.compiled:
-            self._finish(_with_golden(unit, compiled, golden))
+            done = _with_golden(unit, compiled, golden)
+            done = replace(done, obstacle=self.obstacle, traced_because=self.traced_because)
+            self._finish(done)
         self.compiled.clear()
 
     def _fail_compiled(self, stage: str, error: str) -> None:
@@ -234,12 +257,15 @@ class Progress:
         self.compiled.clear()
 
     def _finish(self, result: UnitDone) -> None:
+        started = self.started.get(str(result.unit.target))
+        if started is not None and self.at is not None:
+            result = replace(result, seconds=self.at - started)
         result = self.check(result)
         self.results.append(result)
         self.listener(result)
 
 
-def _compared(compiled: Compiled, note: str) -> Compiled:
+def compared(compiled: Compiled, note: str) -> Compiled:
     """Return a unit after the comparison that `plain` waits for, if it does."""
     if compiled.plain is None:
         return compiled
@@ -277,5 +303,6 @@ def _with_golden(
         record,
         notes=notes,
         stored=compiled.stored,
+        direct=compiled.direct,
         embedded=compiled.embedded,
     )

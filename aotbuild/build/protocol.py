@@ -8,6 +8,8 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | build  | `hello`           | first, once: what holds for the worker's whole life                |
 | worker | `ready`           | in reply, before it imports jax                                    |
 | build  | `job`             | one at a time; the next follows `done`                             |
+| worker | `wanted`          | at any time in a job: an entry of the store that the folder lacks  |
+| build  | `fetched`         | in reply                                                           |
 | worker | `imported`        | modules of the project that no job before had, for this trace      |
 | worker | `fed_back`        | a result that is passed back has other avals: the next job's       |
 | worker | `elsewhere`       | in place of all that follow: another process must run the job       |
@@ -24,6 +26,8 @@ The build writes to the worker's stdin and reads from its stdout; the worker's s
 | worker | `shrink_started`  | before rewritten executables run beside the plain ones             |
 | worker | `shrink_compared` | whether a rewritten executable gave the same results               |
 | worker | `trace_explained` | in place of all of these, where `hello` says `explain`             |
+| worker | `entries`         | keys of the store that the job made and used, if any               |
+| worker | `inputs`          | what a traced job read, where `hello` says `inputs`                |
 | worker | `done`            | the job is finished                                                |
 
 A job's messages come in the order of this table. Both sides name their `version` in the first
@@ -55,7 +59,7 @@ from aotbuild.spec.record_json import (
 from aotbuild.spec.signature import Function
 
 # Increase it with every change that an older side would misread.
-VERSION = 1
+VERSION = 2
 _Kind = TypeVar("_Kind")
 
 
@@ -90,23 +94,29 @@ class Message(BaseModel):
 class Hello(Message):
     """Settings for a worker's whole life. Paths are absolute.
 
-    `blobs` is the folder for what it makes; `store` is that of the store, if there is one. `root`
-    is the project's folder, if its modules are to be reported. `keep` names the stages to keep. No
-    byte of a package may contain one of `secret_paths`. Each record's provenance begins with
-    `provenance`. `config` holds settings of jax. With `explain`, the worker traces and does not
-    compile.
+    `blobs` is the folder for what it makes; `store` is the front of the store, if there is one.
+    `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
+    its modules are to be reported. `keep` names the stages to keep. No byte of a package may
+    contain one of `secret_paths`. Each record's provenance begins with `provenance`. `config` holds
+    settings of jax. With `explain`, the worker traces and does not compile. With
+    `inputs`, it says what jobs read; `digests` is the file that keeps the digests of files. With
+    `fix_hashes`, hash tables of XLA have one order, where it can be fixed.
     """
 
     type: Literal["hello"] = "hello"
     version: int = VERSION
     blobs: Path
     store: Path | None = None
+    behind: bool = False
     root: Path | None = None
     keep: tuple[str, ...] = ()
     secret_paths: tuple[str, ...] = ()
     provenance: dict[str, str] = {}
     config: tuple[tuple[str, Any], ...] = ()
     explain: bool = False
+    inputs: bool = False
+    digests: Path | None = None
+    fix_hashes: bool = True
 
 
 class RunJob(Message):
@@ -114,6 +124,13 @@ class RunJob(Message):
 
     type: Literal["job"] = "job"
     job: Job
+
+
+class Fetched(Message):
+    """Whether the folder of the store now has the entry that the worker wanted."""
+
+    type: Literal["fetched"] = "fetched"
+    found: bool
 
 
 class Ready(Message):
@@ -140,10 +157,14 @@ class Elsewhere(Message):
 
 
 class Busy(Message):
-    """What the worker does now, for people, as `importing mypkg.model`."""
+    """What the worker does now, for people, as `importing mypkg.model`.
+
+    `waits` says that nobody does anything: the job waits for a machine.
+    """
 
     type: Literal["busy"] = "busy"
     doing: str
+    waits: bool = False
 
 
 class Imported(Message):
@@ -173,6 +194,7 @@ class Embedded(BaseModel):
 class Compiled(Message):
     """An executable was made, or taken from the store (`stored`). `notes` are for the user.
 
+    The build says `direct` of one that it found without a worker (`build.direct`).
     `plain` takes its place if it was rewritten and the comparison with the plain one fails.
     """
 
@@ -182,6 +204,7 @@ class Compiled(Message):
     record: Annotated[Record, _AsJson(record_to_json, record_from_json)]
     notes: tuple[str, ...] = ()
     stored: bool = False
+    direct: bool = False
     embedded: Embedded | None = None
     plain: Annotated[Blob, _AsJson(blob_to_json, blob_from_json)] | None = None
 
@@ -270,13 +293,56 @@ class TraceExplained(Message):
     notes: tuple[str, ...] = ()
 
 
+class Wanted(Message):
+    """An entry that the folder of the store lacks; the worker waits for `fetched`."""
+
+    type: Literal["wanted"] = "wanted"
+    key: str
+
+
+class Entries(Message):
+    """Keys of the store: of entries that the job made, and of those it found.
+
+    `problems` are those of `store.local.Store`, for people.
+    """
+
+    type: Literal["entries"] = "entries"
+    made: tuple[str, ...]
+    used: tuple[str, ...]
+    problems: dict[str, str] = {}
+
+
+class Inputs(Message):
+    """What a job read, for direct mode: see `store.read_set`.
+
+    `own` belongs to the job, `shared` to all jobs of the process, and `state` is the digest of what
+    was there. `obstacle` says why nothing stands for what the job read. `imported` are the files of
+    the project as in `imported`, whichever job imported them first. `stored` has the store's key of
+    each blob that is an entry of it, by SHA-256. `machine` and `python` say what ran the job.
+    `marks` are those of both sets of names (`store.marks`). `because`, which the build adds, is
+    what differs from the last time.
+    """
+
+    type: Literal["inputs"] = "inputs"
+    own: dict[str, Any]
+    shared: dict[str, Any]
+    state: str
+    obstacle: str = ""
+    imported: tuple[tuple[str, str], ...] = ()
+    stored: dict[str, str] = {}
+    machine: list[Any] = []
+    python: str = ""
+    marks: tuple[dict[str, str], dict[str, str]] | None = None
+    because: str = ""
+
+
 class Done(Message):
     """The job is finished."""
 
     type: Literal["done"] = "done"
 
 
-Request = Hello | RunJob
+Request = Hello | RunJob | Fetched
 Reply = (
     Ready
     | Elsewhere
@@ -295,6 +361,9 @@ Reply = (
     | ShrinkStarted
     | ShrinkCompared
     | TraceExplained
+    | Inputs
+    | Wanted
+    | Entries
     | Done
 )
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="type")])
@@ -303,7 +372,17 @@ _REPLIES: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator=
 
 def to_line(message: Request | Reply) -> str:
     """Return a message as the line to write, with its line end."""
-    return json.dumps(message.model_dump(mode="json")) + "\n"
+    return json.dumps(json_of(message)) + "\n"
+
+
+def json_of(message: Request | Reply) -> dict[str, Any]:
+    """Return the JSON of a message."""
+    return message.model_dump(mode="json")
+
+
+def reply_of(data: dict[str, Any]) -> Reply:
+    """Return what a worker once said; ValueError if it is no message of this version."""
+    return _REPLIES.validate_python(data)
 
 
 def read_request(line: str) -> Request:

@@ -7,11 +7,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from aotbuild.build.direct.reads import Reads
 from aotbuild.errors import PlanError
-from aotbuild.manifest import Manifest
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.sources import SourceDigests
+
+if TYPE_CHECKING:
+    from aotbuild.manifest import Manifest
 
 _REMEDY = (
     "Correct package: in the manifest, or build where the package is (on the command line: --root)."
@@ -41,11 +45,13 @@ class SourceTree:
 class TracedFiles:
     """The files of a project that its build has imported, with their digests.
 
-    `changed` are those that were edited meanwhile. Several threads add to it.
+    `changed` are those that were edited meanwhile. `reads` is what direct mode knows of the build's
+    jobs. Several threads add to it.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    reads: Reads = field(default_factory=Reads)
 
     def add(self, files: Iterable[tuple[str, str]]) -> None:
         """Add what one worker has imported."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from aotbuild.build.executors.local import run_units
+from aotbuild.build.executors.chosen import LOCAL
+from aotbuild.build.executors.driver import run_units
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.progress import Listener
 from aotbuild.build.sources import SourceTree
@@ -76,7 +77,8 @@ def tune(tuning: Tuning, sources: SourceTree, listener: Listener) -> tuple[str, 
     """
     plan, blobs = tuning.plan, tuning.folder / "blobs"
     blobs.mkdir()
-    done = run_units(plan, sources, blobs, listener)
+    # Here, whatever AOTBUILD_EXECUTOR says: other machines may have other devices.
+    done = run_units(plan, sources, blobs, listener, LOCAL)
     failures = [result.failure for result in done if result.failure]
     if failures:
         raise BuildError(failures, len(done))

@@ -9,10 +9,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+from aotbuild.cli import github
 from aotbuild.cli.build import build
-from aotbuild.cli.command import Command, UsageError
+from aotbuild.cli.command import Command, Group, UsageError, add_commands
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
 from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, OK, USAGE, code_of, missing_extra
@@ -27,15 +29,16 @@ from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
 from aotbuild.cli.sign import sign
 from aotbuild.cli.split import split
+from aotbuild.cli.store import STORE
 from aotbuild.cli.stubs import stubs
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
 
-_BUILDING = (plan, build, lock, tune, schema)
+_BUILDING = (plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, diff, doctor, verify, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, merge, release_check)
-COMMANDS: tuple[Command, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
+COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."
 
@@ -62,11 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=argparse.SUPPRESS,
         help="Print the version.",
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for each in COMMANDS:
-        each.fill(
-            commands.add_parser(each.name, help=each.summary, description=each.description, **shape)
-        )
+    add_commands(parser, COMMANDS, shape)
     return parser
 
 
@@ -77,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     given = vars(make_parser().parse_args(arguments))
     command, parser = given.pop("command"), given.pop("parser")
-    output = Output()
+    output, manifest = Output(), given.get("manifest")
     try:
         code = command.run(output, **given) or OK
     except UsageError as err:
@@ -85,17 +84,22 @@ def run(arguments: Sequence[str]) -> int:
     except (Exception, KeyboardInterrupt) as err:
         if missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
             raise
-        return _fail(output, err)
-    output.finish(None)
+        code = _fail(output, err, manifest)
+    else:
+        output.finish(None)
+    summary = output.markdown if command.name in github.SUMMARIZED else None
+    github.tell(f"aotbuild {command.name}", output.annotations, summary, say, os.environ)
     return code
 
 
-def _fail(output: Output, error: BaseException) -> int:
+def _fail(output: Output, error: BaseException, manifest: Path | None) -> int:
     code, message = code_of(error), _message(error)
     if os.environ.get("AOTBUILD_DEBUG") == "1":
         sys.stderr.write("".join(traceback.format_exception(error)))
     say(message)
     output.finish(error_document(error, code, message))
+    output.markdown.line(message)
+    output.annotations += github.of_error(error, message, manifest)
     return code
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import itertools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from aotbuild.spec.shard import Shard
 
 # Gets the `Output` and the arguments by keyword; returns an exit code, None for success.
 Handler: TypeAlias = Callable[..., int | None]
@@ -44,7 +47,7 @@ class Command:
         names = (name for argument in self.arguments for name in argument.names)
         return [name for name in names if name.startswith("-")]
 
-    def fill(self, parser: argparse.ArgumentParser) -> None:
+    def fill(self, parser: argparse.ArgumentParser, _: Mapping[str, Any]) -> None:
         """Add the arguments to the parser of this command."""
         for argument in self.arguments:
             parser.add_argument(*argument.names, **argument.settings)
@@ -56,6 +59,30 @@ class Command:
         return inspect.cleandoc(self.run.__doc__ or "")
 
 
+@dataclass(frozen=True)
+class Group:
+    """Commands under one name, as `store prune`."""
+
+    name: str
+    summary: str
+    description: str
+    commands: tuple[Command, ...]
+
+    def fill(self, parser: argparse.ArgumentParser, shape: Mapping[str, Any]) -> None:
+        """Add the commands to the parser of this group."""
+        add_commands(parser, self.commands, shape)
+
+
+def add_commands(
+    parser: argparse.ArgumentParser, commands: Iterable[Command | Group], shape: Mapping[str, Any]
+) -> None:
+    """Give a parser a subparser for each command; `shape` is what all parsers are made with."""
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for each in commands:
+        own = {"help": each.summary, "description": each.description, **shape}
+        each.fill(subparsers.add_parser(each.name, **own), shape)
+
+
 def command(
     summary: str, *arguments: Argument | tuple[Argument, ...]
 ) -> Callable[[Handler], Command]:
@@ -64,7 +91,7 @@ def command(
     flat = tuple(itertools.chain(*groups))
 
     def decorate(run: Handler) -> Command:
-        return Command(run.__name__.replace("_", "-"), summary, flat, run)
+        return Command(run.__name__.strip("_").replace("_", "-"), summary, flat, run)
 
     return decorate
 
@@ -142,6 +169,14 @@ def whole_number(least: int) -> Callable[[str], int]:
     return number
 
 
+def shard_of(text: str) -> Shard:
+    """Return a shard, as `3/8`."""
+    try:
+        return Shard.parse(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from err
+
+
 def seconds(text: str) -> float:
     """Return a time in seconds."""
     try:
@@ -152,3 +187,32 @@ def seconds(text: str) -> float:
         msg = f"expected a number of seconds, more than 0, found {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return found
+
+
+_BYTES = {
+    "B": 1,
+    **{f"{prefix}{unit}": 1000**n for n, prefix in enumerate("kMGT", 1) for unit in ("", "B")},
+    **{f"{prefix}iB": 1024**n for n, prefix in enumerate("KMGT", 1)},
+}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def size(text: str) -> int:
+    """Return a number of bytes, as `5GB` or `512MiB` say it; 0 needs no unit."""
+    return (
+        0 if text == "0" else int(_with_unit(text, _BYTES, "a size with a unit, as 5GB or 512MiB"))
+    )
+
+
+def age(text: str) -> float:
+    """Return a time in seconds, as `30d` or `12h` say it."""
+    return _with_unit(text, _SECONDS, "an age, as 8w, 30d, 12h or 15m")
+
+
+def _with_unit(text: str, units: Mapping[str, int], expected: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", text.strip())
+    unit = match and next((u for u in units if u.lower() == match[2].lower()), None)
+    if match is None or unit is None:
+        msg = f"expected {expected}, found {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return float(match[1]) * units[unit]

@@ -33,6 +33,9 @@ UNUSABLE = 8
 VERIFY = 9
 PARTIAL = 10
 STALE = 11
+NOT_REPRODUCIBLE = 12
+GATE = 13
+STORE_DAMAGED = 14
 INTERRUPTED = 130
 
 # Import names of what the extra `build` brings and the command line uses.

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.cli.command import JSON, UsageError, argument, command, flag, new_file
 from aotbuild.cli.output import Output, write_bytes
 from aotbuild.errors import UnknownFunction
-from aotbuild.spec.layout import STAGES, write_whole
+from aotbuild.spec.files import write_whole
+from aotbuild.spec.layout import STAGES
 
 if TYPE_CHECKING:
     from aotbuild.report.facts import FunctionFacts, PackageFacts

@@ -29,8 +29,8 @@ def lock(
     """
     from aotbuild.build.sources import find_sources
     from aotbuild.manifest import load_manifest
+    from aotbuild.toolchains.project import project_requirements
     from aotbuild.toolchains.resolve import check_locks, write_locks
-    from aotbuild.toolchains.wanted import project_requirements
 
     output.as_json = as_json
     if upgrade and check:

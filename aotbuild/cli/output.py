@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aotbuild.cli.github import Annotation
+from aotbuild.cli.markdown import Markdown
 from aotbuild.errors import BuildError, ManifestError
 
 if TYPE_CHECKING:
@@ -18,10 +20,17 @@ JSON_VERSION = 1
 
 @dataclass
 class Output:
-    """The results of one command. With `--json`, stdout gets one document and nothing else."""
+    """The results of one command. With `--json`, stdout gets one document and nothing else.
+
+    `markdown` has what people get to read, also where it is not printed, as with `is_quiet`.
+    `annotations` is what CI shows of it.
+    """
 
     as_json: bool = False
+    is_quiet: bool = False
     document: dict[str, Any] = field(default_factory=dict)
+    markdown: Markdown = field(default_factory=Markdown)
+    annotations: list[Annotation] = field(default_factory=list)
 
     def finish(self, error: dict[str, Any] | None) -> None:
         """Print the document, if one was asked for; `error` says why the command failed."""
@@ -30,12 +39,15 @@ class Output:
 
     def text(self, line: str = "") -> None:
         """Print a line of the result for people."""
-        if not self.as_json:
+        self.markdown.line(line)
+        if not self.as_json and not self.is_quiet:
             write(line)
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table: drawn on a terminal, aligned plain text elsewhere."""
-        if self.as_json:
+        rows = [*rows]
+        self.markdown.table(headers, rows)
+        if self.as_json or self.is_quiet:
             return
         console = make_console()
         if console and console.is_terminal:

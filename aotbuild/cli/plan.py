@@ -156,7 +156,7 @@ def known_size(project: Project) -> KnownSize | None:
 
 
 def _of_folder(folder: Path, units: tuple[BuildUnit, ...]) -> KnownSize | None:
-    from aotbuild.build.pack import compressed_size, size_note
+    from aotbuild.build.size import compressed_size, size_note
     from aotbuild.errors import AotbuildError
 
     try:

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from aotbuild.build.plan import BuildUnit
@@ -32,7 +33,9 @@ Say = Callable[[str], None]
 class UnitState:
     """What is known of a unit so far. Times are in seconds, `size` is in bytes.
 
-    `doing` is what its worker does when it does not compile. `stored`: the store had it.
+    `doing` is what its worker does when it does not compile, or with `waits` what it waits for.
+    `stored`: the store had it; `direct`: nothing was traced to find it there. `traced_because` is
+    what differs from the last time, and `obstacle` why the next build must trace it.
     """
 
     unit: BuildUnit
@@ -41,7 +44,11 @@ class UnitState:
     seconds: float | None = None
     size: int | None = None
     doing: str | None = None
+    waits: bool = False
     stored: bool = False
+    direct: bool = False
+    obstacle: str = ""
+    traced_because: str = ""
 
 
 class Tracker:
@@ -71,7 +78,9 @@ class Tracker:
         """Take an event."""
         with self._lock:
             state = self._states.setdefault(id(event.unit), UnitState(event.unit))
-            state.doing = event.doing if isinstance(event, UnitBusy) else None
+            state.doing, state.waits = None, False
+            if isinstance(event, UnitBusy):
+                state.doing, state.waits = event.doing, event.waits
             if isinstance(event, UnitStarted):
                 state.state, state.started = COMPILING, self.clock()
             if not isinstance(event, UnitDone):
@@ -80,17 +89,22 @@ class Tracker:
             ended = self.count(DONE) + self.count(FAILED)
             self._finished(state, ended, len(self._states))
 
-    def doing(self) -> str | None:
-        """Return what is waited for: what the first worker does, and how many units wait for it."""
+    def doing(self) -> tuple[str, bool]:
+        """Return what the first worker does, and whether that is only to be waited for.
+
+        The text says how many others do something else; it is empty where nothing is done.
+        """
         with self._lock:
             busy = [
-                state.doing or f"compiling {state.unit}"
+                (state.waits, state.doing or f"compiling {state.unit}")
                 for state in self._states.values()
                 if state.doing or state.state == COMPILING
             ]
-        others = set(busy) - {*busy[:1]}
-        more = f", and {len(others)} more" if others else ""
-        return f"{busy[0]}{more}" if busy else None
+        if not busy:
+            return "", False
+        waits, first = min(busy, key=itemgetter(0))
+        others = {text for _, text in busy} - {first}
+        return f"{first}{f', and {len(others)} more' if others else ''}", waits
 
     def count(self, name: str) -> int:
         """Return how many units are in a state."""
@@ -115,10 +129,39 @@ def tracked(units: Sequence[BuildUnit], say: Say = say, *, live: bool = True) ->
         yield tracker
 
 
+def origins(package: Package) -> Iterator[str]:
+    """Yield the lines before the last: where the units came from, and why some were traced."""
+    found = package.origins
+    if found.stored or found.compiled or found.failed:
+        yield str(found)
+    if found.traced_because:
+        count = sum(found.traced_because.values())
+        (first, *more) = found.traced_because
+        others = f", and {plural(len(more), 'other reason')}" if more else ""
+        were = "unit was" if count == 1 else "units were"
+        yield f"{count} {were} traced again: {first}{others}"
+
+
+def lines_from_store(package: Package) -> Iterator[str]:
+    """Yield the lines of a build of the same package that finds all of it in the store."""
+    total = len(package.records)
+    pairs = zip(package.plan.units, package.records, strict=True)
+    for number, (unit, record) in enumerate(pairs, start=1):
+        yield _line(UnitState(unit, DONE, size=record.blob.size, stored=True), number, total)
+    yield str(replace(package.origins, stored=total, direct=total, compiled=0, traced_because={}))
+
+
+def made(package: Package) -> str:
+    """Return the beginning of the last line of a build."""
+    executables = plural(len(package.records), "executable")
+    return f"{executables}, {bytes_text(package.size)} with the index"
+
+
 def summary(package: Package, seconds: float) -> str:
     """Return the last line of a build: how much it made, in how long."""
-    made = f"{plural(len(package.records), 'executable')}, {bytes_text(package.size)}"
-    return f"{made} with the index, in {seconds:.1f} s"
+    counts = (package.store.fetched, "fetched"), (package.store.pushed, "pushed")
+    moved = ", ".join(f"{n} {done}" for n, done in counts if n)
+    return f"{made(package)}, in {seconds:.1f} s{moved and f'; store: {moved}'}"
 
 
 def progress_table(tracker: Tracker, room: int) -> Table:
@@ -169,16 +212,25 @@ def _lines(units: Sequence[BuildUnit], say: Say) -> Iterator[Tracker]:
 
 
 def _remind(tracker: Tracker, say: Say, said: threading.Event, ended: threading.Event) -> None:
-    """Say what is waited for where nothing else was said, at longer and longer intervals."""
-    started, patience = tracker.clock(), FIRST_REMINDER
+    """Say what is waited for where nothing else was said, at longer and longer intervals.
+
+    What nobody is at work for, and that somebody is at last, is said without delay.
+    """
+    started = spoken = tracker.clock()
+    patience, before = FIRST_REMINDER, ""
     while not ended.is_set():
-        if said.wait(patience):
+        if said.wait(FIRST_REMINDER):
             said.clear()
+            spoken = tracker.clock()
             continue
-        doing = tracker.doing()
+        doing, waits = tracker.doing()
+        awaited = doing if waits else ""
+        if awaited == before and tracker.clock() - spoken < patience:
+            continue
         if doing:
             say(f"{doing} ({tracker.clock() - started:.0f} s)")
-        patience = min(2 * patience, _LAST_REMINDER)
+        patience = min(2 * patience, _LAST_REMINDER) if awaited == before else 2 * FIRST_REMINDER
+        spoken, before = tracker.clock(), awaited
 
 
 def _line(state: UnitState, ended: int, total: int) -> str:
@@ -195,8 +247,10 @@ def _word(state: UnitState) -> str:
 def _end(state: UnitState, event: UnitDone, now: float) -> None:
     state.state = DONE if event.failure is None else FAILED
     state.size = event.record.blob.size if event.record else None
-    state.stored = event.stored
-    state.seconds = None if state.started is None else round(now - state.started, 3)
+    state.stored, state.direct, state.obstacle = event.stored, event.direct, event.obstacle
+    state.traced_because = event.traced_because
+    seconds = now - state.started if event.seconds is None and state.started else event.seconds
+    state.seconds = None if seconds is None else round(seconds, 3)
 
 
 def _size(state: UnitState) -> str:

@@ -1,4 +1,4 @@
-"""What `plan` and `build` share: their options, and the plan as data and as text."""
+"""What `plan`, `build` and `merge` share: options, the plan as data, which folder is replaced."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.command import JSON, argument, existing_folder
+from aotbuild.cli.command import JSON, UsageError, argument, existing_folder
 from aotbuild.cli.output import say
+from aotbuild.spec.index import INDEX_NAME
+from aotbuild.spec.layout import BLOBS
+from aotbuild.spec.shard import SHARD_NAME
+from aotbuild.spec.signing import SEALS_NAME
 
 if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit, Plan
@@ -42,7 +46,7 @@ def open_project(manifest: Path, root: Path | None) -> Project:
     from aotbuild.build.sources import find_sources
     from aotbuild.manifest import load_manifest
     from aotbuild.toolchains.environments import find_environment
-    from aotbuild.toolchains.wanted import project_requirements
+    from aotbuild.toolchains.project import project_requirements
 
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
@@ -92,3 +96,14 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
         "devices": unit.devices,
         "jaxlib": unit.toolchain.jaxlib,
     }
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse to replace a folder that holds anything but the results of an earlier build."""
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if names and (INDEX_NAME not in names or names - {INDEX_NAME, SEALS_NAME, SHARD_NAME, BLOBS}):
+        msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
+        raise UsageError(msg, "--out")
+    if not folder.name:
+        msg = f"{folder} is the current folder, and cannot be replaced; name another"
+        raise UsageError(msg, "--out")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aotbuild.cli.command import argument, command, new_file
 from aotbuild.cli.output import Output, write_bytes
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
 
 
 @command(

@@ -8,7 +8,7 @@ from pathlib import Path
 from aotbuild.cli.command import UsageError, argument, command, new_file
 from aotbuild.cli.inspect import place_of
 from aotbuild.cli.output import Output, write_bytes
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
 
 
 @command(

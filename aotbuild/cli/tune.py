@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from aotbuild.cli.command import argument, command, new_file
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import PROJECT
 from aotbuild.report.words import plural, printable
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
+from aotbuild.spec.temporary import temporary_folder
 
 
 @command(
@@ -42,8 +42,8 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     by = tuner()
     local = by.devices()
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
-    with TemporaryDirectory(prefix="aotbuild-tune-") as folder:
-        tuning = plan_tuning(loaded, probe(), by, local, Path(folder))
+    with temporary_folder(what="tune-") as folder:
+        tuning = plan_tuning(loaded, probe(), by, local, folder)
         with tracked(tuning.plan.units) as tracker:
             text, entries = run_tuning(tuning, sources, tracker)
     write_whole(out, text.encode())

@@ -16,6 +16,7 @@ from aotbuild.cli.command import (
     seconds,
 )
 from aotbuild.cli.exit_codes import VERIFY
+from aotbuild.cli.github import Annotation
 from aotbuild.cli.output import Output
 from aotbuild.cli.sign import LOCK, TRUST_CONFIG
 from aotbuild.report.words import printable
@@ -165,3 +166,7 @@ def _print_reasons(output: Output, outcomes: Sequence[Outcome]) -> None:
             output.text(f"{status}: {outcome.check} of {printable(outcome.subject)}")
         for reason in reasons:
             output.text("\n".join(f"  {printable(line)}" for line in reason.splitlines()))
+        if same[0].status.is_failure:
+            what = ", ".join(f"{outcome.check} of {printable(outcome.subject)}" for outcome in same)
+            lines = (printable(line) for reason in reasons for line in reason.splitlines())
+            output.annotations.append(Annotation("error", "\n".join((f"{status}: {what}", *lines))))

@@ -199,6 +199,10 @@ class Description:
         """Yield the targets of a request for a function whose mesh has so many devices."""
         raise NotImplementedError
 
+    def deciding_facts(self, hardware: Hardware) -> list[Any]:
+        """Return what decides the bytes of a build beside the features of this machine's CPU."""
+        return []
+
     def cap(self, target: Target, versions: Versions) -> str | None:
         """Return the cap of a process that compiles a target, if it needs one."""
         return None
@@ -238,8 +242,11 @@ class Description:
 class Compiler:
     """How a worker compiles for a platform."""
 
-    def start(self) -> None:
-        """Import what is needed later, before the user's code can change how it is found."""
+    def start(self, *, fix_hashes: bool) -> None:
+        """Prepare the process and import what is needed later, before any of the user's code runs.
+
+        With `fix_hashes`, the order of the compiler's hash tables is fixed where that is possible.
+        """
 
     def devices(self, target: Target, hardware: Hardware, private: Any) -> Sequence[Any]:
         """Return jax's devices of a target, in the order of the executable; they may be absent.

@@ -39,6 +39,7 @@ from aotbuild.spec.padding import Padding
 from aotbuild.spec.portable import window_of
 from aotbuild.spec.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
 from aotbuild.spec.record_json import requirements_to_json
+from aotbuild.spec.shard import SHARD
 from aotbuild.spec.signature import Function
 
 # How the callback of jax.debug.print is named, which has no function of its own.
@@ -104,6 +105,7 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "signed_by": list(facts.signed_by),
         "signers": list(facts.signers),
         "sources": plain(facts.header.get(SOURCES)),
+        "shard": plain(facts.header.get(SHARD)),
         "portable": facts.portable and facts.portable.to_json(),
         "totals": totals(facts),
     }

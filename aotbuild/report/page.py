@@ -51,6 +51,7 @@ from aotbuild.report.words import (
 )
 from aotbuild.spec.layout import HEADER_KEY, STAGES
 from aotbuild.spec.record import Blob
+from aotbuild.spec.shard import shard_note
 
 # With more functions than this, the tables of executables are folded.
 _OPEN_FUNCTIONS = 12
@@ -141,6 +142,8 @@ def _badges(facts: PackageFacts) -> Iterator[tuple[str, str]]:
     for name in ("aotbuild", "jax", "jaxlib", "fallback"):
         if name in facts.header:
             yield name, shown(facts.header[name])
+    if note := shard_note(facts.header):
+        yield "shard", note
     if HEADER_KEY in facts.header:
         yield "stages", stages_text(facts)
 

@@ -21,8 +21,6 @@ from aotbuild.spec.index import INDEX_NAME
 _OLDEST = 9
 # As in the extra `sbom`. Versions 9 to 11 write the same bytes.
 SBOM_LIBRARY = f"cyclonedx-python-lib>={_OLDEST}"
-# PEP 770 wants names that collide with no other tool's; `.cdx.json` is CycloneDX's own ending.
-SBOM_NAME = "aotbuild.cdx.json"
 
 
 def missing_library() -> str | None:

@@ -39,6 +39,7 @@ from aotbuild.spec.index import COMPANIONS
 from aotbuild.spec.layout import HEADER_KEY, PART
 from aotbuild.spec.left_out import LeftOut
 from aotbuild.spec.record import Record
+from aotbuild.spec.shard import shard_note
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 6
@@ -93,7 +94,9 @@ def identity_lines(facts: PackageFacts) -> Iterator[str]:
 
 
 def _parts(header: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the companions of a base, or the name of this part, if the package was split."""
+    """Yield which shard it is, or the companions of a base, or the name of this part."""
+    if note := shard_note(header):
+        yield f"  shard     {note}"
     if COMPANIONS in header:
         stated = header[COMPANIONS]
         names = ", ".join(map(str, stated.values())) if isinstance(stated, dict) else stated

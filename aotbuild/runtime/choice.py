@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aotbuild.errors import InvalidArgument, NoExecutable, SignatureMismatch
 from aotbuild.runtime.binding import REMEDY, Call
 from aotbuild.runtime.devices import DeviceSet
-from aotbuild.runtime.package import Package, left_out
+from aotbuild.runtime.package import Package, left_out, shard_lines
 from aotbuild.runtime.select import Verdict, refusal_trace, select
 from aotbuild.runtime.trees import differences, leaf_steps
 from aotbuild.spec.record import Record
@@ -86,7 +86,8 @@ class Choice:
         known = self._mismatches[key]
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)
-        trace = [*known.trace, *padding, *failed, *self.package.absent]
+        shard = shard_lines(self.package.index)
+        trace = [*known.trace, *padding, *failed, *self.package.absent, *shard]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:
@@ -97,7 +98,7 @@ class Choice:
             trace = refusal_trace(verdicts, self.package.probe(self.devices(call)))
             labels = {verdict.record.provenance.get("label") for verdict in verdicts}
             trace += left_out(self.package.index).lines(self.function.name, labels)
-            trace += self.package.absent
+            trace += [*self.package.absent, *shard_lines(self.package.index)]
             raise NoExecutable(self.function.name, summary, trace, _REFUSED_REMEDY)
         return fitting[0], self._place(call, fitting[0])
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.buffers import SMALLEST_MAPPED, mapped
-from aotbuild.runtime.source import open_regular
 from aotbuild.runtime.weights import dtype_named, read_tensor
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.tensors import ALIGNMENT, DTYPES, NEWER_DTYPES, Tensor, find_tensors
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.source import Source, open_regular
+from aotbuild.runtime.source import Source
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import Index
+from aotbuild.spec.keys import MAX_PEM_BYTES, parse_public_key
 from aotbuild.spec.layout import home_of
 from aotbuild.spec.signing import (
-    MAX_PEM_BYTES,
     MAX_SEALS_BYTES,
     SEALS_NAME,
     Seal,
@@ -121,7 +122,7 @@ def _read_policy(place: str, trust: Iterable[Key], origin: str) -> TrustPolicy:
 def _read_key(key: Key, place: str, origin: str) -> tuple[str, Ed25519PublicKey]:
     shown = "PEM bytes" if isinstance(key, bytes) else repr(str(key))
     try:
-        public = _parse_key(key if isinstance(key, bytes) else _read_pem(key))
+        public = parse_public_key(key if isinstance(key, bytes) else _read_pem(key))
     except OSError as err:
         raise _refused(place, origin, f"{shown}: {err.strerror or err}") from err
     except ImportError as err:
@@ -139,20 +140,6 @@ def _read_pem(path: str | os.PathLike[str]) -> bytes:
         raise ValueError(msg)
     with open_regular(path) as file:
         return file.read(MAX_PEM_BYTES + 1)
-
-
-def _parse_key(pem: bytes) -> Ed25519PublicKey:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    if len(pem) > MAX_PEM_BYTES or pem.count(b"-----BEGIN") != 1 or b"PRIVATE KEY" in pem:
-        msg = "not the PEM of one public key"
-        raise ValueError(msg)
-    public = load_pem_public_key(pem)
-    if not isinstance(public, Ed25519PublicKey):
-        msg = f"{type(public).__name__}, not an Ed25519 key"
-        raise TypeError(msg)
-    return public
 
 
 def _refused(place: str, origin: str, found: str) -> UntrustedPackage:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from aotbuild.errors import DamagedBlob, InvalidIndex
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import INDEX_NAME, Bytes, Index
 
 if TYPE_CHECKING:
@@ -107,19 +106,6 @@ def _has(source: Source, name: str) -> bool:
     except OSError:
         return True
     return True
-
-
-def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
-    """Open a regular file; OSError for anything else, such as a pipe without a writer."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-        reason = os.strerror(code) if stat.S_ISDIR(mode) else "not a regular file"
-        raise OSError(code, reason, os.fspath(path))
-    return os.fdopen(descriptor, "rb", buffering)
 
 
 def refuse_pointer(data: Bytes | memoryview, place: str, expected: str) -> None:

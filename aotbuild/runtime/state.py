@@ -13,7 +13,7 @@ from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import emit, is_logged, listeners
-from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out
+from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, shard_lines
 from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.runtime.trust import demands, open_trusted
 from aotbuild.spec.index import COMPANIONS, SOURCES, Index
@@ -244,7 +244,8 @@ def _unknown(state: LibraryState, name: str) -> NoReturn:
     is_text = isinstance(name, str)  # a list of names is a likely mistake
     close = get_close_matches(name, functions, 1) if is_text and not failed else []
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise UnknownFunction(state.name, name, functions, hint, failed)
+    missing = [*failed, *shard_lines(state.index)]
+    raise UnknownFunction(state.name, name, functions, hint, missing)
 
 
 def _log(opened: OpenedPackage) -> None:

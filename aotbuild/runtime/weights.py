@@ -12,8 +12,8 @@ import numpy as np
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.buffers import aligned
-from aotbuild.runtime.source import open_regular, reason_of
-from aotbuild.spec.layout import move_whole
+from aotbuild.runtime.source import reason_of
+from aotbuild.spec.files import move_whole, open_regular
 from aotbuild.spec.tensors import DTYPES, NEWER_DTYPES, Tensor, find_tensors, write_header
 
 _SUFFIX = ".safetensors"

@@ -1,9 +1,7 @@
-"""The layout of a package on disk: kept stages, parts of a split package, atomic file writes."""
+"""The layout of a package on disk: kept stages, and the parts of a split package."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -28,6 +26,11 @@ BESIDE = "beside"
 WHEEL = "wheel"
 
 _SUFFIX = ".stages.zip"
+# The folder of the blobs, below `_aot`.
+BLOBS = "blobs"
+# Of the bill of materials in a wheel. PEP 770 wants names that collide with no other tool's;
+# `.cdx.json` is CycloneDX's own ending.
+SBOM_NAME = "aotbuild.cdx.json"
 
 # PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
 # counts in powers of two, the note comes a little early.
@@ -157,48 +160,3 @@ class JoinedIndex(Index):
             if found[0] not in known:
                 known.add(found[0])
                 yield found
-
-
-# Not tempfile.mkstemp, whose files only their owner can read: here the system applies the umask.
-# O_EXCL follows no link and opens no existing file.
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_MODE = 0o644
-# Characters of the file's name in the temporary one: a name may have 255 bytes.
-_LONGEST = 50
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically: all of it, or the old one stays. Its mode is 0o644 less the umask.
-
-    Raises OSError, and leaves no temporary file behind.
-    """
-    temporary = path.with_name(f".{path.name[:_LONGEST]}.{os.urandom(8).hex()}")
-    try:
-        number = os.open(temporary, _NEW, _MODE)
-    except OSError as err:  # name the requested file, not the temporary one
-        raise OSError(err.errno, err.strerror, str(path)) from err
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-        move_whole(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def move_whole(finished: Path, path: Path) -> None:
-    """Move a finished file into its place, on the same file system; raises OSError."""
-    with finished.open("rb") as file:
-        os.fsync(file.fileno())
-    finished.replace(path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk, on systems that support it."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

@@ -20,7 +20,7 @@ no part of the package, so its cost does not depend on the number of records.
     ed25519 <SHA-256 of the raw public key> <signature in base64>     a line a key, sorted
 
 This module neither makes nor checks seals, which needs `cryptography`: see `runtime.seals` and
-`verify.signing`. See docs/reference/format.md.
+`spec.keys`. See docs/reference/format.md.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ from aotbuild.spec.values import cut
 
 SEALS_NAME = "index.sig"
 MAX_SEALS_BYTES = 1 << 16
-MAX_PEM_BYTES = 1 << 16
 _FIRST_LINE = "aotbuild-signatures 1"
 # Characters of a malformed line in an error, at most.
 _LONGEST = 200
 # A part of the message, so that a seal over an index is valid for nothing else.
 _LABEL = b"aotbuild index signature 1\n"
-_LINE = r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)"
+SEAL_LINE = r"ed25519 ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)"
 _REMEDY = (
     "Get the package again from where it was signed, or remove the signature file and sign it anew."
 )
@@ -57,6 +56,16 @@ class Seal:
 
     def __str__(self) -> str:
         return f"ed25519 {self.key_id} {b2a_base64(self.value, newline=False).decode()}"
+
+    @classmethod
+    def parse(cls, line: str) -> Seal:
+        """Return the seal that `str` gave this text; ValueError for any other text."""
+        match = re.fullmatch(SEAL_LINE, line)
+        seal = cls(match[1], a2b_base64(match[2])) if match else None
+        if seal is None or str(seal) != line:
+            msg = f"no seal: {cut(line, _LONGEST)!r}"
+            raise ValueError(msg)
+        return seal
 
 
 def sealed_message(index: bytes) -> bytes:
@@ -96,12 +105,11 @@ def read_seals(data: bytes, place: str) -> tuple[Seal, ...]:
 
 
 def _read_line(line: str, number: int, place: str) -> Seal:
-    match = re.fullmatch(_LINE, line)
-    value = a2b_base64(match[2]) if match else b""
-    if match is None or str(seal := Seal(match[1], value)) != line:
+    try:
+        return Seal.parse(line)
+    except ValueError as err:
         expected = f"'ed25519 <key id> <signature in base64>' in line {number}"
-        raise _malformed(place, expected, _shown(line))
-    return seal
+        raise _malformed(place, expected, _shown(line)) from err
 
 
 def _malformed(place: str, expected: str, found: str) -> UntrustedPackage:

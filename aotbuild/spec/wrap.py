@@ -14,7 +14,6 @@ from aotbuild.frozen import dataclass
 from aotbuild.spec.tree import Marker
 
 NNX_JIT, FILTER_JIT = "nnx.jit", "eqx.filter_jit"
-WRAPS = (NNX_JIT, FILTER_JIT)
 
 # jax.tree_util.tree_flatten: (tree, is_leaf or None) to (leaves, treedef).
 Flatten = Callable[..., tuple[list[Any], Any]]

@@ -33,6 +33,69 @@ def key_of(inputs: Mapping[str, Any]) -> str:
     return sha256_hex(canonical_json(inputs))
 
 
+def direct_key(facts: Mapping[str, Any]) -> str:
+    """Return the outer key of a job, from all that is known of it before anything is read."""
+    return key_of({"entry": "direct 1", **facts})
+
+
+def names_key(outer: str, number: int) -> str:
+    """Return the key of one of the sets of names under an outer key."""
+    return key_of({"entry": "direct names", "outer": outer, "number": number})
+
+
+def shared_key(digest: str) -> str:
+    """Return the key of a set of names that several jobs share, by its digest."""
+    return key_of({"entry": "direct shared", "sha256": digest})
+
+
+def result_key(outer: str, names: str, state: str) -> str:
+    """Return the key of a job's messages: what is known of it, what it read, and what was there.
+
+    `names` is the digest of the names.
+    """
+    return key_of({"entry": "direct result", "outer": outer, "names": names, "state": state})
+
+
+def marks_key(outer: str, names: str, own: str = "") -> str:
+    """Return the key of the marks of a job that was traced last, or with these marks of its own.
+
+    `names` and `own` are digests.
+    """
+    return key_of({"entry": "direct marks", "outer": outer, "names": names, "own": own})
+
+
+def blob_key(sha256: str) -> str:
+    """Return the key of bytes by their digest."""
+    return key_of({"entry": "blob", "sha256": sha256})
+
+
+def planned_key(
+    *, files: Iterable[tuple[str, str]], project: Iterable[str], installed: Mapping[str, Any]
+) -> str:
+    """Return the key of what a plan says: its manifest and locks, with digests, and what is here.
+
+    `project` are the project's own requirements, `installed` is what `toolchains.installed` says.
+    """
+    inputs = {"files": list(map(list, files)), "project": list(project), "installed": installed}
+    return key_of({"entry": "planned 2", **inputs})
+
+
+def finished_key(
+    *,
+    plan: str,
+    packages: Iterable[str],
+    sbom: Iterable[str],
+    variables: Mapping[str, str],
+) -> str:
+    """Return the key of a finished build, from all that is known before anything is read.
+
+    `plan` is the key of its plan, `packages` are the folders where packages may be. `sbom` are the
+    wheel's name and version, if it has a bill of materials. `variables` are of the environment.
+    """
+    inputs = {"packages": list(packages), "sbom": list(sbom), "variables": dict(variables)}
+    return key_of({"entry": "finished 1", "plan": plan, **inputs})
+
+
 def executable_keys(
     *,
     target: str,

@@ -1,83 +1,85 @@
-"""The store on disk: a folder of entries by key (`store.keys`), shared by all builds of a user.
+"""The store as a process uses it: a folder, and whom to ask for an entry that it lacks.
 
-An entry is one file: the SHA-256 of the rest in hexadecimal, a line of canonical JSON (the facts),
-and the bytes. It is written to a temporary file, synced and renamed, so no reader sees half of one.
-Two builds that write the same entry write equal files. A damaged entry is set aside and made again.
+Nothing that is wrong with the folder stops a build: a damaged entry is set aside and made again,
+and what cannot be written is not kept. Either is a problem that people are told of once.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.layout import write_whole
+from aotbuild.store.entry import DamagedEntry, Entry, read_entry, write_entry
+from aotbuild.store.folder import Folder
 
-VARIABLE = "AOTBUILD_STORE"
-_OFF = "off"
-_FORMAT = "v1"
+# Kinds of problems.
+UNKEPT, DAMAGED = "unkept", "damaged"
 _LOG = logging.getLogger("aotbuild")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Bytes, and facts that only making them shows (plain JSON)."""
-
-    facts: dict[str, Any]
-    data: bytes
+def _found_nothing(_: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of entries; without one, nothing is kept and nothing is found."""
+    """A folder of entries; without one, nothing is kept and nothing is found.
+
+    `fetch` is asked for a key that the folder lacks, and returns whether the folder has it now.
+    `made` and `used` are the keys that were put, and those that were found. `problems` has a text
+    for each of `UNKEPT` and `DAMAGED` that has happened.
+    """
 
     root: Path | None
+    fetch: Callable[[str], bool] = _found_nothing
+    made: set[str] = field(default_factory=set, compare=False)
+    used: set[str] = field(default_factory=set, compare=False)
+    problems: dict[str, str] = field(default_factory=dict, compare=False)
 
     def get(self, key: str) -> Entry | None:
         """Return the entry of a key, or None; a damaged one is set aside."""
         if self.root is None:
             return None
-        path = _path(self.root, key)
-        try:
-            raw = path.read_bytes()
-        except OSError:
-            return None
-        digest, _, rest = raw.partition(b"\n")
-        if sha256_hex(rest).encode() != digest:
-            _LOG.warning("%s: damaged, set aside and compiled again", path)
-            path.replace(path.with_suffix(".damaged"))
-            return None
-        facts, _, data = rest.partition(b"\n")
-        return Entry(json.loads(facts), data)
+        folder = Folder(self.root)
+        entry = self._read(folder, key)
+        if entry is None and self.fetch(key):
+            entry = self._read(folder, key)
+        if entry is not None:
+            folder.touch(key)
+            self.used.add(key)
+        return entry
 
     def put(self, key: str, entry: Entry) -> None:
-        """Keep an entry; where the folder cannot be written, log a warning and keep nothing."""
+        """Keep an entry; where the folder cannot be written, nothing is kept."""
         if self.root is None:
             return
-        path = _path(self.root, key)
-        rest = canonical_json(entry.facts) + b"\n" + entry.data
+        folder = Folder(self.root)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, sha256_hex(rest).encode() + b"\n" + rest)
+            folder.write(key, write_entry(key, entry))
         except OSError as err:
-            _LOG.warning("%s: not kept: %s", path, err)
+            self.tell(UNKEPT, f"{self.root}: nothing new is kept: {err.strerror or err}")
+        else:
+            self.made.add(key)
 
+    def apart(self) -> Store:
+        """Return the same folder, for entries that do not count as made or used."""
+        return Store(self.root, problems=self.problems)
 
-def _path(root: Path, key: str) -> Path:
-    return root / _FORMAT / key[:2] / key
+    def _read(self, folder: Folder, key: str) -> Entry | None:
+        raw = folder.read(key)
+        if raw is None:
+            return None
+        try:
+            return read_entry(raw, key)
+        except DamagedEntry as err:
+            self.tell(DAMAGED, f"{folder.path(key)}: damaged, set aside and made again: {err}")
+            folder.set_aside(key)
+            return None
 
-
-def default_root(environment: Mapping[str, str]) -> Path | None:
-    """Return the user's store: AOTBUILD_STORE, or below the cache folder; None if it says `off`."""
-    chosen = environment.get(VARIABLE)
-    if chosen:
-        return None if chosen == _OFF else Path(chosen)
-    cache = environment.get("XDG_CACHE_HOME")
-    home = environment.get("HOME")
-    if not cache and not home:
-        return None
-    return (Path(cache) if cache else Path(str(home)) / ".cache") / "aotbuild" / "store"
+    def tell(self, kind: str, text: str) -> None:
+        """Warn of a problem, unless one of its kind was told before."""
+        if kind not in self.problems:
+            self.problems[kind] = text
+            _LOG.warning("%s", text)

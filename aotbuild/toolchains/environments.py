@@ -125,7 +125,7 @@ def find_environment(
         else:
             python = wanted.python or running_python()
             lock, file = resolved(wanted, python, folder, say)
-            toolchains.append(_by_uv(python, lock, file))
+            toolchains.append(by_uv(python, lock, file))
             platforms += lock.jaxlib_platforms
     return environment_of(tuple(toolchains), platforms)
 
@@ -136,7 +136,8 @@ def may_be_running(wanted: Wanted, manifest: Manifest) -> bool:
     return is_here and not wanted.special and not committed_lock(wanted, folder_of(manifest))
 
 
-def _by_uv(python: str, lock: Lock, file: Path | None) -> Toolchain:
+def by_uv(python: str, lock: Lock, file: Path | None) -> Toolchain:
+    """Return the toolchain that uv makes of a lock; `file` is the lock's, if it is committed."""
     found = find_python(python)
     version = found.version if found else python
     inputs = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
+from aotbuild.spec.temporary import temporary_folder
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python
@@ -60,7 +60,7 @@ def compile_lock(wanted: Wanted, python: str, folder: Path, before: str | None =
 
     Versions in the lock `before` are kept where possible.
     """
-    with tempfile.TemporaryDirectory(prefix="aotbuild-") as temporary:
+    with temporary_folder() as temporary:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         given.write_text("".join(f"{r}\n" for r in wanted.requirements), encoding="utf-8")
         if before is not None:
@@ -110,7 +110,7 @@ def _hint(wanted: Wanted, python: str, folder: Path) -> str:
 
 
 def _newest(requirement: str, python: str, folder: Path) -> str | None:
-    with tempfile.TemporaryDirectory(prefix="aotbuild-") as temporary:
+    with temporary_folder() as temporary:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         given.write_text(f"{requirement}\n", encoding="utf-8")
         try:

@@ -17,6 +17,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import PlanError
+from aotbuild.toolchains.lifeline import Lifeline
 
 # These would choose an environment or an interpreter for uv; every call names its own. Settings of
 # indexes, certificates and uv's cache stay as the user set them.
@@ -39,19 +40,27 @@ class UvFailed(Exception):
 
 def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
     """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails."""
-    done = subprocess.run(
-        [uv_program(), "--color=never", "--no-progress", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        env={name: value for name, value in os.environ.items() if name not in _DROPPED},
-        cwd=folder,
-        check=False,
-    )
-    if done.returncode:
-        raise UvFailed(done.stderr.strip() or f"exit code {done.returncode}")
-    return done.stdout
+    line = Lifeline()
+    try:
+        # Tied: if this process is killed, another one may make the same environment at once.
+        with subprocess.Popen(
+            [uv_program(), "--color=never", "--no-progress", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env={name: value for name, value in os.environ.items() if name not in _DROPPED},
+            cwd=folder,
+            pass_fds=line.files,
+        ) as process:
+            line.tie(process)
+            out, err = process.communicate()
+    finally:
+        line.close()
+    if process.returncode:
+        raise UvFailed(err.strip() or f"exit code {process.returncode}")
+    return out
 
 
 def uv_program() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.identity import (
     IdentityOptions,

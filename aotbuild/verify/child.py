@@ -49,7 +49,7 @@ def main() -> None:
 
     jobs = json.loads(sys.argv[2])
     if jobs is None:
-        send({"platforms": _backend().platforms()})
+        send({"platforms": backend().platforms()})
         os._exit(0)
     for number, job in enumerate(jobs):
         send({"job": number})
@@ -57,7 +57,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _backend() -> Any:
+def backend() -> Any:
     """Return the module that loads executables here. Importing it imports jax, or jaxlib."""
     if find_spec("jax") is None:
         from aotbuild.verify import child_numpy
@@ -72,7 +72,7 @@ def _examine(job: dict[str, Any], send: Send) -> None:
     """Send the results of both checks of a record."""
     try:
         source = locate(Path(job["place"]))
-        record = _find(source, job)
+        record = find(source, job)
     except Exception as err:  # noqa: BLE001 - whatever it is, it is the result
         _send_result(send, "load", _raised(err))
         _send_result(send, "golden", (Status.NOT_CHECKED, [NOT_LOADED]))
@@ -106,21 +106,22 @@ def _golden(source: Source, record: Record, loaded: Loaded, send: Send) -> Resul
 
 
 def _load(source: Source, record: Record, send: Send) -> Loaded:
-    backend = _backend()
-    host = backend.host_for(record)
+    backend_here = backend()
+    host = backend_here.host_for(record)
     if record.target.is_portable:
         send({"stage": "load"})
-        portable: Loaded = backend.load_portable(source, record, host)
+        portable: Loaded = backend_here.load_portable(source, record, host)
         return portable
     verdict = judge(record, host)
     if not verdict.fits:
         return Loaded(Status.NOT_CHECKED, list(verdict.reasons), refused=True)
     send({"stage": "load"})
-    native: Loaded = backend.load_native(source, verdict)
+    native: Loaded = backend_here.load_native(source, verdict)
     return native
 
 
-def _find(source: Source, job: dict[str, Any]) -> Record:
+def find(source: Source, job: dict[str, Any]) -> Record:
+    """Return the record of a job; AotbuildError if the package has changed."""
     for record in open_index(source).records(job["function"]):
         if record_digest(record) == job["record"]:
             return record

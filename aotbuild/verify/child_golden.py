@@ -175,7 +175,7 @@ def why_not(record: Record) -> str | None:
 def check_golden(source: Source, record: Record, call: Callee, platform: str) -> Result:
     """Call an executable with golden inputs and compare what it returns."""
     assert record.golden is not None
-    leaves = _leaves(source, record, call.physical)
+    leaves = golden_leaves(source, record, call.physical)
     try:
         outputs = call.run(leaves)
     except AotbuildError:  # a blob of the inputs is damaged
@@ -192,12 +192,14 @@ def check_golden(source: Source, record: Record, call: Callee, platform: str) ->
     return (Status.FAIL if reasons else Status.PASS), reasons
 
 
-def _leaves(
+def golden_leaves(
     source: Source, record: Record, physical: Callable[[Aval], tuple[tuple[int, ...], Any]]
 ) -> Iterator[Any]:
-    """Yield the golden inputs as numpy arrays, one at a time: they may be large."""
-    assert record.golden is not None
-    given = dict(record.golden.inputs)
+    """Yield the golden inputs as numpy arrays, one at a time: they may be large.
+
+    A record without golden outputs gets seeded numbers.
+    """
+    given = dict(record.golden.inputs) if record.golden else {}
     for index, aval in enumerate(record.signature.leaves):
         if index in given:
             constant = Constant(aval, given[index])

@@ -65,16 +65,27 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
         return Loaded(
             Status.NOT_CHECKED, [f"it calls back into Python ({names}), which is not run"]
         )
-    devices = devices_for(record.requires, default_devices(record.target.platform))
-    stats = Stats()
-    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
-    loaded: Any = loader.load(verdict, Placement(devices, bool(record.calling.mesh)))
+    loaded, devices = _load(source, verdict)
     executable = loaded.mesh_executable.xla_executable
     result = shapes_agree(record, executable, _expected_shapes(record, executable, devices))
     if result is None:
         return NOTHING_STATED
     callee = _callee(record, loaded.run, loaded.shardings)
     return Loaded(*result, callee, record.target.platform)
+
+
+def load_callee(source: Source, verdict: Verdict) -> Callee:
+    """Load an executable as a call does, with the runtime's checks and no others."""
+    loaded, _ = _load(source, verdict)
+    return _callee(verdict.record, loaded.run, loaded.shardings)
+
+
+def _load(source: Source, verdict: Verdict) -> tuple[Any, tuple[Any, ...]]:
+    record = verdict.record
+    devices = devices_for(record.requires, default_devices(record.target.platform))
+    stats = Stats()
+    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
+    return loader.load(verdict, Placement(devices, bool(record.calling.mesh))), devices
 
 
 def _callee(

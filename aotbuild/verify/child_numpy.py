@@ -52,15 +52,22 @@ def host_for(record: Record) -> Host:
 
 def load_native(source: Source, verdict: Verdict) -> Loaded:
     """Load an executable with the runtime's checks, then compare its shapes with the record."""
-    record = verdict.record
-    devices = devices_for(record.requires, devices_on(record.target.platform))
-    stats = Stats()
-    loader = Loader(source, stats, NumpyExecutableLoader(NumpyTrees()))
-    loaded: Any = loader.load(verdict, NumpyPlacement(devices))
+    record, loaded = verdict.record, _load(source, verdict)
     result = shapes_agree(record, loaded.xla_executable, _expected_shapes(record))
     if result is None:
         return NOTHING_STATED
     return Loaded(*result, _callee(loaded), record.target.platform)
+
+
+def load_callee(source: Source, verdict: Verdict) -> Callee:
+    """Load an executable as a call does, with the runtime's checks and no others."""
+    return _callee(_load(source, verdict))
+
+
+def _load(source: Source, verdict: Verdict) -> Any:
+    requires, platform = verdict.record.requires, verdict.record.target.platform
+    loader = Loader(source, Stats(), NumpyExecutableLoader(NumpyTrees()))
+    return loader.load(verdict, NumpyPlacement(devices_for(requires, devices_on(platform))))
 
 
 def load_portable(*_: Any) -> Loaded:

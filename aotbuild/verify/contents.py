@@ -18,10 +18,12 @@ from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.spec.about import About
+from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, companions_of, packaged_blobs
 from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Blob, Constant, Record
+from aotbuild.spec.shard import SHARD, SHARD_NAME, read_shard
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.spec.sources import read_sources
@@ -81,7 +83,7 @@ def _is_left_out(name: str, header: dict[str, object]) -> bool:
 
 
 def _header_problems(header: dict[str, object]) -> Iterator[str]:
-    for read in (companions_of, from_header, read_left_out, read_sources):
+    for read in (companions_of, from_header, read_left_out, read_sources, read_shard):
         try:
             read(header)
         except ValueError as err:
@@ -173,7 +175,8 @@ def check_contents(source: Source, names: list[str]) -> Contents:
         concluded("index", index.place, [*rows, *problems]),
         concluded("records", index.place, record_problems(index.header, functions, records)),
         concluded("blobs", source.place, _blob_problems(source, blobs)),
-        concluded("files", source.place, _strays(names, blobs)),
+        concluded("files", source.place, _strays(names, blobs, index)),
+        *_shard_outcomes(source, index),
     )
     return Contents(outcomes, index, data, tuple(sorted(records, key=str)))
 
@@ -237,11 +240,33 @@ def _blob_problems(source: Source, blobs: dict[str, Blob]) -> Iterator[str]:
             yield str(err)
 
 
-def _strays(names: list[str], blobs: dict[str, Blob]) -> Iterator[str]:
+def _strays(names: list[str], blobs: dict[str, Blob], index: Index) -> Iterator[str]:
     known = {INDEX_NAME, SEALS_NAME, *blobs}
+    if SHARD in index.header:
+        # A shard keeps what another shard may turn out to need.
+        known |= {SHARD_NAME, *(name for name in names if name.startswith("blobs/"))}
     for name in names:
         if name not in known:
             yield f"{name!r} belongs to no record"
+
+
+def _shard_outcomes(source: Source, index: Index) -> Iterator[Outcome]:
+    """Yield the outcome of the file that `aotbuild merge` reads, if this is a shard."""
+    if SHARD not in index.header:
+        return
+    place = f"{source.place}/{SHARD_NAME}"
+    try:
+        header, data = read_shard(index.header), source.read(SHARD_NAME)
+        assert header is not None, "the key is there"
+        digest = sha256_hex(data)
+        wrong = (
+            []
+            if digest == header.results
+            else [f"expected SHA-256 {header.results}, found {digest}"]
+        )
+    except (OSError, ValueError) as err:
+        wrong = [str(err)]
+    yield concluded("shard", place, wrong)
 
 
 CHECK = "stages"

@@ -19,6 +19,7 @@ from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import Index
 from aotbuild.spec.portable import Window, window_of
 from aotbuild.spec.record import Record
+from aotbuild.spec.shard import shard_note
 from aotbuild.spec.target import HOST
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
@@ -159,7 +160,8 @@ class SignatureDiagnosis:
 class Diagnosis:
     """The diagnosis of a package, and its companions, installed or not.
 
-    `staleness` says whether the project's source changed, where the place is in its folder.
+    `staleness` says whether the project's source changed, where the place is in its folder, and
+    `shard` that the package is not whole.
     """
 
     place: str
@@ -168,6 +170,7 @@ class Diagnosis:
     signatures: tuple[SignatureDiagnosis, ...]
     companions: tuple[Companion, ...] = ()
     staleness: Staleness | None = None
+    shard: str | None = None
 
     @property
     def unusable(self) -> tuple[SignatureDiagnosis, ...]:
@@ -190,10 +193,10 @@ class Diagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What this machine's platforms remark about the executables that run, each once."""
+        """That this is a shard, and what platforms remark about executables that run, each once."""
         chosen = [item.chosen for item in self.signatures if item.chosen is not None]
         found = (host_part(record.target.platform).remark(record) for record in chosen)
-        return tuple(dict.fromkeys(filter(None, found)))
+        return tuple(dict.fromkeys(filter(None, (self.shard, *found))))
 
 
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
@@ -211,7 +214,8 @@ def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     header = parts.index.header
     package, fallback = header.get("package"), header.get("fallback")
     stale = _staleness(source.place, header)
-    return Diagnosis(source.place, package, fallback, signatures, parts.companions, stale)
+    shard = shard_note(header)
+    return Diagnosis(source.place, package, fallback, signatures, parts.companions, stale, shard)
 
 
 def _staleness(place: str, header: Mapping[str, Any]) -> Staleness | None:

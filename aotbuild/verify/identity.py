@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.seals import check_package
-from aotbuild.runtime.source import open_regular
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import Index
 from aotbuild.verify.outcome import Outcome, Status, concluded, not_checked
 from aotbuild.verify.statement import bundle_path, check_statement, subjects_of

@@ -147,6 +147,12 @@ class Job:
         return variables
 
     @property
+    def process(self) -> tuple[bool, int, bool]:
+        """What jobs have in common that one process can do."""
+        requires = self.record.requires
+        return requires.x64, requires.devices, self.needs_accelerator
+
+    @property
     def needs_accelerator(self) -> bool:
         """Whether only one process at a time may use its platform."""
         return not self.record.target.is_portable and self.record.target.platform != HOST
@@ -156,9 +162,7 @@ def batches(jobs: Sequence[Job], workers: int) -> list[list[int]]:
     """Return the job indices of each child, in the order of the jobs."""
     groups: dict[tuple[bool, int, bool], list[int]] = {}
     for index, job in enumerate(jobs):
-        requires = job.record.requires
-        key = (requires.x64, requires.devices, job.needs_accelerator)
-        groups.setdefault(key, []).append(index)
+        groups.setdefault(job.process, []).append(index)
     size = max(1, min(_LONGEST, -(-len(jobs) // workers)))
     cut = (
         group[start : start + size]

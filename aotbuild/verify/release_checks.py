@@ -11,6 +11,7 @@ from typing import Any
 
 from aotbuild.spec.layout import PYPI_LIMIT
 from aotbuild.spec.left_out import read_left_out
+from aotbuild.spec.shard import shard_note
 from aotbuild.spec.weights import WEIGHTS, expected_interface, from_header, interface_of
 from aotbuild.verify.release import COMPARED, Metadata, Release, Sdist, Wheel
 from aotbuild.verify.specifiers import normalized
@@ -59,6 +60,13 @@ def _damaged(release: Release) -> Iterator[Finding]:
         if wheel.failures:
             problem = "a check of `aotbuild verify --no-run` fails"
             yield Finding("verify", (wheel.path,), problem, wheel.failures, "Build it again.")
+
+
+def _shards(release: Release) -> Iterator[Finding]:
+    for wheel in release.wheels:
+        if note := shard_note(wheel.header or {}):
+            remedy = "Join the wheels of all shards with `aotbuild merge`, and publish the result."
+            yield Finding("shards", (wheel.path,), note, (), remedy)
 
 
 def _metadata(release: Release) -> Iterator[Finding]:
@@ -256,6 +264,7 @@ def _left_out(wheel: Wheel) -> Iterator[str]:
 _CHECKS: tuple[Callable[[Release], Iterator[Finding]], ...] = (
     _unreadable,
     _damaged,
+    _shards,
     _metadata,
     _names,
     _hidden,

@@ -1,9 +1,4 @@
-"""Private keys, and signing a place with one: verify it, then write the signature atomically.
-
-PKCS #8 and SubjectPublicKeyInfo in PEM, so that openssl reads and writes the same files. The only
-file of aotbuild that handles a private key. `cryptography` is imported on use; without it, making
-and reading a key raise ImportError.
-"""
+"""Signing a place with a key: verify it, then write the signature atomically."""
 
 from __future__ import annotations
 
@@ -11,133 +6,33 @@ import copy
 import csv
 import errno
 import io
-import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from aotbuild.errors import AotbuildError, UntrustedPackage
+from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.seals import read_seals_file
 from aotbuild.runtime.wheel_source import WheelSource
+from aotbuild.spec.files import move_whole, write_whole
 from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.layout import move_whole, write_whole
+from aotbuild.spec.keys import SigningKey
 from aotbuild.spec.signing import (
-    MAX_PEM_BYTES,
     MAX_SEALS_BYTES,
     SEALS_NAME,
     Seal,
-    key_id,
     read_seals,
     sealed_message,
     write_seals,
 )
+from aotbuild.spec.temporary import temporary_folder
 from aotbuild.verify.api import CHECK, Examined, Options, SignatureOptions, examine, has_seals
 from aotbuild.verify.archive import dist_infos, member_like, record_hash
 from aotbuild.verify.outcome import Report, concluded
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-
-PASSPHRASE = "AOTBUILD_SIGNING_PASSPHRASE"  # noqa: S105 - the name of a variable
-
-
-@dataclass(frozen=True, repr=False)
-class SigningKey:
-    """A private key, ready to sign."""
-
-    _private: Ed25519PrivateKey
-
-    @property
-    def key_id(self) -> str:
-        """The identity of its public key."""
-        return key_id(self._private.public_key().public_bytes_raw())
-
-    @property
-    def public_pem(self) -> bytes:
-        """Its public key, as `load(trust=…)` takes it."""
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-        public = self._private.public_key()
-        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-    def private_pem(self, passphrase: str | None) -> bytes:
-        """Return the key itself, encrypted if there is a passphrase."""
-        from cryptography.hazmat.primitives.serialization import (
-            BestAvailableEncryption,
-            Encoding,
-            KeySerializationEncryption,
-            NoEncryption,
-            PrivateFormat,
-        )
-
-        encryption: KeySerializationEncryption = NoEncryption()
-        if passphrase:
-            encryption = BestAvailableEncryption(passphrase.encode())
-        return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-
-    def seal(self, index: bytes) -> Seal:
-        """Sign an index. The same key and index give the same bytes."""
-        return Seal(self.key_id, self._private.sign(sealed_message(index)))
-
-
-def make_key() -> SigningKey:
-    """Return a new key."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    return SigningKey(Ed25519PrivateKey.generate())
-
-
-def read_key(path: Path, passphrase: str | None) -> SigningKey:
-    """Read a private key; AotbuildError if it cannot be used, OSError if it cannot be read."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    with path.open("rb") as file:
-        pem = file.read(MAX_PEM_BYTES + 1)
-    encrypted = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
-    secret = passphrase.encode() if passphrase and encrypted else None
-    try:
-        private = load_pem_private_key(pem, secret)
-    except Exception as err:
-        # ValueError, TypeError, UnsupportedAlgorithm: cryptography does not say which it raises.
-        remedy = f"; set {PASSPHRASE} to its passphrase" if encrypted else ""
-        msg = f"{path}: expected an Ed25519 private key in PEM: {err}{remedy}"
-        raise AotbuildError(msg) from err
-    if not isinstance(private, Ed25519PrivateKey):
-        msg = f"{path}: expected an Ed25519 private key, found {type(private).__name__}"
-        raise AotbuildError(msg)
-    return SigningKey(private)
-
-
-def public_path(private: Path) -> Path:
-    """Return the path of the public key: `release.pub.pem` beside `release.pem`."""
-    return private.with_name(f"{private.name.removesuffix('.pem')}.pub.pem")
-
-
-def write_key(key: SigningKey, private: Path, passphrase: str | None) -> None:
-    """Write a private key with mode 0o600, and its public key; FileExistsError if either exists."""
-    files = [(private, key.private_pem(passphrase), 0o600)]
-    files.append((public_path(private), key.public_pem, 0o644))
-    made: list[Path] = []
-    try:
-        for path, data, mode in files:
-            number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            made.append(path)
-            with os.fdopen(number, "wb") as file:
-                file.write(data)
-                os.fsync(file.fileno())
-    except BaseException:
-        for path in made:
-            path.unlink(missing_ok=True)
-        raise
-
 
 _CHUNK = 1 << 20
 
@@ -235,7 +130,7 @@ def sign(place: Path, key: SigningKey, out: Path | None = None) -> Signed:
     before = examine(place, Options(signature=SignatureOptions(operator=False)))
     if before.failed:
         return Signed(before.report(str(place)))
-    new = key.seal(before.contents.data)
+    new = key.seal(sealed_message(before.contents.data))
     if out is None and before.path.endswith(".whl"):
         return _sign_wheel(place, before, key, new)
     written = out or Path(before.path, SEALS_NAME)
@@ -264,8 +159,8 @@ def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Si
     with closing(WheelSource(wheel)) as source:
         folder = source.place.removeprefix(f"{wheel}/")
     real = wheel.resolve()  # the file that a link leads to, not the link
-    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=real.parent) as temporary:
-        target = Path(temporary, wheel.name)
+    with temporary_folder(real.parent) as temporary:
+        target = temporary / wheel.name
         seals = _with_others(wheel, new)
         rewrite(wheel, target, f"{folder}/{SEALS_NAME}", seals, f"{folder}/{INDEX_NAME}")
         shutil.copymode(wheel, target)

@@ -6,7 +6,6 @@ import csv
 import errno
 import io
 import json
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -16,13 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.build.pack import write_stages
-from aotbuild.report.sbom import SBOM_NAME, missing_library, sbom_json
+from aotbuild.report.sbom import missing_library, sbom_json
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.stages import StagesFile, beside, read_stage
+from aotbuild.spec.files import move_whole
 from aotbuild.spec.index import INDEX_NAME, write_index
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, move_whole, packaged_blobs, stages_path
+from aotbuild.spec.layout import (
+    BESIDE,
+    HEADER_KEY,
+    SBOM_NAME,
+    packaged_blobs,
+    stages_path,
+)
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
+from aotbuild.spec.temporary import temporary_folder
 from aotbuild.verify.archive import member_like, record_hash
 from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made
 
@@ -110,12 +117,12 @@ def split_stages(
 
 
 def _write(held: dict[str, StagesFile], records: Sequence[Record], path: Path) -> Path:
-    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=path.parent) as folder:
+    with temporary_folder(path.parent) as folder:
         for blob in {blob for record in records for _, blob in record.stages}:
-            target = Path(folder, blob.path)
+            target = folder / blob.path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(read_stage(held[blob.path], blob))
-        write_stages(path, Path(folder), records)
+        write_stages(path, folder, records)
     return path
 
 
@@ -138,20 +145,20 @@ class Artifacts:
         return write_index(self.header, self.functions, self.records)
 
     def files(self, model: zipfile.ZipInfo) -> Iterator[File]:
-        """Yield its files: every blob of its records, then the index."""
+        """Yield its files in the order of a build: the index, then every blob of its records."""
+        yield made(f"{self.folder}{INDEX_NAME}", model, self.index())
         names = {b.path for record in self.records for b in packaged_blobs(record, self.header)}
         for name in sorted(names):
             source = next(s for s in self.sources if f"{s.folder}{name}" in s.names)
             yield source.file(f"{source.folder}{name}", f"{self.folder}{name}")
-        yield made(f"{self.folder}{INDEX_NAME}", model, self.index())
 
 
 @dataclass(frozen=True)
 class Draft:
     """A wheel to be written; `info` is the name of its `.dist-info` folder.
 
-    `files` are taken over; `changed` replaces or adds files, by their names below `.dist-info`.
-    `sbom` asks for a bill of materials.
+    `files` are taken over, and `place` of them come before `_aot`. `changed` replaces or adds
+    files, by their names below `.dist-info`. `sbom` asks for a bill of materials.
     """
 
     name: WheelName
@@ -159,6 +166,7 @@ class Draft:
     distribution: tuple[str, str]
     model: zipfile.ZipInfo
     files: Sequence[File]
+    place: int
     artifacts: Artifacts
     changed: dict[str, bytes] = field(default_factory=dict)
     sbom: bool = False
@@ -175,9 +183,9 @@ class Draft:
         label: str | None = None,
     ) -> Draft:
         """Return a draft with the name and the unchanged files of a wheel."""
-        files = list(wheel.files())
         identity = wheel.name, wheel.info, wheel.distribution, wheel.model
-        return cls(*identity, files, artifacts, changed, sbom, label)
+        files = list(wheel.files())
+        return cls(*identity, files, wheel.place, artifacts, changed, sbom, label)
 
     @property
     def file_name(self) -> str:
@@ -188,20 +196,25 @@ class Draft:
     def write(self, out: Path) -> Path:
         """Write the wheel into a folder; FileExistsError if it exists."""
         path = out / self.file_name
-        write_wheel(path, self._ordered(), made(f"{self.info}/RECORD", self.model, b""))
+        # RECORD is written like METADATA, and not like the files of a project.
+        stated = (file.model for file in self.files if file.name == f"{self.info}/METADATA")
+        model = next(stated, self.model)
+        write_wheel(path, self._ordered(), made(f"{self.info}/RECORD", model, b""))
         return path
 
     def _ordered(self) -> Iterator[File]:
-        """Yield code, then `_aot`, then `.dist-info`, as the wheel format recommends."""
-        infos = [file for file in self.files if file.name.startswith(f"{self.info}/")]
-        yield from (file for file in self.files if file not in infos)
-        yield from self.artifacts.files(self.model)
+        """Yield files in the order of a build: code, `_aot`, data, and `.dist-info` at the end."""
         changed = {f"{self.info}/{name}": data for name, data in self.changed.items()}
-        for file in infos:
+        last = f"{self.info}/extra_metadata/"
+        yield from self.files[: self.place]
+        yield from self.artifacts.files(self.model)
+        rest = self.files[self.place :]
+        for file in (file for file in rest if not file.name.startswith(last)):
             yield file.replaced(changed.pop(file.name)) if file.name in changed else file
         yield from (made(name, self.model, data) for name, data in changed.items())
         if self.sbom:
             yield self._sbom_file()
+        yield from (file for file in rest if file.name.startswith(last))
 
     def _sbom_file(self) -> File:
         artifacts = self.artifacts
@@ -252,8 +265,8 @@ def write_wheel(path: Path, files: Iterable[File], record: File) -> None:
     """
     check_free(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".aotbuild-", dir=path.parent) as temporary:
-        target = Path(temporary, path.name)
+    with temporary_folder(path.parent) as temporary:
+        target = temporary / path.name
         rows = io.StringIO(newline="")
         writer = csv.writer(rows, lineterminator="\n")
         with zipfile.ZipFile(target, "w") as archive:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from aotbuild.build.pack import join_functions
+from aotbuild.build.assemble import join_functions
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.padding import Padding
 from aotbuild.spec.record import Record

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +20,7 @@ from aotbuild.spec.layout import HEADER_KEY
 from aotbuild.spec.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_to_json
+from aotbuild.spec.shard import SHARD
 from aotbuild.spec.sources import join_sources
 from aotbuild.spec.words import quote
 from aotbuild.wheels.draft import (
@@ -38,6 +41,7 @@ from aotbuild.wheels.metadata import (
     with_tags,
 )
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
+from aotbuild.wheels.shards import join_shards, read_part
 from aotbuild.wheels.split import signature_notes
 from aotbuild.wheels.whole import Whole, make_whole
 
@@ -59,12 +63,17 @@ def merge(wheels: Sequence[Path], out: Path, fallback: str | None = None) -> Wri
     with ExitStack() as stack:
         opened = [stack.enter_context(open_wheel(path)) for path in dict.fromkeys(wheels)]
         wholes = make_whole(opened)
-        if len(opened) < 2:
+        shards = any(SHARD in wheel.index.header for wheel in opened)
+        if len(opened) < 2 and not shards:
             remedy = "Give at least two wheels."
             raise WheelRefused(str(opened[0].path), "nothing to merge", [], remedy)
         sbom, notes = note_if_left_out(opened)
-        notes += [*absent_stages(opened), *signature_notes(opened), *partial_notes(wholes)]
-        draft = _draft(wholes, opened, fallback, sbom)
+        notes += [*absent_stages(opened), *signature_notes(opened)]
+        if shards:
+            draft = _shards_draft(wholes, opened, fallback, sbom)
+        else:
+            notes += partial_notes(wholes)
+            draft = _draft(wholes, opened, fallback, sbom)
 
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages(opened, draft.artifacts.records, path)
@@ -102,10 +111,47 @@ def _draft(
         distribution=first.distribution,
         model=first.model,
         files=list(first.files()),
+        place=first.place,
         artifacts=Artifacts(first.folder, header, functions, records, opened),
         changed={"METADATA": metadata.encode(), "WHEEL": with_tags(wheel, tag).encode()},
         sbom=sbom,
     )
+
+
+def _shards_draft(
+    wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None, sbom: bool
+) -> Draft:
+    """Return the wheel that shards make together; raises what `join_shards` does."""
+    if fallback is not None:
+        problem = "--fallback is for wheels of several manifests, and shards have one"
+        raise WheelRefused(str(opened[0].path), problem, [], "Leave it out.")
+    parts = [read_part(str(each.path), _InWheel(each), each.index) for each in opened]
+    made = join_shards(parts)
+    first = wholes[0].wheel
+    if problems := [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]:
+        _refuse(wholes, problems)
+    native = any(not record.target.is_portable for record in made.records)
+    tag = f"py3-none-{parts[0].file.facts.platform if native else 'any'}"
+    wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
+    artifacts = Artifacts(first.folder, made.header, made.functions, made.records, opened)
+    changed = {} if tag == first.name.tag else {"WHEEL": with_tags(wheel, tag).encode()}
+    return replace(
+        Draft.like(first, artifacts, changed, sbom=sbom), name=replace(first.name, tag=tag)
+    )
+
+
+class _InWheel:
+    """The `_aot` folder of an opened wheel, whose files are checked."""
+
+    def __init__(self, wheel: OpenedWheel) -> None:
+        self.place, self._wheel = f"{wheel.path}/{wheel.folder}", wheel
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file; OSError if it is not there."""
+        member = f"{self._wheel.folder}{name}"
+        if member not in self._wheel.names:
+            raise FileNotFoundError(errno.ENOENT, "is not in the wheel", member)
+        return self._wheel.archive.read(member)
 
 
 def _refuse(wholes: Sequence[Whole], problems: Sequence[str]) -> NoReturn:

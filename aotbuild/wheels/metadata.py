@@ -187,9 +187,14 @@ def joined_requirements(
 
 
 def joined_tag(tags: Iterable[str]) -> str | None:
-    """Return the compressed tag of several, such as `py3-none-a.b`; None if there is none."""
+    """Return the compressed tag of several, such as `py3-none-a.b`; None if there is none.
+
+    A wheel for `any` platform has portable forms alone. Joined with executables, it fits where they
+    fit.
+    """
     sets = [[part.split(".") for part in tag.split("-")] for tag in tags]
     wanted = {single for parts in sets for single in product(*parts)}
+    wanted = {single for single in wanted if single[-1] != "any"} or wanted
     columns = [sorted(set(column)) for column in zip(*wanted, strict=True)]
     if wanted != set(product(*columns)):
         return None

@@ -11,10 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
-from aotbuild.report.sbom import SBOM_NAME
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.layout import PART, SPLIT, home_of
+from aotbuild.spec.layout import PART, SBOM_NAME, SPLIT, home_of
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
@@ -150,12 +149,20 @@ class OpenedWheel:
 
         RECORD, `_aot` and the bill of materials are made anew for every wheel.
         """
-        left_out = {self.sbom_name, f"{self.info}/RECORD"}
-        left_out |= {f"{self.info}/{name}" for name in _OLD_SIGNATURES}
-        for info in self.archive.infolist():
-            is_ours = info.filename.startswith(self.folder)
-            if not info.is_dir() and not is_ours and info.filename not in left_out:
-                yield self.file(info.filename)
+        names = self.archive.namelist()
+        yield from (self.file(name) for name in names if self._is_kept(name))
+
+    @property
+    def place(self) -> int:
+        """How many of these files come before `_aot`."""
+        names = self.archive.namelist()
+        before = names[: names.index(f"{self.folder}{INDEX_NAME}")]
+        return sum(map(self._is_kept, before))
+
+    def _is_kept(self, name: str) -> bool:
+        made_anew = {self.sbom_name, f"{self.info}/RECORD"}
+        made_anew |= {f"{self.info}/{name}" for name in _OLD_SIGNATURES}
+        return not (name.endswith("/") or name.startswith(self.folder) or name in made_anew)
 
     def file(self, name: str, new_name: str | None = None) -> File:
         """Return a member as a file of a new wheel."""

@@ -22,6 +22,7 @@ from aotbuild.spec.layout import (
 )
 from aotbuild.spec.left_out import LEFT_OUT, AllLeftOut, left_out_header, read_left_out
 from aotbuild.spec.record import Record
+from aotbuild.spec.shard import shard_note
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, PORTABLE
 from aotbuild.wheels.draft import (
@@ -72,11 +73,13 @@ def split(
 
 
 def check_is_whole(opened: OpenedWheel) -> None:
-    """Raise WheelRefused if a wheel is a part of one that was split."""
+    """Raise WheelRefused if a wheel is a part of one that was split, or a shard of one."""
     if opened.split is not None:
         problem = "it is a companion" if opened.part else "it was split before"
         remedy = "Split the wheel that the build made; `aotbuild merge` puts parts together again."
         raise WheelRefused(str(opened.path), problem, [], remedy)
+    if note := shard_note(opened.index.header):
+        raise WheelRefused(str(opened.path), note, [], "Split the wheel that it makes.")
 
 
 def families_of(
@@ -185,6 +188,7 @@ def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
         distribution=(name, opened.distribution[1]),
         model=opened.model,
         files=[made(f"{home}/__init__.py", opened.model, code.encode())],
+        place=1,
         artifacts=Artifacts(f"{home}/{FOLDER_NAME}/", header, functions, records, [opened]),
         changed={
             "METADATA": companion_metadata(opened.metadata, companion).encode(),

@@ -21,7 +21,7 @@ from typing import Any
 from aotbuild.errors import WheelRefused
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import description
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
 from aotbuild.spec.record import Record
 from aotbuild.wheels.draft import (
     Artifacts,

@@ -171,6 +171,7 @@ def _draft(
         distribution=(name, version),
         model=opened.model,
         files=[made(f"{home}/__init__.py", opened.model, code.encode()), *files],
+        place=1,
         artifacts=Artifacts(f"{home}/{FOLDER_NAME}/", header, [], [], [opened]),
         changed={
             "METADATA": weights_metadata(opened.metadata, name, version, of).encode(),

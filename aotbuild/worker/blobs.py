@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
+from aotbuild.errors import PlanError
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.layout import write_whole
+from aotbuild.spec.files import write_whole
 from aotbuild.spec.record import Blob, Constant
 from aotbuild.worker.avals import to_aval
 
 
 @dataclass(frozen=True)
 class BlobFolder:
-    """Content-addressed files below `root`; no reader sees half of one."""
+    """Content-addressed files below `root`; no reader sees half of one.
+
+    `stored` has the store's keys of those that are entries of it, by SHA-256.
+    """
 
     root: Path
+    stored: dict[str, str] = field(default_factory=dict)
 
-    def add(self, kind: str, data: bytes) -> Blob:
-        """Write `data` unless its blob exists, and return the blob."""
+    def add(self, kind: str, data: bytes, key: str | None = None) -> Blob:
+        """Write `data`, the store's entry `key` if that is given, and return the blob.
+
+        PlanError if it cannot be written.
+        """
         blob = Blob(kind, sha256_hex(data), len(data))
+        if key is not None:
+            self.stored[blob.sha256] = key
         final = self.root / blob.path
         if not final.exists():
-            final.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(final, data)
+            try:
+                final.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(final, data)
+            except OSError as err:
+                msg = f"{final}: {blob.size:,} bytes cannot be written: {err.strerror}"
+                raise PlanError(msg) from err
         return blob
 
     def read(self, blob: Blob) -> bytes:

@@ -14,6 +14,7 @@ from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.spec.record import (
     PYTHON_CALL,
+    Blob,
     Calling,
     Constant,
     CustomCall,
@@ -22,8 +23,9 @@ from aotbuild.spec.record import (
 )
 from aotbuild.spec.record_json import specs_from_json, specs_to_json
 from aotbuild.spec.target import HOST, Target
+from aotbuild.store.entry import Entry
 from aotbuild.store.keys import ExecutableKeys, executable_keys
-from aotbuild.store.local import Entry, Store
+from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
@@ -134,7 +136,8 @@ class NativeCompiler:
         entry, texts, plain = (
             (*found, None) if found else self._compiled(store, keys, lowered, startup)
         )
-        record = self._record(lowered, entry, provenance, (*kept, *self.stages.keep(texts)))
+        blob = self.blobs.add("pjrt", entry.data, keys.executable if store.root else None)
+        record = self._record(lowered, entry, blob, provenance, (*kept, *self.stages.keep(texts)))
         candidate = plain and Candidate(lowered, plain, entry, store, keys.executable)
         return Made(record, candidate or None, stored=found is not None)
 
@@ -213,7 +216,7 @@ class NativeCompiler:
         return Entry(facts, data), compiled
 
     def _record(
-        self, lowered: Lowered, entry: Entry, provenance: dict[str, Any], stages: Any
+        self, lowered: Lowered, entry: Entry, blob: Blob, provenance: dict[str, Any], stages: Any
     ) -> Record:
         traced, facts = lowered.traced, entry.facts
         decisions = {name: facts[name] for name in _DECISIONS if name in facts}
@@ -221,7 +224,7 @@ class NativeCompiler:
             function=traced.job.name,
             signature=traced.signature,
             target=lowered.target,
-            blob=self.blobs.add("pjrt", entry.data),
+            blob=blob,
             requires=_requirements(lowered.target, facts["custom_calls"], facts["requires"]),
             calling=Calling(
                 name=traced.job.name,

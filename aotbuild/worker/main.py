@@ -9,20 +9,26 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.build.protocol import (
     Done,
+    Fetched,
     Hello,
     Ready,
     Reply,
     RunJob,
+    Wanted,
     WrongVersion,
     read_request,
     to_line,
 )
+from aotbuild.store.file_digests import FileDigests
 from aotbuild.worker.printed import keep_printed
+from aotbuild.worker.recording.recorder import Recorder
 
 if TYPE_CHECKING:
     from aotbuild.worker.session import Session
@@ -39,11 +45,13 @@ def main() -> None:
         sys.exit(f"aotbuild: the build speaks {err}")
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
+    # Before jax: what libraries read while they are imported counts.
+    recorder = _recorder(hello) if hello.inputs else None
     session: Session | None = None
     for line in lines:
         request = read_request(line)
         assert isinstance(request, RunJob), "after hello there are only jobs"
-        session = session or _start(hello)
+        session = session or _start(hello, partial(_ask, lines, out), recorder)
         for reply in session.run(request.job):
             _send(out, reply)
         _send(out, Done())
@@ -65,11 +73,24 @@ def _take_stdout() -> IO[str]:
     return protocol
 
 
-def _start(hello: Hello) -> Session:
+def _recorder(hello: Hello) -> Recorder:
+    assert hello.root is not None, "a build that asks for inputs names its project"
+    return Recorder(hello.root, FileDigests(hello.digests))
+
+
+def _start(hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None) -> Session:
     # Not at the top: importing jax takes a second that a worker without jobs does not need.
     from aotbuild.worker.session import Session
 
-    return Session(hello)
+    return Session(hello, fetch, recorder)
+
+
+def _ask(lines: IO[str], out: IO[str], key: str) -> bool:
+    """Have the build fetch an entry of the store, and return whether it did."""
+    _send(out, Wanted(key=key))
+    reply = read_request(lines.readline())
+    assert isinstance(reply, Fetched), "a worker that waits is told nothing else"
+    return reply.found
 
 
 def _send(out: IO[str], reply: Reply) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +31,13 @@ class ProjectModules:
         digests = {name: file_digest(Path(str(self._root), name)) for name in new}
         self._known |= digests
         return tuple(digests.items())
+
+    def of(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Return the path and the digest of each of these modules' files that is the project's."""
+        root = self._root or ""
+        files = {getattr(sys.modules.get(name), "__file__", None) for name in names}
+        below = {_below(root, file) for file in files if isinstance(file, str)}
+        return tuple((n, self._known[n]) for n in sorted(filter(None, below)) if n in self._known)
 
     def has_others(self) -> bool:
         """Return whether there are modules that `added` has not returned."""

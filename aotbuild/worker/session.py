@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,17 @@ from aotbuild.build.protocol import (
     Compiled,
     CompileStarted,
     Elsewhere,
+    Entries,
     Failed,
     FedBack,
     Hello,
     Imported,
+    Inputs,
     Reply,
     TraceExplained,
 )
 from aotbuild.errors import AotbuildError, TraceRefused
+from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Blob
@@ -54,6 +57,7 @@ from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
+from aotbuild.worker.recording.recorder import Recorder
 from aotbuild.worker.skeleton import skeleton
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
@@ -69,8 +73,11 @@ _PATH_END = re.compile(rb"[\0-\x1f\"']")
 class Session:
     """The state of one worker, set up before any of the user's code runs."""
 
-    def __init__(self, hello: Hello) -> None:
+    def __init__(
+        self, hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None = None
+    ) -> None:
         self._explain = hello.explain
+        self._recorder = recorder
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
         # XLA has read the variable; the user's code may change it later.
@@ -78,11 +85,12 @@ class Session:
         flags = os.environ.get("XLA_FLAGS", "")
         self._provenance = {**hello.provenance, **versions, "xla_flags": flags}
         self._secret_paths = _secret_paths(hello.secret_paths)
-        entries = Store(hello.store)
+        entries = Store(hello.store, fetch) if hello.behind else Store(hello.store)
+        self._entries = entries
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
-        compiler(HOST).start()
+        compiler(HOST).start(fix_hashes=hello.fix_hashes)
         self._imports = Imports(dict(hello.config))
         self._modules = ProjectModules(hello.root)
         self._refused: Exception | None = None
@@ -93,6 +101,22 @@ class Session:
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of one job; a unit that fails does not stop the others."""
+        self._blobs.stored.clear()
+        if self._recorder:
+            self._recorder.begin(job.function.references)
+        yield from self._run(job)
+        entries = self._entries
+        if entries.made or entries.used or entries.problems:
+            used = entries.used - entries.made
+            yield Entries(
+                made=tuple(sorted(entries.made)),
+                used=tuple(sorted(used)),
+                problems=dict(entries.problems),
+            )
+        entries.made.clear()
+        entries.used.clear()
+
+    def _run(self, job: Job) -> Iterator[Reply]:
         PRINTED.clear()
         try:
             if self._refused:
@@ -113,6 +137,7 @@ class Session:
                 yield _failure(target, "trace", err, function, key, PRINTED.end())
             return
         yield from self._imported()
+        own_files = self._own_files()
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
         if self._explain:
@@ -127,10 +152,31 @@ class Session:
         yield from self._golden.messages(traced, candidates)
         if self._modules.has_others():
             self._imports.is_lost = True
+        yield from self._inputs(own_files)
 
     def _imported(self) -> Iterator[Reply]:
         if files := self._modules.added():
             yield Imported(files=files)
+
+    def _own_files(self) -> tuple[tuple[str, str], ...]:
+        """Return the project's files that this job imported, if that is asked for."""
+        return self._modules.of(self._recorder.modules()) if self._recorder else ()
+
+    def _inputs(self, own_files: tuple[tuple[str, str], ...]) -> Iterator[Reply]:
+        if self._recorder is None:
+            return
+        found = self._recorder.end()
+        yield Inputs(
+            own=found.own.to_json(),
+            shared=found.shared.to_json(),
+            state=found.state,
+            obstacle=found.obstacle,
+            marks=found.marks,
+            imported=own_files,
+            stored=dict(self._blobs.stored),
+            machine=machine().to_json(),
+            python=sys.version,
+        )
 
     def _trace(self, job: Job) -> Traced:
         try:

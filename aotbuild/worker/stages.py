@@ -12,7 +12,7 @@ from typing import Any
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.layout import KINDS
 from aotbuild.spec.record import Blob
-from aotbuild.store.local import Entry
+from aotbuild.store.entry import Entry
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.traced import Traced

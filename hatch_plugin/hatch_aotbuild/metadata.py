@@ -6,6 +6,7 @@ alone (uv, `pip lock`) gets those of the finished wheel.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,11 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from hatchling.plugin.manager import PluginManager
 
-from aotbuild.build.plan import make_plan
-from aotbuild.build.requirements import wheel_requirements
+from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.errors import AotbuildError
-from aotbuild.manifest import load_manifest
-from aotbuild.toolchains.environments import find_environment
-from aotbuild.toolchains.toolchain import running_toolchain
-from aotbuild.toolchains.wanted import own_dependencies, project_requirements
-from hatch_aotbuild.options import NAME, check_dynamic, read_options, wheel_table
+from aotbuild.toolchains.project import own_dependencies, project_requirements
+from hatch_aotbuild.ci import tell_ci
+from hatch_aotbuild.options import NAME, check_dynamic, missing_extra, read_options, wheel_table
 
 
 class AotBuildMetadataHook(MetadataHookInterface):
@@ -39,19 +37,20 @@ class AotBuildMetadataHook(MetadataHookInterface):
             own = own_dependencies(self.config)
             needed = self._requirements()
         except (AotbuildError, ValueError) as err:
+            tell_ci((), err, None, lambda line: sys.stderr.write(f"{line}\n"))
             sys.exit(f"aotbuild: {err}")
+        except ModuleNotFoundError as err:
+            sys.exit(missing_extra(err))
         if needed is not None and "dependencies" in metadata.get("dynamic", []):
             metadata["dependencies"] = [*metadata.get("dependencies", []), *own, *needed]
 
-    def _requirements(self) -> list[str] | None:
+    def _requirements(self) -> tuple[str, ...] | None:
         project = ProjectMetadata(self.root, PluginManager())
         check_dynamic(project.config["project"], project.hatch)
-        options = read_options(wheel_table(project.hatch))
-        manifest = load_manifest(Path(self.root) / options.manifest)
-        if not manifest.toolchains and running_toolchain(needed=False) is None:
-            return None
-        environment = find_environment(manifest, project_requirements(Path(self.root)), _say)
-        return wheel_requirements(make_plan(manifest, environment))
+        root, options = Path(self.root), read_options(wheel_table(project.hatch))
+        manifest, digests = root / options.manifest, front_digests(os.environ)
+        inputs = PlanInputs(root, manifest, project_requirements(root), digests)
+        return wheel_needs(inputs, os.environ, _say)
 
 
 def _say(line: str) -> None:

@@ -6,14 +6,18 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from hatchling.metadata.core import HatchMetadata
 
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.wanted import METADATA_TABLE
+from aotbuild.toolchains.project import METADATA_TABLE
 
 NAME = "aotbuild"
+# The variables with the folder for kept stages, and with a finished `_aot` folder.
+STAGES = "AOTBUILD_STAGES"
+PREBUILT = "AOTBUILD_PREBUILT"
 _TABLE = f"tool.hatch.build.targets.wheel.hooks.{NAME}"
 # Keys that hatchling itself defines for every hook.
 _HATCHLING = {
@@ -75,6 +79,18 @@ def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str
     return str(found)
 
 
+def chosen_folder(environment: Mapping[str, str], variable: str) -> Path | None:
+    """Return the folder that a variable names, if set; PlanError if it is relative."""
+    chosen = environment.get(variable)
+    if chosen and not Path(chosen).is_absolute():
+        msg = (
+            f"the environment variable {variable}: expected an absolute path, found {chosen!r}; "
+            "builds run in folders of their own"
+        )
+        raise PlanError(msg)
+    return Path(chosen) if chosen else None
+
+
 def wheel_table(hatch: HatchMetadata[Any]) -> dict[str, Any]:
     """Return the build hook's table: that of wheels, else that of all targets.
 
@@ -118,3 +134,13 @@ def check_dynamic(project: Mapping[str, Any], hatch: HatchMetadata[Any]) -> None
         + "\n".join(f"  {line}".rstrip() for line in (*lines, *listed))
     )
     raise PlanError(msg)
+
+
+def missing_extra(missing: ModuleNotFoundError) -> str:
+    """Return the message for a build without a package of aotbuild's extra `build`."""
+    return (
+        f"aotbuild: a build needs {missing.name}, which is not installed\n"
+        '  expected requires = ["hatchling", "aotbuild[build]"] under [build-system]\n'
+        "  found    aotbuild without its extra `build`\n"
+        "Add the extra. Without build isolation, install aotbuild[build] in this environment."
+    )

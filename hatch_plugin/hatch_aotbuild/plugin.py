@@ -1,108 +1,59 @@
-"""The build hook: adapts hatchling to `aotbuild.build`. It changes `build_data` last."""
+"""The build hook: adapts hatchling to `aotbuild.build`. It changes `build_data` last.
+
+What plans and compiles is in `hatch_aotbuild.compiling`, which imports much more.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-from packaging.requirements import Requirement
 
-from aotbuild.build.pack import Package, build_package, size_note
-from aotbuild.build.plan import Plan, make_plan
-from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
+from aotbuild.build.finished import Finished, WheelInputs, recall_build
+from aotbuild.build.planned import PlanInputs, front_digests
+from aotbuild.build.size import size_note
 from aotbuild.build.sources import SourceTree, find_sources
-from aotbuild.cli.progress import summary, tracked
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.report.sbom import SBOM_LIBRARY, SBOM_NAME, missing_library, sbom_json, timestamp_of
-from aotbuild.report.words import plural
-from aotbuild.runtime.distribution import Distribution
-from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.spec.layout import stages_path, write_whole
-from aotbuild.toolchains.environments import find_environment, make_environments
-from aotbuild.toolchains.wanted import project_requirements
-from hatch_aotbuild.options import NAME, Options, check_dynamic, read_options
-from hatch_aotbuild.version import chosen_jax, with_jax
-
-
-def check_sbom() -> None:
-    """Raise PlanError, before anything is compiled, if this environment cannot make an SBOM."""
-    if missing := missing_library():
-        msg = f"sbom = true: {missing}"
-        raise PlanError(msg)
-    try:
-        timestamp_of(os.environ)
-    except ValueError as err:
-        raise PlanError(str(err)) from err
-
-
-def write_sbom(artifacts: Path, folder: Path, wheel: Distribution) -> None:
-    """Write the SBOM of an `_aot` folder into `folder`, under its usual name."""
-    data = sbom_json(DirectorySource(artifacts), wheel, timestamp_of(os.environ))
-    (folder / SBOM_NAME).write_bytes(data)
-
-
-VARIABLE = "AOTBUILD_STAGES"
-# pip sets this variable for its child processes, and keeps nothing but the wheel.
-_PIP = "PIP_BUILD_TRACKER"
-
-
-def chosen_folder(environment: Mapping[str, str]) -> Path | None:
-    """Return the folder that AOTBUILD_STAGES names, if set; PlanError if it is relative."""
-    chosen = environment.get(VARIABLE)
-    if chosen and not Path(chosen).is_absolute():
-        msg = (
-            f"the environment variable {VARIABLE}: expected an absolute path, found {chosen!r}; "
-            "builds run in folders of their own"
-        )
-        raise PlanError(msg)
-    return Path(chosen) if chosen else None
-
-
-def put_stages(
-    file: Path, wheel: Path, project: Path, environment: Mapping[str, str]
-) -> Path | None:
-    """Copy a file of kept stages to its final place and return that; None if there is no file.
-
-    The place is the folder of AOTBUILD_STAGES, else the wheel's folder. Under pip, which removes
-    the wheel's folder, it is `dist` of the project. A file of an earlier build is removed.
-    """
-    stages_path(wheel).unlink(missing_ok=True)
-    if not file.exists():
-        return None
-    usual = project / "dist" if environment.get(_PIP) else wheel.parent
-    folder = chosen_folder(environment) or usual
-    folder.mkdir(parents=True, exist_ok=True)
-    place = folder / stages_path(wheel).name
-    write_whole(place, file.read_bytes())
-    return place
+from aotbuild.spec.layout import SBOM_NAME, stages_path
+from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
+from aotbuild.spec.temporary import temporary_folder
+from aotbuild.toolchains.project import project_requirements
+from hatch_aotbuild.ci import tell_ci
+from hatch_aotbuild.kept_stages import put_stages
+from hatch_aotbuild.options import (
+    NAME,
+    PREBUILT,
+    STAGES,
+    Options,
+    check_dynamic,
+    chosen_folder,
+    missing_extra,
+    read_options,
+)
 
 
 class AotBuildHook(BuildHookInterface[Any]):
     """Hatchling's build hook `aotbuild`."""
 
     PLUGIN_NAME = NAME
-    # Units that failed and were left out.
-    _missing = 0
-    _size_remedy = ""
+    _finished: Finished | None = None
 
     def dependencies(self) -> list[str]:
         """Return what the build environment needs: the project's dependencies and the toolchain."""
         if self.target_name != "wheel":
             return []
         with self._abort_on_error():
-            check_dynamic(self.metadata.config.get("project", {}), self.metadata.hatch)
-        needed = build_requirements(self._manifest, self._project)
-        return [*needed, *([SBOM_LIBRARY] if self._options.sbom else [])]
+            self._check_dynamic()
+            from hatch_aotbuild.compiling import needed_for_build
+
+            return needed_for_build(self._plan_inputs, sbom=self._options.sbom)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the manifest into a temporary folder and add it to the wheel."""
@@ -111,17 +62,22 @@ class AotBuildHook(BuildHookInterface[Any]):
         if version == "editable" and self._options.editable == "defer":
             self._say("editable install, compiling is deferred")
             return
-        package = self._build_or_abort()
-        self._leave_out_source_artifacts()
+        self._refuse_shard(version)
+        self._finished = finished = self._build_or_abort()
+        sources = find_sources(Path(self.root), finished.package, self._packages)
+        self._leave_out_source_artifacts(sources)
         key = "force_include_editable" if version == "editable" else "force_include"
         included = build_data.setdefault(key, {})
-        included[str(package.folder)] = self._sources.artifacts
-        if package.stages and version == "editable":
-            included[str(package.stages)] = str(stages_path(Path(self._sources.artifacts)))
+        included[str(self._artifacts)] = sources.artifacts
+        stages = stages_path(self._artifacts)
+        if stages.exists() and version == "editable":
+            included[str(stages)] = str(stages_path(Path(sources.artifacts)))
         build_data["pure_python"] = False
-        build_data["tag"] = wheel_tag(package.plan)
-        if self._options.sbom:
-            build_data["sbom_files"].append(str(self._workplace / SBOM_NAME))
+        build_data["tag"] = finished.tag
+        if finished.sbom is not None:
+            sbom = self._workplace / SBOM_NAME
+            sbom.write_bytes(finished.sbom)
+            build_data["sbom_files"].append(str(sbom))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Put the kept stages beside the wheel, and remove the temporary folder."""
@@ -129,23 +85,40 @@ class AotBuildHook(BuildHookInterface[Any]):
             stages, wheel = stages_path(self._artifacts), Path(artifact_path)
             if place := put_stages(stages, wheel, Path(self.root), os.environ):
                 self.app.display_info(f"aotbuild: kept stages are in {place}")
+            remedy = self._finished.size_remedy if self._finished else ""
             notes = (
-                size_note(wheel.stat().st_size, wheel.name, self._size_remedy),
+                size_note(wheel.stat().st_size, wheel.name, remedy),
+                self._shard_note(wheel.name),
                 self._missing_note(wheel.name),
                 self._version_note(wheel.name),
                 self._sdist_note(),
             )
             for note in filter(None, notes):
-                self.app.display_warning(f"aotbuild: {note}")
-        shutil.rmtree(self._workplace, ignore_errors=True)
+                self._warn(note)
+            self._tell_ci(None, wheel.name)
+        self._temporary.close()
+
+    def _refuse_shard(self, version: str) -> None:
+        """End an editable install that has but a share of the package."""
+        with self._abort_on_error():
+            if self._shard and version == "editable":
+                msg = f"{SHARD_VARIABLE}: an editable install takes the whole package; unset it"
+                raise PlanError(msg)
+
+    def _shard_note(self, wheel: str) -> str | None:
+        """Return a note about a wheel that must be joined with others."""
+        if self._shard is None:
+            return None
+        return f"{wheel} is shard {self._shard} of a build: `aotbuild merge` joins all of them"
 
     def _missing_note(self, wheel: str) -> str | None:
         """Return a note about a wheel without everything that its manifest asks for."""
-        if not self._missing:
+        missing = self._finished.missing if self._finished else ""
+        if not missing:
             return None
         return (
-            f"{wheel} lacks {plural(self._missing, 'unit')} of its manifest, which failed and "
-            "on-failure = skip left out; `aotbuild inspect` lists them"
+            f"{wheel} lacks {missing} of its manifest, which failed and on-failure = skip left "
+            "out; `aotbuild inspect` lists them"
         )
 
     def _version_note(self, wheel: str) -> str | None:
@@ -157,7 +130,9 @@ class AotBuildHook(BuildHookInterface[Any]):
                 f"{wheel} has the version of [project], so its jax is not added; list version "
                 "under dynamic, and write it under [tool.hatch.version]"
             )
-        local = with_jax("", chosen_jax(self._manifest)).removeprefix("+")
+        from hatch_aotbuild.compiling import expected_local_version
+
+        local = expected_local_version(self._plan_inputs.manifest)
         if local in self.metadata.version:
             return None
         return (
@@ -179,24 +154,24 @@ class AotBuildHook(BuildHookInterface[Any]):
             '"hatch_aotbuild.backend" leaves them out'
         )
 
-    def _leave_out_source_artifacts(self) -> None:
+    def _leave_out_source_artifacts(self, sources: SourceTree) -> None:
         """Exclude what `aotbuild build --in-place` wrote; the wheel gets a new one."""
         config = self.build_config
-        place = self._sources.import_root / self._sources.artifacts
+        place = sources.import_root / sources.artifacts
         relative = place.relative_to(Path(self.root).resolve()).as_posix()
         names = (relative, stages_path(Path(relative)).as_posix())
         owner = config.target_config if "exclude" in config.target_config else config.build_config
         owner.setdefault("exclude", []).extend(f"/{name}" for name in names)
         config.__dict__.pop("exclude_spec", None)  # hatchling may have cached it
 
-    def _build_or_abort(self) -> Package:
+    def _build_or_abort(self) -> Finished:
         try:
             with self._abort_on_error():
                 return self._build()
         finally:
             # After abort() or Ctrl-C hatchling does not call finalize.
             if not self._artifacts.exists():
-                shutil.rmtree(self._workplace)
+                self._temporary.close()
 
     @contextmanager
     def _abort_on_error(self) -> Iterator[None]:
@@ -204,59 +179,69 @@ class AotBuildHook(BuildHookInterface[Any]):
         try:
             yield
         except AotbuildError as err:
+            self._tell_ci(err)
             self.app.abort(f"aotbuild: {err}")
             raise
+        except ModuleNotFoundError as err:
+            self.app.abort(missing_extra(err))
+            raise
 
-    def _build(self) -> Package:
-        started = monotonic()
-        if self._options.sbom:
-            check_sbom()
-        chosen_folder(os.environ)  # fails before anything is compiled
-        environment = find_environment(self._manifest, self._project, self._say)
-        plan = make_plan(self._manifest, environment)
-        self._check_requirements(plan)
-        wheel_tag(plan)  # fails before anything is compiled, too
-        units = plural(len(plan.units), "unit")
-        self._say(f"{units}, {'; '.join(map(str, environment.toolchains))}")
-        make_environments(environment.toolchains, self._say)
-        skip = self._options.on_failure == "skip"
-        sources, artifacts = self._sources, self._artifacts
-        with tracked(plan.units, self._say, live=self.app.verbosity >= 0) as tracker:
-            package = build_package(plan, sources, artifacts, tracker, keep_going=skip)
-        self._say(summary(package, monotonic() - started))
-        self._size_remedy = package.size_remedy
-        self._missing = len({failure.unit for failure in package.failures})
-        for note in (*package.notes, *filter(None, [package.left_out])):
-            self.app.display_warning(f"aotbuild: {note}")
-        if self._options.sbom:
-            wheel = Distribution(self.metadata.core.raw_name, self.metadata.version)
-            write_sbom(package.folder, self._workplace, wheel)
-        return package
+    def _build(self) -> Finished:
+        chosen_folder(os.environ, STAGES)  # fails before anything is compiled
+        # Also here: without build isolation, nobody asks for `dependencies`.
+        self._check_dynamic()
+        prebuilt = chosen_folder(os.environ, PREBUILT)
+        metadata, started = self.metadata, monotonic()
+        name, version, sbom = metadata.core.raw_name, metadata.version, self._options.sbom
+        wheel = (name, version, sbom, self._shard)
+        inputs = WheelInputs(self._plan_inputs, self._packages, *wheel)
+        stated = metadata.core.dependencies
+        keep_going, live = self._options.on_failure == "skip", self.app.verbosity >= 0
+        if prebuilt:
+            from hatch_aotbuild.prebuilt import take_prebuilt
+
+            return take_prebuilt(
+                *(inputs, prebuilt, self._artifacts, stated, self._say), keep_going=keep_going
+            )
+        if finished := recall_build(inputs, self._artifacts, stated, os.environ):
+            for line in finished.lines:
+                self._say(line)
+            self._say(f"{finished.made}, in {monotonic() - started:.1f} s")
+            for note in finished.notes:
+                self._warn(note)
+            return finished
+        from hatch_aotbuild.compiling import compile_wheel
+
+        return compile_wheel(
+            *(inputs, self._artifacts, stated, self._say, self._warn),
+            keep_going=keep_going,
+            live=live,
+        )
+
+    def _check_dynamic(self) -> None:
+        check_dynamic(self.metadata.config.get("project", {}), self.metadata.hatch)
 
     def _say(self, line: str) -> None:
+        self._said.append(line)
         self.app.display_info(f"aotbuild: {line}")
 
+    def _warn(self, note: str) -> None:
+        self._said.append(note)
+        self.app.display_warning(f"aotbuild: {note}")
+
+    def _tell_ci(self, error: AotbuildError | None, *lines: str) -> None:
+        # The error may be about the options.
+        options = vars(self).get("_options")
+        manifest = Path(self.root) / options.manifest if options else None
+        tell_ci((*self._said, *lines), error, manifest, self.app.display_info)
+
     @cached_property
-    def _project(self) -> Sequence[str]:
-        """The project's own dependencies."""
-        with self._abort_on_error():
-            return project_requirements(Path(self.root))
+    def _said(self) -> list[str]:
+        return []
 
-    def _check_requirements(self, plan: Plan) -> None:
-        """Raise PlanError if the wheel's metadata would lack what its executables require.
-
-        Metadata from the PKG-INFO of a source distribution stays as it was made there.
-        """
-        stated = set(map(Requirement, self.metadata.core.dependencies))
-        missing = [text for text in wheel_requirements(plan) if Requirement(text) not in stated]
-        if missing:
-            msg = (
-                "the metadata of this project was made by another build\n"
-                f"  expected {', '.join(missing)}\n"
-                f"  found    {', '.join(sorted(map(str, stated)))}\n"
-                "Make the source distribution again, with the aotbuild and the jax of this build."
-            )
-            raise PlanError(msg)
+    @cached_property
+    def _shard(self) -> Shard | None:
+        return chosen_shard(os.environ)
 
     @cached_property
     def _options(self) -> Options:
@@ -264,14 +249,16 @@ class AotBuildHook(BuildHookInterface[Any]):
             return read_options(self.config)
 
     @cached_property
-    def _manifest(self) -> Manifest:
+    def _plan_inputs(self) -> PlanInputs:
+        root = Path(self.root)
         with self._abort_on_error():
-            return load_manifest(Path(self.root) / self._options.manifest)
+            manifest, digests = root / self._options.manifest, front_digests(os.environ)
+            return PlanInputs(root, manifest, project_requirements(root), digests)
 
-    @cached_property
-    def _sources(self) -> SourceTree:
-        packages = tuple(str(Path(path).parent) for path in self.build_config.packages)
-        return find_sources(Path(self.root), self._manifest.package, packages)
+    @property
+    def _packages(self) -> tuple[str, ...]:
+        """The folders that hatchling's packages are in."""
+        return tuple(str(Path(path).parent) for path in self.build_config.packages)
 
     @property
     def _artifacts(self) -> Path:
@@ -280,4 +267,8 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     @cached_property
     def _workplace(self) -> Path:
-        return Path(tempfile.mkdtemp(prefix="aotbuild-"))
+        return self._temporary.enter_context(temporary_folder())
+
+    @cached_property
+    def _temporary(self) -> ExitStack:
+        return ExitStack()

@@ -9,16 +9,18 @@ import re
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 from hatchling.version.source.plugin.interface import VersionSourceInterface
 
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.toolchains.toolchain import running_toolchain
-from hatch_aotbuild.options import NAME, read_options, wheel_table
+from hatch_aotbuild.options import NAME, missing_extra, read_options, wheel_table
+
+if TYPE_CHECKING:
+    from aotbuild.manifest import Manifest
 
 VERSION_TABLE = "tool.hatch.version"
 _KEY = "local-version"
@@ -36,11 +38,16 @@ class AotBuildVersionSource(VersionSourceInterface):
         """
         try:
             self._check()
+            # Not at the top: hatchling imports this file for every project.
+            from aotbuild.manifest import load_manifest
+
             project = ProjectMetadata(self.root, PluginManager())
             options = read_options(wheel_table(project.hatch))
             jax = chosen_jax(load_manifest(Path(self.root) / options.manifest))
         except AotbuildError as err:
             sys.exit(f"aotbuild: {err}")
+        except ModuleNotFoundError as err:
+            sys.exit(missing_extra(err))
         data = self._base.get_version_data() if self._base else {"version": self.config["version"]}
         return {**data, "version": with_jax(str(data["version"]), jax)}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.records import make_function
 
-from aotbuild.build.pack import join_functions
+from aotbuild.build.assemble import join_functions
 from aotbuild.spec.facts import Facts
 from aotbuild.spec.signature import Function
 

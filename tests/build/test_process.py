@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.child import NotStarted, Worker
-from aotbuild.build.executors.local import run_units
+from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
 from aotbuild.build.progress import UnitDone
@@ -97,7 +96,7 @@ def project(root: Path, module: str, *names: str, targets: str = "[cpu]") -> Pat
 def run(
     root: Path,
     timeout: float = 600,
-    executor: Executor | None = None,
+    jobs: int | None = None,
     interpreters: Mapping[str, Path] | None = None,
 ) -> dict[str, UnitDone]:
     """Run every unit; `interpreters` are those of some functions."""
@@ -108,7 +107,7 @@ def run(
     blobs = root / "blobs-here"
     blobs.mkdir()
     sources = find_sources(root, manifest.package)
-    done = run_units(plan, sources, blobs, lambda event: None, executor, timeout)
+    done = run_units(plan, sources, blobs, lambda event: None, None, timeout, jobs=jobs)
     return {result.unit.name: result for result in done}
 
 
@@ -221,8 +220,7 @@ def test_a_broken_toolchain_is_started_once(tmp_path: Path) -> None:
     interpreter.chmod(0o755)
     names = ("hang", "leave", "crash")
     root = project(tmp_path / "p", CRASHES, *names)
-    with ThreadPoolExecutor(1) as executor:
-        found = run(root, executor=executor, interpreters=dict.fromkeys(names, interpreter))
+    found = run(root, jobs=1, interpreters=dict.fromkeys(names, interpreter))
     assert len({result.failure.message for result in found.values() if result.failure}) == 1
     assert (tmp_path / "count").read_text() == "x\n"
 
@@ -246,21 +244,6 @@ def test_crash_leaves_nothing_half_written(tmp_path: Path) -> None:
         build(root)
     assert [failure.unit.split(" ")[0] for failure in caught.value.failures] == ["crash()"] * 2
     assert {path.name for path in (root / "proj").iterdir()} == {"__init__.py", "mod.py"}
-
-
-def test_given_executor_runs_the_jobs_and_stays_open(tmp_path: Path) -> None:
-    ran: list[object] = []
-
-    class Recording(ThreadPoolExecutor):
-        def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def]
-            ran.append(fn)
-            return super().submit(fn, *args, **kwargs)
-
-    with Recording(1) as executor:
-        found = run(project(tmp_path, CRASHES, "fine"), executor=executor)
-        assert executor.submit(int).result() == 0
-    assert found["fine"].record is not None
-    assert len(ran) == 2
 
 
 def test_hang_is_stopped_and_named(tmp_path: Path) -> None:

@@ -37,12 +37,14 @@ REQUESTS: list[protocol.Request] = [
     protocol.Hello(
         blobs=Path("/not utf-8 \udcff"),
         store=Path("/store"),
+        behind=True,
         keep=("hlo",),
         secret_paths=("/home/mé",),
         provenance={"jax": "0.10.2"},
         config=(("jax_enable_x64", True), ("jax_a", float("inf"))),
         explain=True,
     ),
+    protocol.Fetched(found=True),
     protocol.RunJob(job=JOB),
     protocol.RunJob(job=JOB.after_feedback(FED).after_feedback(FED)),
 ]
@@ -70,6 +72,18 @@ REPLIES: list[protocol.Reply] = [
     protocol.FedBack(fed=FED),
     protocol.Imported(files=(("proj/a.py", "0" * 64),)),
     protocol.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
+    protocol.Wanted(key="0" * 64),
+    protocol.Inputs(
+        own={"modules": ["m"], "variables": ["A"]},
+        shared={"modules": ["numpy"], "distributions": True},
+        state="0" * 64,
+        imported=(("m.py", "0" * 64),),
+        stored={"0" * 64: "1" * 64},
+        marks=({"modules": "0000", "variables": "none"}, {"modules": "0000"}),
+        because="m changed",
+    ),
+    protocol.Inputs(own={}, shared={}, state="", obstacle="m starts a process"),
+    protocol.Entries(made=("0" * 64,), used=()),
     protocol.Done(),
 ]
 
@@ -109,7 +123,7 @@ def test_round_trip_of_a_reply(message: protocol.Reply) -> None:
         '{"type": "ready"}',
         '{"type": "done", "more": 1}',
         '{"type": "failed", "target": "cpu"}',
-        '{"type": "hello", "version": 1, "blobs": "/b"}',
+        json.dumps({"type": "hello", "version": protocol.VERSION, "blobs": "/b"}),
         to_line(REPLIES[3]).replace('"outputs"', '"other"'),
         "[" * 100_000,
     ],

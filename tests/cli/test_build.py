@@ -82,8 +82,9 @@ def test_the_default_folder_and_the_summary(project: Path) -> None:
     assert lines[0].split() == ["FUNCTION", "SIGNATURE", "TARGET", "SIZE", "FLOPS"]
     assert lines[1].startswith("scale     batch=2, k=3  cpu:")
     assert lines[2].startswith("scale     batch=2, k=3  portable:cpu:1")
-    assert lines[4].startswith("2 executables, ")
-    assert lines[5] == f"written to {FOLDER}"
+    assert lines[4].startswith("2 units: ")
+    assert lines[5].startswith("2 executables, ")
+    assert lines[6] == f"written to {FOLDER}"
     finished = [line[:6] for line in result.stderr.splitlines() if line.startswith("[")]
     assert sorted(finished) == ["[1/2] ", "[2/2] "]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from aotbuild.build.pack import Package
+from aotbuild.build.pack import Origins, Package
 from aotbuild.build.plan import BuildUnit
 from aotbuild.build.progress import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.cli import progress
@@ -125,6 +126,27 @@ def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.Monkey
         tracker(UnitDone(units[0], record=record(5000)))
         tracker(UnitDone(units[1], record=record(5000)))
     assert "[2/3] done" in lines[-1]
+
+
+def lines_of(origins: Origins) -> list[str]:
+    return [*progress.origins(Package(Path("/nowhere"), None, (), origins=origins))]  # type: ignore[arg-type]
+
+
+def test_where_units_came_from(units: list[BuildUnit]) -> None:
+    assert lines_of(Origins()) == []
+    assert lines_of(Origins(compiled=7)) == ["7 units: 7 compiled"]
+    stored = UnitDone(units[0], record=record(1), stored=True)
+    done = [
+        UnitDone(units[0], record=record(1), traced_because="proj.code changed"),
+        replace(stored, direct=True),
+        replace(stored, traced_because="x is not there"),
+    ]
+    counts = "3 units: 2 from the store (1 without tracing), 1 compiled"
+    assert lines_of(Origins.of(done, 0)) == [counts, "1 unit was traced again: x is not there"]
+    done += [replace(stored, traced_because=why) for why in ("a changed", "b changed", "a changed")]
+    assert lines_of(Origins.of(done, 0))[1:] == [
+        "4 units were traced again: a changed, and 2 other reasons"
+    ]
 
 
 def test_the_last_line() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.projects import write_project
 
-from aotbuild.toolchains.wanted import project_requirements
+from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild import backend
 
 JAX = metadata.version("jax")
@@ -101,6 +101,17 @@ def test_the_project_itself_needs_what_it_lists(
     assert backend.get_requires_for_build_wheel() == ["jax>=0.10.2", *project_requirements(root)]
 
 
+def test_a_store_in_the_project_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go into the sdist."""
+    root = project(tmp_path, monkeypatch, DYNAMIC + HOOK + BUILD_HOOK)
+    monkeypatch.setenv("AOTBUILD_STORE", "store")
+    problem = (
+        f"store: expected an absolute path or a URL, as {root / 'store'} or s3://bucket/prefix"
+    )
+    assert refused().endswith(f"\n  {problem}")
+    assert not (root / "store").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "found", "lines"),
     [
@@ -138,6 +149,18 @@ def test_a_project_whose_requirements_are_static(
     message = "".join(capsys.readouterr())
     assert f"  found    {found}\n" in message
     assert message.rstrip().endswith(lines)
+
+
+def test_static_requirements_where_nobody_asks_what_a_build_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `pip wheel --no-build-isolation`, which goes on to the build at once."""
+    project(tmp_path, monkeypatch, 'dependencies = ["einops"]\n' + BUILD_HOOK)
+    with pytest.raises(SystemExit):
+        backend.build_wheel(str(tmp_path))
+    message = "".join(capsys.readouterr())
+    assert '  found    dependencies = ["einops"]\n' in message
+    assert message.rstrip().endswith(f'{LINES}\n  dependencies = ["einops"]')
 
 
 def test_the_build_hook_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

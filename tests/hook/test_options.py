@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aotbuild.errors import PlanError
+from hatch_aotbuild.compiling import check_sbom
 from hatch_aotbuild.options import Options, read_options
-from hatch_aotbuild.plugin import check_sbom
 
 TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
 

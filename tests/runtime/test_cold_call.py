@@ -49,5 +49,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("arrays", ["jax", "numpy"])
 def test_modules_until_the_end_of_a_first_call(folder: Path, arrays: str) -> None:
     modules = fresh(CALL, str(folder), arrays)
-    assert len(modules) <= MOST_MODULES, modules
+    assert len(modules) <= MOST_MODULES, "\n".join(modules)
     assert not {f"aotbuild.runtime.{name}" for name in LATE} & set(modules)

@@ -19,9 +19,9 @@ from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 import aotbuild
 from aotbuild.errors import NoArtifacts, UntrustedPackage
 from aotbuild.runtime.backends.jax.backend import probe
+from aotbuild.spec.keys import SigningKey
 from aotbuild.spec.signing import Seal
 from aotbuild.verify.diagnosis import diagnose
-from aotbuild.verify.signing import SigningKey
 
 X = np.ones(4, "float32")
 KEYS = keys(3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.spec.layout import move_whole, write_whole
+from aotbuild.spec.files import move_whole, write_whole
 
 
 def test_it_writes_and_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:

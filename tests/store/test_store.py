@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,9 @@ import pytest
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.store.entry import Entry, read_entry, write_entry
 from aotbuild.store.keys import executable_keys, golden_key, key_of, padding_key
-from aotbuild.store.local import Entry, Store, default_root
+from aotbuild.store.local import Store
 
 KEY = key_of({"module": "m", "target": "cpu"})
 ENTRY = Entry({"flops": 2.0}, b"\x00code\n\xff")
@@ -99,14 +98,6 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     assert store.get(KEY) is None
 
 
-def test_default_place() -> None:
-    assert default_root({"HOME": "/h"}) == Path("/h/.cache/aotbuild/store")
-    assert default_root({"HOME": "/h", "XDG_CACHE_HOME": "/c"}) == Path("/c/aotbuild/store")
-    assert default_root({"HOME": "/h", "AOTBUILD_STORE": "/s"}) == Path("/s")
-    assert default_root({"HOME": "/h", "AOTBUILD_STORE": "off"}) is None
-    assert default_root({}) is None
-
-
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
@@ -122,13 +113,13 @@ def entries(store: Path) -> list[Path]:
     return sorted(path for path in store.rglob("*") if path.is_file())
 
 
-def mark(entry: Path) -> None:
+def mark(path: Path) -> None:
     """Change a fact in an entry, under a digest that fits."""
-    _, facts, data = entry.read_bytes().split(b"\n", 2)
-    changed = json.loads(facts)
-    changed["analysis"]["flops"] = 12345.0
-    rest = canonical_json(changed) + b"\n" + data
-    entry.write_bytes(sha256_hex(rest).encode() + b"\n" + rest)
+    entry = read_entry(path.read_bytes(), path.name)
+    analysis = {**entry.facts["analysis"], "flops": 12345.0}
+    path.write_bytes(
+        write_entry(path.name, Entry({**entry.facts, "analysis": analysis}, entry.data))
+    )
 
 
 def flops(package: Package) -> float:

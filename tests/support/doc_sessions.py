@@ -200,6 +200,15 @@ def editable(place: Place) -> None:
     place.run("aotbuild build --in-place --check || aotbuild build --in-place")
 
 
+def gates(place: Place) -> None:
+    """Compare a package with one that lacks a signature."""
+    place.write("mypkg/model.py", SOURCE)
+    for name, sizes in (("old", "[1, 32]"), ("new", "[1]")):
+        place.write("aot.yaml", PLAIN_MANIFEST.replace("BATCH", sizes))
+        place.run(f"aotbuild build --out {name}/_aot")
+    place.run("aotbuild diff old new --gate size=+5%,coverage=0,cold-start=+10%", code=13)
+
+
 def sharding(place: Place) -> None:
     """Call a function over a mesh with arguments that are on other devices."""
     place.write_all(HOW_TO / "sharding.md")
@@ -292,4 +301,4 @@ def hosts(place: Place) -> None:
     place.run("python call.py", code=1)
 
 
-SESSIONS = (tutorial, editable, sharding, stages, explained, golden, hosts)
+SESSIONS = (tutorial, editable, gates, sharding, stages, explained, golden, hosts)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from aotbuild.spec.signing import SEALS_NAME, Seal, write_seals
-from aotbuild.verify.signing import SigningKey
+from aotbuild.spec.keys import SigningKey
+from aotbuild.spec.signing import SEALS_NAME, Seal, sealed_message, write_seals
 
 
 def seal_of(folder: Path, key: SigningKey) -> Seal:
     """Return the signature of a key over the index of an `_aot` folder."""
-    return key.seal((folder / "index").read_bytes())
+    return key.seal(sealed_message((folder / "index").read_bytes()))
 
 
 def put_seals(folder: Path, *seals: Seal) -> Path:

@@ -41,6 +41,7 @@ from aotbuild.wheels.split import split
 
 X = np.arange(3, dtype=np.float32)
 X86 = "demo-1.0-py3-none-manylinux_2_27_x86_64.whl"
+PORTABLE = "demo-1.0-py3-none-any.whl"
 ARM = "demo-1.0-py3-none-manylinux_2_27_aarch64.whl"
 BOTH = "demo-1.0-py3-none-manylinux_2_27_aarch64.manylinux_2_27_x86_64.whl"
 
@@ -105,6 +106,15 @@ class TestMachines:
         report = verify(str(merged), Options(load=False))
         assert report.passed, report
         np.testing.assert_array_equal(aotbuild.load(merged).double(X), X * 2)
+
+    def test_portable_forms_alone_add_no_platform(
+        self, native: Built, exported: Built, tmp_path: Path
+    ) -> None:
+        parts = [put(tmp_path / X86, [native]), put(tmp_path / PORTABLE, [exported])]
+        (merged,) = merge(parts, tmp_path / "out").wheels
+        assert merged.name == X86
+        assert "Tag: py3-none-any\n" not in text(merged, "/WHEEL")
+        assert len(records(merged)) == 2
 
     def test_the_order_does_not_matter(self, x86: Path, arm: Path, tmp_path: Path) -> None:
         one, other = (

@@ -13,8 +13,8 @@ from support.cli import run
 from support.projects import write_project
 from support.reports import make_function, make_record
 
-from aotbuild.build import pack as wheel_size
-from aotbuild.build.pack import PYPI_LIMIT, compressed_size, size_note
+from aotbuild.build import size as wheel_size
+from aotbuild.build.size import PYPI_LIMIT, compressed_size, size_note
 from aotbuild.spec.index import write_index
 from aotbuild.toolchains.toolchain import probe
 from hatch_aotbuild.plugin import AotBuildHook
@@ -128,6 +128,7 @@ def test_the_hook_warns_of_the_finished_wheel(size: int, count: int, tmp_path: P
 
     class App:
         display_warning = staticmethod(warnings.append)
+        display_info = staticmethod(lambda _: None)
 
     wheel = tmp_path / "proj-1.0-py3-none-any.whl"
     with wheel.open("wb") as file:

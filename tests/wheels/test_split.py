@@ -23,10 +23,9 @@ from support.signing import keys, public_file
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
 from aotbuild.errors import WheelRefused
-from aotbuild.report.sbom import SBOM_NAME
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.layout import stages_path
+from aotbuild.spec.layout import SBOM_NAME, stages_path
 from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.spec.record import Golden
 from aotbuild.spec.record_json import record_to_json
@@ -98,8 +97,8 @@ class TestSplit:
         info = "demo_aot_cuda-1.0.dist-info"
         assert list(contents(part)) == [
             "demo_aot_cuda/__init__.py",
-            f"demo_aot_cuda/_aot/blobs/{record['blob'][1]}.pjrt",
             "demo_aot_cuda/_aot/index",
+            f"demo_aot_cuda/_aot/blobs/{record['blob'][1]}.pjrt",
             f"{info}/METADATA",
             f"{info}/WHEEL",
             f"{info}/entry_points.txt",

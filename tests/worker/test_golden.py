@@ -15,9 +15,9 @@ import pytest
 from safetensors.numpy import load
 from support.projects import MANIFEST, build, write_project
 
+from aotbuild.build import attempt
 from aotbuild.build import child as process
-from aotbuild.build.executors import local as executor
-from aotbuild.build.executors.local import run_units
+from aotbuild.build.executors.driver import run_units
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import UnitDone
@@ -27,7 +27,8 @@ from aotbuild.manifest import load_manifest
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import seeded
 from aotbuild.spec.record import Golden, Record
-from aotbuild.store.local import Entry, Store
+from aotbuild.store.entry import Entry
+from aotbuild.store.local import Store
 from aotbuild.toolchains.toolchain import probe
 
 pytestmark = pytest.mark.process
@@ -307,7 +308,7 @@ def test_many_signatures_share_the_time_of_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 40 s go by between any two looks at the clock.
-    monkeypatch.setattr(executor, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
+    monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=count(0, 40).__next__))
     large = "call: proj.mod:large, args: [x: 'f32[n]'], dims: {n: [2, 3, 4, 5, 6]}"
     records = [r.record for r in run(project(tmp_path, large=large)) if r.record]
     made = [r.golden is not None for r in records if r.function == "large"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.projects import MANIFEST, copy_project, write_project
 
-from aotbuild.build.executors.local import run_units
+from aotbuild.build.executors.driver import run_units
 from aotbuild.build.plan import make_plan
 from aotbuild.build.progress import UnitDone, ignore
 from aotbuild.build.sources import find_sources

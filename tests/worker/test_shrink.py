@@ -12,10 +12,10 @@ import pytest
 from support.projects import build, write_project
 
 import aotbuild
-from aotbuild.build.executors.local import may_shrink
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError, PlanError
 from aotbuild.spec.record import Record
+from aotbuild.spec.switches import is_on
 
 pytestmark = pytest.mark.process
 
@@ -130,10 +130,10 @@ def test_the_switch_in_the_manifest_and_in_the_environment(
 
 
 def test_other_values_of_the_variable_are_refused() -> None:
-    assert may_shrink({})
-    assert may_shrink({"AOTBUILD_SHRINK": "on"})
+    assert is_on("AOTBUILD_SHRINK", {})
+    assert is_on("AOTBUILD_SHRINK", {"AOTBUILD_SHRINK": "on"})
     with pytest.raises(PlanError, match="AOTBUILD_SHRINK: expected on or off, found 'no'"):
-        may_shrink({"AOTBUILD_SHRINK": "no"})
+        is_on("AOTBUILD_SHRINK", {"AOTBUILD_SHRINK": "no"})
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ from support.projects import MANIFEST, build, write_project
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.layout import KINDS, STAGES
 from aotbuild.spec.record import Record
+from aotbuild.store.entry import read_entry, write_entry
 
 pytestmark = pytest.mark.process
 
@@ -217,22 +218,20 @@ class TestStore:
         assert len(entries(store)) == 4
         native = package.records[0]
         assert texts_of(package, native)["hlo"].startswith("HloModule")
-        stored = [entry.read_bytes().split(b"\n", 2) for entry in entries(store)]
-        told = [json.loads(facts) for _, facts, _ in stored]
-        executables = {sha256_hex(data) for _, facts, data in stored if b'"analysis"' in facts}
-        assert executables == {facts["executable"] for facts in told if "executable" in facts}
+        stored = [read_entry(place.read_bytes(), place.name) for place in entries(store)]
+        executables = {sha256_hex(each.data) for each in stored if "analysis" in each.facts}
+        told = {each.facts["executable"] for each in stored if "executable" in each.facts}
+        assert executables == told
         assert native.blob.sha256 in executables
         assert rewrite(project, "[cost]").records[0].blob == native.blob
 
 
-def mark(entry: Path) -> None:
+def mark(place: Path) -> None:
     """Change the cost in an entry that has one, under a digest that fits."""
-    _, facts, data = entry.read_bytes().split(b"\n", 2)
-    changed = json.loads(facts)
-    if "cost" in changed:
-        changed["cost"]["flops"] = 12345.0
-        rest = canonical_json(changed) + b"\n" + data
-        entry.write_bytes(sha256_hex(rest).encode() + b"\n" + rest)
+    entry = read_entry(place.read_bytes(), place.name)
+    if "cost" in entry.facts:
+        entry.facts["cost"]["flops"] = 12345.0
+        place.write_bytes(write_entry(place.name, entry))
 
 
 PYPROJECT = """

@@ -1,1 +1,1 @@
-"""Where jobs run: worker processes of this machine."""
+"""Where jobs run: worker processes of this machine, Dask, Slurm, or any other executor."""

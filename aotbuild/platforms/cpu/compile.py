@@ -20,6 +20,7 @@ from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cpu import cpu_count
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.describe import cross_compiles, told
+from aotbuild.platforms.cpu.hash_seeds import fix_seeds
 from aotbuild.platforms.cpu.instructions import features_beyond, prepare
 from aotbuild.platforms.cpu.isa import IsaLevel, level_of, missing_features
 from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
@@ -29,6 +30,10 @@ from aotbuild.spec.target import Target
 _DESCRIBED, _MESSAGE = 9, 2
 _DEVICE, _MACHINE, _LOCAL = 1, 5, 3
 _TRIPLE, _CPU, _FEATURES = 1, 2, 3
+# Where XLA is.
+_LIBRARY = "libjax_common.so"
+# What a record says of the order of hash tables, and so of buffers in the kernels of small loops.
+_FIXED, _ANY = "fixed", "of the process"
 
 
 def retarget(topology: bytes, level: IsaLevel, devices: int) -> bytes:
@@ -62,10 +67,14 @@ def _cpu_topology(here: bytes, level: IsaLevel, devices: int) -> bytes:
 
 
 class CpuCompiler(Compiler):
-    """See `Compiler`."""
+    """See `Compiler`. `_hashes` says whether hash tables have one order."""
 
-    def start(self) -> None:
+    _hashes = _ANY
+
+    def start(self, *, fix_hashes: bool) -> None:
         prepare()
+        if fix_hashes and fix_seeds(_LIBRARY, jaxlib_version):
+            self._hashes = _FIXED
 
     def devices(self, target: Target, _: Hardware, private: Any) -> Sequence[Any]:
         """Return devices of the target's level; for older jaxlibs, those of this process."""
@@ -92,12 +101,12 @@ class CpuCompiler(Compiler):
             raise TraceRefused(msg)
 
     def provenance(self, _: Hardware) -> dict[str, Any]:
-        """Return the number of CPUs that loops were split for."""
-        return {"cpus": cpu_count.found()}
+        """Return the number of CPUs that loops were split for, and the order of hash tables."""
+        return {"cpus": cpu_count.found(), "hashes": self._hashes}
 
     def deciding_facts(self, hardware: Hardware) -> list[Any]:
         # The number that was told is part of the hardware.
-        found = [] if told(hardware) else [cpu_count.found()]
+        found = [self._hashes, *([] if told(hardware) else [cpu_count.found()])]
         if cross_compiles(jaxlib_version):
             return found
         return [*found, cpuinfo.architecture(), sorted(cpuinfo.features())]

@@ -186,6 +186,9 @@ class Cpu(Description):
         cpus = told(hardware)
         return cpu_count.library(cpus, this_machine().architecture) if cpus else None
 
+    def deciding_facts(self, hardware: Hardware) -> list[Any]:
+        return [] if told(hardware) else [cpu_count.found()]
+
     def cap(self, target: Target, versions: Versions) -> str | None:
         return None if cross_compiles(versions.jaxlib) else target.detail
 

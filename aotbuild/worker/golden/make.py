@@ -15,12 +15,13 @@ import numpy as np
 from aotbuild.build.constant_blobs import serialize
 from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
 from aotbuild.build.protocol import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
-from aotbuild.errors import TraceRefused
+from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.platforms.base import machine
 from aotbuild.spec.golden import stored_bytes, widened
 from aotbuild.spec.record import Blob, Golden
+from aotbuild.store.entry import Entry
 from aotbuild.store.keys import golden_key
-from aotbuild.store.local import Entry, Store
+from aotbuild.store.local import Store
 from aotbuild.worker.blobs import BlobFolder, store_array
 from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
@@ -76,7 +77,7 @@ class GoldenMaker:
         except NotForHost as err:
             text = f"no golden outputs: {err}"
             message = GoldenFailed(error=text) if mode == "always" else _skipped(str(err), text)
-        except TraceRefused as err:
+        except (PlanError, TraceRefused) as err:
             message = GoldenFailed(error=str(err))
         except Exception as err:  # noqa: BLE001 (the function may raise anything)
             reason = (
@@ -95,8 +96,8 @@ class GoldenMaker:
             _check_is_cheap(traced, reference)
         given = given_leaves(reference.jitted)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
-        entry = self._run_once(reference, given, blobs)
-        outputs = self.blobs.add("safetensors", entry.data)
+        entry, key = self._run_once(reference, given, blobs)
+        outputs = self.blobs.add("safetensors", entry.data, key)
         made = GoldenMade(
             golden=Golden(tuple(blobs.items()), outputs, verify.rtol, verify.atol),
             floats=tuple(sorted(set(float_dtypes(traced.closed_jaxpr)))),
@@ -106,7 +107,7 @@ class GoldenMaker:
 
     def _run_once(
         self, reference: Reference, given: dict[int, Any], blobs: dict[int, Blob]
-    ) -> Entry:
+    ) -> tuple[Entry, str]:
         key = golden_key(
             module=reference.identity,
             leaves=list(map(str, reference.traced.signature.leaves)),
@@ -118,7 +119,7 @@ class GoldenMaker:
         if entry is None:
             entry = _run(reference, given)
             self.store.put(key, entry)
-        return entry
+        return entry, key
 
 
 def _skipped(reason: str, note: str) -> GoldenSkipped:

@@ -20,8 +20,9 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.padding import Padding, resized
 from aotbuild.spec.target import HOST
+from aotbuild.store.entry import Entry
 from aotbuild.store.keys import padding_key
-from aotbuild.store.local import Entry, Store
+from aotbuild.store.local import Store
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.deferred import result_tree

@@ -23,7 +23,6 @@ from aotbuild.worker.thunk_rewrite.memory_use import (
     THUNKS,
     kind_of,
     sequences_of,
-    thunks_of,
 )
 from aotbuild.worker.thunk_rewrite.program import (
     MODULE_PATH,
@@ -69,7 +68,12 @@ def _in_order(result: bytes) -> bytes:
 
 
 def _sequence(sequence: bytes) -> bytes:
-    return b"".join(bytes_field(THUNKS, _thunk(thunk)) for thunk in thunks_of(sequence))
+    """Return a sequence of thunks without the module's number. With collectives, it has more."""
+
+    def change(field: Field) -> bytes | None:
+        return bytes_field(THUNKS, _thunk(field.message)) if field.number == THUNKS else None
+
+    return changed(sequence, change)
 
 
 def _thunk(thunk: bytes) -> bytes:

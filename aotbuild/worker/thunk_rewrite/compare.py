@@ -11,7 +11,8 @@ import jax
 from aotbuild.build.progress import plain_kept
 from aotbuild.build.protocol import Reply, ShrinkCompared, ShrinkStarted
 from aotbuild.spec.target import HOST
-from aotbuild.store.local import Entry, Store
+from aotbuild.store.entry import Entry
+from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs
 from aotbuild.worker.lower import Lowered

@@ -10,7 +10,7 @@ from jaxlib.version import __version__ as jaxlib_version
 from aotbuild.platforms.building import compiler, description
 from aotbuild.platforms.startup import Choice, Figures, best, choice
 from aotbuild.spec.target import Target
-from aotbuild.store.local import Entry
+from aotbuild.store.entry import Entry
 
 # What XLA calls a fusion that YNN computes, in the text of a module (jaxlib 0.10.2 and 0.12.0.1).
 _LIBRARY_FUSION = "__ynn_fusion"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from aotbuild.platforms.startup import Figures
 from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
 from aotbuild.spec.target import HOST
+from aotbuild.spec.temporary import temporary_folder
 
 _WORKER = Path(__file__).resolve().parents[1]
 REPETITIONS = 3
@@ -47,8 +47,7 @@ def measure(
     executables: Sequence[bytes], inputs: Sequence[Any], donated: Sequence[int]
 ) -> list[Figures | None]:
     """Measure executables with the same inputs; all outputs must be near those of the first."""
-    with tempfile.TemporaryDirectory(prefix="aotbuild-startup-") as name:
-        folder = Path(name)
+    with temporary_folder(what="startup-") as folder:
         files = []
         for index, array in enumerate(inputs):
             file = folder / f"input-{index}.npy"

@@ -269,6 +269,8 @@ def default_devices() -> DeviceSet:
 def default_platform() -> str:
     """Return the platform that jit would use: the first of JAX_PLATFORMS, a GPU, or the CPU."""
     asked = [name for name in os.environ.get("JAX_PLATFORMS", "").split(",") if name]
+    if asked[:1] == [HOST]:
+        return HOST
     known = platform_names() if asked else {}
     found = [known[name] for name in asked if name in known]
     if found:

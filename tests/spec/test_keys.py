@@ -9,7 +9,7 @@ import pytest
 from support.signing import keys
 
 from aotbuild.errors import AotbuildError
-from aotbuild.verify.signing import make_key, public_path, read_key, write_key
+from aotbuild.spec.keys import make_key, public_path, read_key, write_key
 
 (KEY,) = keys(1)
 

@@ -1,0 +1,181 @@
+"""From the results of all units to an index: what is in it, and what contradicts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aotbuild.build.results import PlanFacts, Result
+from aotbuild.errors import UnitFailure
+from aotbuild.spec.about import About, join_abouts
+from aotbuild.spec.layout import HEADER_KEY
+from aotbuild.spec.left_out import AllLeftOut, left_out_header
+from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
+from aotbuild.spec.sources import SourceDigests
+
+# The stage of failures that are found when all units are compiled.
+STAGE = "pack"
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """The contents of an index, and the results that it is made from.
+
+    `toolchains` are the places of those that the header names; the others made nothing.
+    """
+
+    header: dict[str, Any]
+    functions: tuple[Function, ...]
+    done: tuple[Result, ...]
+    failed: tuple[Result, ...]
+    toolchains: tuple[int, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records of the units that did not fail."""
+        return tuple(result.record for result in self.done if result.record)
+
+    @property
+    def failures(self) -> tuple[UnitFailure, ...]:
+        """Why the others failed."""
+        return tuple(result.failure for result in self.failed if result.failure)
+
+    @property
+    def total(self) -> int:
+        """The number of units that failed or did not."""
+        return len(self.done) + len({result.unit for result in self.failed})
+
+
+def assemble(
+    facts: PlanFacts,
+    results: Iterable[Result],
+    sources: SourceDigests,
+    secrets: Collection[str] = (),
+) -> Assembled:
+    """Return what the index of a package says; `results` are in the order of the plan.
+
+    Nothing in it names one of `secrets`, folders of this machine.
+    """
+    everything = _different(results)
+    failed = [*(r for r in everything if r.failure), *_conflicts(everything)]
+    gone = {result.unit for result in failed}
+    done = tuple(result for result in everything if result.unit not in gone)
+    # Those of units that succeeded come last: they alone know how calls are padded.
+    functions = join_functions(r.function for r in (*failed, *done) if r.function)
+    idle = {r.unit.toolchain for r in failed} - {r.unit.toolchain for r in done}
+    toolchains = tuple(place for place in range(len(facts.toolchains)) if place not in idle)
+    is_kept = any(result.record.stages for result in done if result.record)
+    header = {
+        **_header(facts, toolchains),
+        **({HEADER_KEY: facts.stages} if is_kept else {}),
+        **_left_out(failed, secrets),
+        **sources.to_header(),
+    }
+    return Assembled(header, tuple(functions), done, tuple(failed), toolchains)
+
+
+def _header(facts: PlanFacts, toolchains: Sequence[int]) -> dict[str, str]:
+    versions = [facts.toolchains[place] for place in toolchains]
+    return {
+        "aotbuild": facts.aotbuild,
+        "fallback": facts.fallback,
+        "jax": ", ".join(dict.fromkeys(jax for jax, _, _ in versions)),
+        "jaxlib": ", ".join(dict.fromkeys(jaxlib for _, jaxlib, _ in versions)),
+        "package": facts.package,
+    }
+
+
+def _left_out(failed: Iterable[Result], secrets: Collection[str]) -> dict[str, Any]:
+    """Return what the header of the index says of units that failed, each once."""
+    first = {result.unit: result for result in reversed([*failed])}
+    return left_out_header(AllLeftOut(tuple(r.left_out(secrets) for r in first.values())))
+
+
+def _different(results: Iterable[Result]) -> list[Result]:
+    """Drop units that feedback added and that have the signature of another one."""
+    results = list(results)
+    # Units of the plan first: two of them with one signature are a mistake.
+    first: dict[tuple[str, ...], Result] = {}
+    for result in sorted(results, key=lambda r: bool(r.unit.fed_back)):
+        if result.record:
+            first.setdefault(_identity(result.record), result)
+    unique = {result.unit for result in first.values()}
+    return [r for r in results if not r.record or not r.unit.fed_back or r.unit in unique]
+
+
+def _identity(record: Record) -> tuple[str, ...]:
+    """Return what a call can tell a record by."""
+    jaxlib = str(record.requires.jaxlib)
+    return record.function, record.signature.key(), str(record.target), jaxlib
+
+
+def join_functions(functions: Iterable[Function]) -> list[Function]:
+    """Return the last function of each name, with what all know of its static data."""
+    same: dict[str, list[Function]] = {}
+    for function in functions:
+        same.setdefault(function.name, []).append(function)
+    # A process that traces several functions meets what the first of them changed.
+    aliases = {pair for group in same.values() for each in group for pair in each.aliases}
+    return [_join(group, sorted(aliases)) for group in same.values()]
+
+
+def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function:
+    facts = {fact.digest: fact for function in functions for fact in function.facts}
+    return replace(
+        functions[-1],
+        facts=tuple(facts[digest] for digest in sorted(facts)),
+        aliases=tuple(pair for pair in aliases if pair[1] in facts),
+        references=tuple(sorted({each for function in functions for each in function.references})),
+        about=join_abouts(About.of(function.about) for function in functions).to_json(),
+    )
+
+
+def _conflicts(results: list[Result]) -> Iterator[Result]:
+    """Yield as failed a unit that calls could not tell from another, or would pad differently."""
+    yield from _pad_conflicts(results)
+    yield from _ignored_conflicts(results)
+    seen: dict[tuple[str, ...], Result] = {}
+    for result in results:
+        if result.record is None:
+            continue
+        key = _identity(result.record)
+        if key in seen:
+            message = f"has the same signature as {seen[key].unit.label}; remove one of them"
+            yield result.failed(STAGE, message)
+        seen.setdefault(key, result)
+
+
+def _ignored_conflicts(results: list[Result]) -> Iterator[Result]:
+    """Yield as failed the units in whose trees `static_data:` leads to other places."""
+    first: dict[str, Result] = {}
+    for result in results:
+        if result.record is None or result.function is None:
+            continue
+        known = first.setdefault(result.function.name, result)
+        if known.function and known.function.ignored != result.function.ignored:
+            message = (
+                f"static_data: leads elsewhere in {known.unit.label}\nMake two functions of it."
+            )
+            yield result.failed(STAGE, message)
+
+
+def _pad_conflicts(results: list[Result]) -> Iterator[Result]:
+    """Yield as failed the units whose arrays have their padded dims in other places."""
+    first: dict[str, Result] = {}
+    for result in results:
+        if result.record is None or result.function is None or result.function.pad is None:
+            continue
+        known = first.setdefault(result.function.name, result)
+        # Compared as JSON: a NaN to pad with does not equal itself.
+        if (
+            known.function is None
+            or known.function.to_json()["pad"] != result.function.to_json()["pad"]
+        ):
+            message = (
+                f"pad: the trees differ from those of {known.unit.label}: another number of "
+                "arrays, or axes that are another dim\n"
+                "Make two functions of it, or leave pad out."
+            )
+            yield result.failed(STAGE, message)

@@ -1,0 +1,276 @@
+"""Look a job up before it is given to a worker, and keep what a worker made of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from subprocess import SubprocessError
+
+from aotbuild.build.attempt import Outcome, Request, Tell
+from aotbuild.build.direct.entries import DirectEntries, Names, Result
+from aotbuild.build.direct.outer import machine_facts, outer_key
+from aotbuild.build.direct.reads import JobReads, Reads
+from aotbuild.build.direct.world import Worlds
+from aotbuild.build.progress import compared
+from aotbuild.build.protocol import (
+    Compiled,
+    Failed,
+    FedBack,
+    GoldenFailed,
+    GoldenMade,
+    GoldenSkipped,
+    Hello,
+    Imported,
+    Inputs,
+    NotAMessage,
+    PaddingFailed,
+    Reply,
+    ShrinkCompared,
+    json_of,
+    reply_of,
+)
+from aotbuild.build.settings import Settings
+from aotbuild.build.sources import SourceTree
+from aotbuild.spec.files import write_whole
+from aotbuild.spec.record import Blob
+from aotbuild.store.file_digests import DIGESTS, FileDigests
+from aotbuild.store.layers import Layers
+from aotbuild.store.marks import differences, values_differ
+from aotbuild.store.read_set import Places, ReadSet, World
+
+_LOG = logging.getLogger("aotbuild")
+_FAILED = (Failed, PaddingFailed, GoldenFailed)
+_KEPT = (FedBack, Compiled, GoldenMade, GoldenSkipped)
+# Why the function was not called this time is another matter next time.
+_PASSING = ("unsafe", "slow")
+_MANIFEST = "manifest"
+# A path in a note, and how it is kept.
+_PATH = re.compile(r"(?<![\w.:/>])/[^\s:'\"`,;()<>]+")
+_NAME = re.compile(r"<((?:import|root|home):[^<>]+)>")
+# What an entry of anybody's, or a file that just vanished, may raise.
+_BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError)
+
+
+@dataclass
+class _Job:
+    """A job on its way: its outer key, what it may read, and its worker's messages so far.
+
+    `because` says what differs from the last time, if it was not found.
+    """
+
+    outer: str
+    settings: Settings
+    python: str
+    world: World
+    messages: list[Reply] = field(default_factory=list)
+    because: str = ""
+
+
+class DirectMode:
+    """Attempts at jobs that the store may already have, whole. Safe to use from several threads.
+
+    `attempt` gives one job to one worker. `reads` gets what each job read.
+    """
+
+    def __init__(
+        self,
+        attempt: Callable[[Request, Tell], Outcome],
+        hello: Hello,
+        sources: SourceTree,
+        layers: Layers,
+        reads: Reads,
+    ) -> None:
+        assert layers.front is not None, "without a store there is nothing to look in"
+        self._attempt, self._hello, self._sources = attempt, hello, sources
+        self._digests = FileDigests(layers.front / DIGESTS)
+        self._worlds = Worlds(sources, self._digests)
+        self._entries = DirectEntries(layers.store, layers.store.apart())
+        self._reads = reads
+
+    def __call__(self, request: Request, tell: Tell) -> Outcome:
+        """Take a job from the store, or give it to a worker and keep what that says."""
+        job = self._begun(request)
+        if job is None:
+            self._reads.complete = False
+            return self._attempt(request, tell)
+        found = self._found(job)
+        if found is not None:
+            for message in found:
+                tell(message)
+            return Outcome()
+
+        def listen(message: Reply, at: float | None = None, /) -> None:
+            if isinstance(message, Inputs):
+                message = message.model_copy(update={"because": message.obstacle or job.because})
+            job.messages.append(message)
+            tell(message, at)
+
+        outcome = self._attempt(request, listen)
+        if outcome.exited is not None or not self._keep(job):
+            self._reads.complete = False
+        return outcome
+
+    def _begun(self, request: Request) -> _Job | None:
+        if request.job.golden in _PASSING:
+            return None
+        try:
+            python = self._worlds.python(request.settings.toolchain)
+            outer = outer_key(request, self._hello, self._sources, python, self._digests)
+            settings = request.settings
+            return _Job(outer, settings, python.version, self._worlds.of(settings))
+        except _BROKEN as err:
+            _LOG.debug("%s: not looked up: %s", request.job.label, err)
+            return None
+
+    def _found(self, job: _Job) -> list[Reply] | None:
+        """Return the messages of a job whose inputs are as they were; its blobs are there then."""
+        known: list[Names] = []
+        try:
+            for names in self._entries.names(job.outer):
+                known.append(names)
+                state = self._worlds.state(job.world, names)
+                result = self._entries.result(job.outer, names, state)
+                if result is None:
+                    continue
+                messages = [*self._messages(result, job.world.places)]
+                if self._fetch(messages, result.blobs):
+                    self._reads.saw(job.world, names)
+                    self._reads.add(JobReads(job.settings, names, state), result.blobs)
+                    return messages
+            job.because = self._because(job, known)
+        except (NotAMessage, *_BROKEN) as err:
+            _LOG.warning("an entry of the store for direct mode is not used: %s", err)
+        return None
+
+    def _because(self, job: _Job, known: Sequence[Names]) -> str:
+        """Return the first thing that differs from the nearest state that is known, by its name."""
+        found: list[tuple[int, str]] = []
+        # The last ones first: of two that are as near, they are newer.
+        for names in reversed(known):
+            now = self._worlds.marks(job.world, names)
+            before = self._entries.marks(job.outer, names, now)
+            if before is not None:
+                pairs = zip(names.sets, before, now, strict=True)
+                texts = [text for pair in pairs for text in differences(*pair)]
+                found.append((len(texts), (texts or [values_differ(names.sets, now)])[0]))
+        return min(found, key=lambda each: each[0], default=(0, ""))[1]
+
+    def _fetch(self, messages: Sequence[Reply], keys: Mapping[str, str]) -> bool:
+        """Write the blobs of a job; False if one is gone."""
+        for blob in {blob for message in messages for blob in _blobs(message)}:
+            place = self._hello.blobs / blob.path
+            if place.exists():
+                continue
+            data = self._entries.blob(keys[blob.sha256], blob.sha256)
+            if data is None:
+                return False
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, data)
+        return True
+
+    def _messages(self, result: Result, places: Places) -> Iterator[Reply]:
+        for data in result.messages:
+            message = _with_notes(reply_of(data), lambda note: _here(note, places))
+            if isinstance(message, Compiled):
+                provenance = {**message.record.provenance, **self._hello.provenance}
+                record = replace(message.record, provenance=provenance)
+                update = {"record": record, "stored": True, "direct": True}
+                message = message.model_copy(update=update)
+            yield message
+
+    def _keep(self, job: _Job) -> bool:
+        """Keep a job's messages, if something stands for everything that it read."""
+        inputs = next((m for m in job.messages if isinstance(m, Inputs)), None)
+        if inputs is None:
+            return False
+        names = Names.of(ReadSet.from_json(inputs.own), ReadSet.from_json(inputs.shared))
+        self._reads.saw(job.world, names)
+        if inputs.obstacle or any(isinstance(m, _FAILED) for m in job.messages):
+            return False
+        if (inputs.machine, inputs.python) != (machine_facts(), job.python):
+            return False  # another machine did it, where golden outputs may be others
+        compiled = {m.target: m for m in job.messages if isinstance(m, Compiled)}
+        notes = [m for m in job.messages if isinstance(m, ShrinkCompared)]
+        if any(m.note for m in notes):
+            return False
+        for target in (m.target for m in notes):
+            compiled[target] = compared(compiled[target], "")
+        kept = [
+            compiled[m.target] if isinstance(m, Compiled) else m
+            for m in job.messages
+            if isinstance(m, _KEPT)
+        ]
+        try:
+            return self._write(job, inputs, names, kept)
+        except _BROKEN as err:
+            _LOG.warning("not kept for direct mode: %s", err)
+            return False
+
+    def _write(self, job: _Job, inputs: Inputs, names: Names, kept: Sequence[Reply]) -> bool:
+        blobs = {blob.sha256: blob for message in kept for blob in _blobs(message)}
+        keys: dict[str, str] = {}
+        for sha256, blob in blobs.items():
+            key = inputs.stored.get(sha256)
+            if key is None and blob.kind == "pjrt":
+                return False  # the store may not keep it
+            keys[sha256] = key or self._kept_blob(blob)
+        places = job.world.places
+        messages = [
+            json_of(_with_notes(_general(message), lambda note: _elsewhere(note, places)))
+            for message in (Imported(files=inputs.imported), *kept)
+        ]
+        is_local = any(_PATH.search(note) for m in messages for note in m.get("notes", ()))
+        result = Result(messages, keys)
+        self._entries.keep(job.outer, names, inputs.state, result, local=is_local)
+        if inputs.marks:
+            self._entries.keep_marks(job.outer, names, inputs.marks, local=is_local)
+        self._digests.save()
+        self._reads.add(JobReads(job.settings, names, inputs.state), keys)
+        return True
+
+    def _kept_blob(self, blob: Blob) -> str:
+        data = (self._hello.blobs / blob.path).read_bytes()
+        return self._entries.keep_blob(data, blob.sha256)
+
+
+def _blobs(message: Reply) -> Iterator[Blob]:
+    """Yield the blobs that a message names, and that a package may need."""
+    if isinstance(message, Compiled):
+        yield from message.record.blobs()
+        yield from (blob for _, blob in message.record.stages)
+    if isinstance(message, GoldenMade):
+        yield from (blob for _, blob in message.golden.inputs)
+        yield message.golden.outputs
+
+
+def _general(message: Reply) -> Reply:
+    """Return a message without what another build would say otherwise."""
+    if not isinstance(message, Compiled):
+        return message
+    provenance = {n: v for n, v in message.record.provenance.items() if n != _MANIFEST}
+    record = replace(message.record, provenance=provenance)
+    return message.model_copy(update={"record": record, "stored": True, "plain": None})
+
+
+def _with_notes(message: Reply, change: Callable[[str], str]) -> Reply:
+    if not isinstance(message, Compiled | GoldenMade | GoldenSkipped):
+        return message
+    return message.model_copy(update={"notes": tuple(map(change, message.notes))})
+
+
+def _elsewhere(note: str, places: Places) -> str:
+    """Return a note with names in place of paths, where a path has one."""
+
+    def name(match: re.Match[str]) -> str:
+        found = places.name(match[0])
+        return match[0] if found.startswith(os.sep) else f"<{found}>"
+
+    return _PATH.sub(name, note)
+
+
+def _here(note: str, places: Places) -> str:
+    """Return a note with the paths that its names mean on this machine."""
+    return _NAME.sub(lambda match: places.place(match[1]), note)

@@ -1,0 +1,266 @@
+"""Run the units of a plan: what is tried where, in which order, and how often.
+
+Each attempt at a job is plain data in, plain data out (`build.attempt`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
+from aotbuild.build.child import DEFAULT_TIMEOUT
+from aotbuild.build.direct.mode import DirectMode
+from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
+from aotbuild.build.executors.bundle import make_bundle
+from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines
+from aotbuild.build.executors.remote import Remote, open_remote
+from aotbuild.build.jobs import Job, make_jobs
+from aotbuild.build.memory_limit import check_memory
+from aotbuild.build.plan import Plan
+from aotbuild.build.pool import open_pool
+from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitBusy, UnitDone
+from aotbuild.build.protocol import Busy, Entries, Hello, Imported, Inputs, Reply
+from aotbuild.build.schedule import Schedule, Task
+from aotbuild.build.sources import SourceTree, TracedFiles
+from aotbuild.spec.switches import is_on
+from aotbuild.spec.target import HOST
+from aotbuild.store.file_digests import DIGESTS
+from aotbuild.store.layers import Layers, open_store
+from aotbuild.store.times import Times, times_of
+from aotbuild.toolchains.exact import ExactToolchain
+from aotbuild.toolchains.project import project_requirements
+
+# Runs one attempt at a job; CancelledError if the build was stopped.
+Attempt = Callable[[Request, Tell], Outcome]
+
+SHRINK_VARIABLE = "AOTBUILD_SHRINK"
+HASHES_VARIABLE = "AOTBUILD_FIX_HASHES"
+# For calling a function with golden inputs, in seconds.
+GOLDEN_TIMEOUT = 60.0
+
+
+def run_units(
+    plan: Plan,
+    sources: SourceTree,
+    blobs: Path,
+    listener: Listener,
+    executor: Executor | str | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+    golden_timeout: float = GOLDEN_TIMEOUT,
+    jobs: int | None = None,
+    traced: TracedFiles | None = None,
+    layers: Layers | None = None,
+    *,
+    direct: bool = True,
+) -> list[UnitDone]:
+    """Compile every unit of a plan, in the plan's order of results.
+
+    Behind the result of a unit are those of the units that `feedback:` added to it.
+    The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
+    possibly from several threads. `timeout` is in seconds for one job, `golden_timeout` for calling
+    its function where `golden` is `auto`. `executor` is one of `concurrent.futures`, which runs
+    attempts on other machines or processes and stays open, or what `--executor` says; by default
+    AOTBUILD_EXECUTOR, or processes of this machine. At most `jobs` attempts run at a time, by
+    default as many as there are on other machines, and `pool.most_jobs` here. `traced` gets the
+    files of the project that were imported. `layers` is the store, by default that of the
+    environment. Without `direct`, or with AOTBUILD_DIRECT=off, every job is traced.
+    """
+    if layers is None:
+        with open_store(os.environ) as layers:
+            return run_units(
+                *(plan, sources, blobs, listener, executor, timeout, golden_timeout, jobs, traced),
+                layers=layers,
+                direct=direct,
+            )
+    direct = direct and is_on(DIRECT_VARIABLE, os.environ) and layers.front is not None
+    traced = traced or TracedFiles()
+    traced.reads.complete = direct
+    hello = _hello(plan, sources, blobs, layers, direct=direct)
+    times = times_of(layers, os.environ)
+    tasks = _timed([Task(*job) for job in make_jobs(plan.units)], times)
+    opened = _opened(hello, plan, sources, len(tasks), executor, jobs, layers, listener)
+    with opened as (attempt, threads):
+        runner = _Runner(
+            Schedule(tasks),
+            DirectMode(attempt, hello, sources, layers, traced.reads) if direct else attempt,
+            listener,
+            plan.manifest.memory,
+            timeout,
+            golden_timeout,
+            is_on(SHRINK_VARIABLE, os.environ),
+            traced,
+            layers,
+        )
+        futures = [threads.submit(runner.run_next) for _ in tasks]
+        # By identity: to Python, units with the static values 1 and True are equal.
+        done: dict[int, list[UnitDone]] = {}
+        for result in (result for future in futures for result in future.result()):
+            done.setdefault(id(result.unit.first or result.unit), []).append(result)
+    times.keep(runner.took)
+    return [result for unit in plan.units for result in done[id(unit)]]
+
+
+@contextmanager
+def _opened(
+    hello: Hello,
+    plan: Plan,
+    sources: SourceTree,
+    most: int,
+    executor: Executor | str | None,
+    jobs: int | None,
+    layers: Layers,
+    listener: Listener,
+) -> Iterator[tuple[Attempt, Executor]]:
+    """Yield what runs one attempt, and the executor whose threads wait for it."""
+    chosen = executor or os.environ.get(VARIABLE) or LOCAL
+    if chosen == LOCAL:
+        with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
+            yield partial(run_attempt, pool), threads
+        return
+    project = project_requirements(sources.root)
+    toolchains = {t: ExactToolchain.of(t, project) for t in plan.environment.toolchains}
+    bundle = make_bundle(sources)
+    # Only one unit says so, until it is over.
+    first, name = plan.units[0], chosen if isinstance(chosen, str) else type(chosen).__name__
+    listener(UnitBusy(first, f"connecting to {name}", waits=True))
+    with open_machines(chosen) as machines:
+        listener(UnitBusy(first, ""))
+        remote = Remote(machines, hello, bundle, toolchains)
+        with open_remote(remote, most, jobs) as threads:
+            yield remote.attempt, threads
+
+
+@dataclass
+class _Runner:
+    """Runs the tasks of a schedule. Without `shrink`, no executable is rewritten.
+
+    `attempt` gives one job to one worker. `memory` is the manifest's `memory:`. `unsafe` are
+    functions whose golden inputs killed a worker once. `spent` has the seconds that each function's
+    golden outputs took so far, and `took` those of jobs of which all was compiled, by their keys.
+    """
+
+    schedule: Schedule
+    attempt: Attempt
+    listener: Listener
+    memory: str
+    timeout: float
+    golden_timeout: float
+    shrink: bool
+    traced: TracedFiles
+    layers: Layers
+    unsafe: set[str] = field(default_factory=set)
+    spent: dict[str, float] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+    # The settings that this thread had last, and the seconds of its task so far.
+    _thread: threading.local = field(default_factory=threading.local)
+
+    def run_next(self) -> list[UnitDone]:
+        """Take the next task and run it to its end."""
+        task = self.schedule.take(getattr(self._thread, "last", None))
+        self._thread.last, self._thread.seconds = task.settings, 0.0
+        seconds = None
+        try:
+            results = self._run(task)
+            # What the store had says nothing of the next time that it must be compiled.
+            if not any(result.stored or result.failure for result in results):
+                seconds = self.took[task.key] = self._thread.seconds
+        finally:
+            self.schedule.finish(task, seconds)
+        return results
+
+    def _run(self, task: Task) -> list[UnitDone]:
+        """Run one task. When its worker exits, the unit at work fails and the others go on."""
+        waiting = {str(unit.target): unit for unit in task.units}
+        check = partial(check_memory, mode=self.memory)
+        progress = Progress(waiting, self.listener, check, task.job.golden)
+        while progress.is_unfinished:
+            progress.restart()
+            self._attempt(task, progress)
+        if progress.fed is None or all(result.failure for result in progress.results):
+            return progress.results
+        return progress.results + self._run(task.after_feedback(progress.fed))
+
+    def _attempt(self, task: Task, progress: Progress) -> None:
+        job = self._only(task.job, progress)
+        request = Request(task.settings, job, self.timeout, self.golden_timeout)
+        outcome = self.attempt(request, partial(self._receive, progress))
+        self._thread.seconds += outcome.seconds
+        self.spent[job.name] = self.spent.get(job.name, 0.0) + outcome.golden_seconds
+        if outcome.exited is None:
+            progress.end()
+        else:
+            self._exited(outcome.exited, outcome.overtime, request, progress)
+
+    def _receive(self, progress: Progress, message: Reply, at: float | None = None) -> None:
+        if isinstance(message, Busy):
+            progress.busy(message)
+        elif isinstance(message, Imported):
+            self.traced.add(message.files)
+        elif isinstance(message, Inputs):
+            progress.obstacle, progress.traced_because = message.obstacle, message.because
+        elif isinstance(message, Entries):
+            self.layers.store.made.update(message.made)
+            self.layers.store.used.update(message.used)
+            for kind, text in message.problems.items():
+                self.layers.store.tell(kind, text)
+        else:
+            progress.receive(message, at)
+
+    def _exited(
+        self, exited: Exited, overtime: str | None, request: Request, progress: Progress
+    ) -> None:
+        job = request.job
+        if not exited.started:
+            progress.stage = START
+        if progress.stage == GOLDEN:
+            self.unsafe.add(job.name)
+        is_rewritten = job.function.shrink and request.settings.platform == HOST
+        may_retry = exited.crashed and is_rewritten
+        progress.worker_exited(exited.text, overtime or exited.reason, may_retry=may_retry)
+
+    def _only(self, job: Job, progress: Progress) -> Job:
+        """Return a job with the targets that its next worker compiles for."""
+        golden = job.golden
+        if golden == "auto" and job.name in self.unsafe:
+            golden = "unsafe"
+        elif golden == "auto" and self.spent.get(job.name, 0.0) > self.golden_timeout:
+            golden = "slow"
+        job = job.only(progress.targets).model_copy(update={"golden": golden})
+        if self.shrink and progress.crashed.isdisjoint(progress.targets):
+            return job
+        return job.with_options(shrink=False)
+
+
+def _timed(tasks: list[Task], times: Times) -> list[Task]:
+    """Return tasks with the times that the nearest layer of the store knows."""
+    keys = [task.key for task in tasks]
+    known = times.here(keys)
+    pairs = zip(tasks, keys, strict=True)
+    return [replace(task, seconds=known.get(key)) for task, key in pairs]
+
+
+def _hello(plan: Plan, sources: SourceTree, blobs: Path, layers: Layers, *, direct: bool) -> Hello:
+    environment = plan.environment
+    return Hello(
+        blobs=blobs.absolute(),
+        store=layers.front,
+        behind=bool(layers.behind),
+        root=sources.root,
+        keep=plan.manifest.keep.stages,
+        inputs=direct,
+        digests=layers.front / DIGESTS if layers.front and direct else None,
+        fix_hashes=is_on(HASHES_VARIABLE, os.environ),
+        secret_paths=(str(sources.root), sys.prefix),
+        provenance={
+            "aotbuild": environment.aotbuild,
+            "manifest": plan.manifest.digest,
+        },
+    )

@@ -1,0 +1,88 @@
+"""Keep a finished build in the store, for `build.finished` to find."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from aotbuild.build.direct.reads import Reads
+from aotbuild.build.direct.world import Worlds
+from aotbuild.build.finished import Finished, WheelInputs
+from aotbuild.build.planned import TICK, known_plan
+from aotbuild.build.sources import SourceTree
+from aotbuild.spec.index import INDEX_NAME
+from aotbuild.spec.layout import BLOBS
+from aotbuild.store.entry import Entry
+from aotbuild.store.file_digests import ChangedSince
+from aotbuild.store.local import Store
+from aotbuild.store.places import front_folder
+from aotbuild.store.read_set import ReadSet, union
+
+
+def keep_build(
+    inputs: WheelInputs,
+    finished: Finished,
+    folder: Path,
+    reads: Reads,
+    started: int,
+    environment: Mapping[str, str],
+) -> None:
+    """Keep a build that began at `started`, in nanoseconds, if all that it read is known.
+
+    Nothing of it may have changed since it was read. Texts that name this place are not kept.
+    """
+    store = Store(front_folder(environment))
+    key = inputs.key(environment) if store.root and reads.complete else None
+    if not key or finished.missing or _names_places(inputs.plan.root, finished):
+        return
+    blobs = {file.name: file.stem for file in (folder / BLOBS).iterdir()}
+    if not reads.blobs.keys() >= {*blobs.values()}:
+        return
+    sources = inputs.sources(finished.package)
+    names = union(each for job in reads.jobs for each in job.names.sets)
+    state = _state(inputs, sources, names, environment)
+    if not _is_unchanged(inputs, sources, reads, store, started):
+        return
+    if state != _state(inputs, sources, names, environment):
+        return  # it was edited while this looked
+    index = (folder / INDEX_NAME).read_bytes()
+    facts = {
+        "entry": "finished",
+        "local": True,
+        "finished": finished.to_json(),
+        "import_root": sources.below(sources.import_root),
+        "reads": names.to_json(),
+        "state": state,
+        "index": len(index),
+        "blobs": {name: [sha256, reads.blobs[sha256]] for name, sha256 in blobs.items()},
+        "used": sorted(reads.used),
+    }
+    store.put(key, Entry(facts, index + (finished.sbom or b"")))
+
+
+def _names_places(root: Path, finished: Finished) -> bool:
+    """Return whether a text for people has a path that is another one next time."""
+    texts = (*finished.lines, *finished.notes)
+    return any(str(place) in text for text in texts for place in (root, sys.prefix))
+
+
+def _state(
+    inputs: WheelInputs, sources: SourceTree, names: ReadSet, environment: Mapping[str, str]
+) -> str:
+    return inputs.world(sources, environment).state(names)
+
+
+def _is_unchanged(
+    inputs: WheelInputs, sources: SourceTree, reads: Reads, store: Store, started: int
+) -> bool:
+    """Return whether plan and jobs would read the same again."""
+    plan, digests = known_plan(inputs.plan, store), inputs.plan.digests
+    try:
+        for name in plan.files if plan else ():
+            digests.of(str(inputs.plan.root / name), since=started - TICK)
+    except ChangedSince:
+        return False
+    worlds = Worlds(sources, digests)
+    jobs = ((worlds.state(worlds.of(job.settings), job.names), job.state) for job in reads.jobs)
+    return plan is not None and all(now == then for now, then in jobs)

@@ -1,0 +1,90 @@
+"""The last step of a build: its finished folder goes to its place in one rename, if possible."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from aotbuild.spec.files import sync_folder
+from aotbuild.spec.layout import stages_path
+from aotbuild.spec.temporary import temporary_folder
+
+# Of linux/fcntl.h and linux/fs.h.
+_AT_FDCWD, _EXCHANGE = -100, 2
+# The system, its C library, a container's filter or this file system cannot exchange two folders.
+# Where EPERM means that nothing may be renamed, the renames that follow say so.
+_CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+# Where the old folder is for a moment if they cannot be exchanged, under its own name.
+_REPLACED = "replaced"
+
+
+@contextmanager
+def workplace(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `folder`; remove parents made for it if they stay empty."""
+    made = [parent for parent in folder.parents if not parent.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        put_back = partial(_put_back, parent=folder.parent)
+        with temporary_folder(folder.parent, rescue=put_back) as temporary:
+            yield temporary
+    finally:
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def put_into_place(staging: Path, folder: Path, stages: Path) -> None:
+    """Move a finished folder to its place, and its file of kept stages, if it exists, beside it.
+
+    The folder comes last: the file belongs to it alone, while an older folder does without it.
+    """
+    has_stages = stages.exists()
+    if has_stages:
+        stages.replace(stages_path(folder))
+    if not _moved(staging, folder) and not _exchange(staging, folder):
+        replaced = staging.parent / _REPLACED / folder.name
+        replaced.parent.mkdir()
+        folder.rename(replaced)
+        staging.rename(folder)
+    if not has_stages:
+        stages_path(folder).unlink(missing_ok=True)
+    sync_folder(folder.parent)
+
+
+def _moved(staging: Path, folder: Path) -> bool:
+    """Move a folder to where nothing is; return whether that was so."""
+    try:
+        staging.rename(folder)
+    except OSError:
+        # Not asked before: another build may come between.
+        if not folder.exists():
+            raise
+        return False
+    return True
+
+
+def _put_back(abandoned: Path, parent: Path) -> None:
+    """Put back the old folder that a killed build had moved away, and not replaced."""
+    for old in (abandoned / _REPLACED).glob("*"):
+        if not (parent / old.name).exists():
+            old.rename(parent / old.name)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step, so that there is always one; return whether it worked."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return False
+    names = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE)
+    if call(*names) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT:
+        return False
+    raise OSError(number, os.strerror(number), str(other))

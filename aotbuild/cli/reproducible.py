@@ -1,0 +1,118 @@
+"""`aotbuild build --check-reproducible`: two builds without the store, and what differs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from aotbuild.build.differences import Difference, differences
+from aotbuild.build.pack import Package, build_package
+from aotbuild.build.pool import most_jobs
+from aotbuild.cli.exit_codes import NOT_REPRODUCIBLE
+from aotbuild.cli.output import Output, say
+from aotbuild.cli.progress import tracked
+from aotbuild.errors import BuildError
+from aotbuild.report.words import plural, printable
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
+from aotbuild.spec.temporary import temporary_folder
+from aotbuild.store.places import VARIABLE
+from aotbuild.toolchains.environments import make_environments
+
+if TYPE_CHECKING:
+    from aotbuild.cli.project import Project
+
+# The digest of a lowered module, and what follows if it differs.
+_TRACED = "provenance.stablehlo"
+_TRACES_DIFFER = "its traces differ: the function reads more than its arguments"
+
+
+def check_reproducible(
+    output: Output, project: Project, jobs: int | None, executor: str | None
+) -> int | None:
+    """Build a project twice, print what differs, and return NOT_REPRODUCIBLE if anything does."""
+    make_environments(project.plan.environment.toolchains, say)
+    first = jobs or most_jobs(os.environ)
+    numbers = (first, 1 if first > 1 else 2)
+    output.document.update(reproducible=None, builds=[], differences=[], failures=[])
+    with temporary_folder(what="reproducible-") as place:
+        packages = []
+        for number, name in zip(numbers, ("first", "a second time"), strict=True):
+            # Another path, also of other length.
+            temporary = place / f"temporary files, {name}"
+            temporary.mkdir()
+            with _environment({VARIABLE: "off", "TMPDIR": str(temporary)}):
+                folder = place / name / FOLDER_NAME
+                packages.append(_build(output, project, folder, number, executor))
+        found = differences(*packages)
+    output.document.update(
+        reproducible=not found, differences=[asdict(difference) for difference in found]
+    )
+    _print(output, packages, numbers, found)
+    return NOT_REPRODUCIBLE if found else None
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables of this process, which compilers inherit, for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _build(
+    output: Output, project: Project, folder: Path, jobs: int, executor: str | None
+) -> Package:
+    say(f"building without the store, {plural(jobs, 'compiler')} at once")
+    started = monotonic()
+    with tracked(project.plan.units) as tracker:
+        try:
+            package = build_package(
+                *(project.plan, project.sources, folder, tracker, jobs),
+                executor=executor,
+                direct=False,
+            )
+        except BuildError as err:
+            output.document["failures"] = [vars(failure) for failure in err.failures]
+            raise
+    index = folder / INDEX_NAME
+    digest = Index.open(index.read_bytes(), str(index)).digest
+    seconds = monotonic() - started
+    output.document["builds"].append({"jobs": jobs, "seconds": seconds, "digest": digest})
+    return package
+
+
+def _print(
+    output: Output,
+    packages: list[Package],
+    numbers: tuple[int, int],
+    found: list[Difference],
+) -> None:
+    for unit, group in groupby(found, lambda difference: difference.unit):
+        its = list(group)
+        output.text(printable(unit or "the folder"))
+        for difference in its:
+            output.text(f"  {printable(str(difference))}")
+        if any(difference.part == _TRACED for difference in its):
+            output.text(f"  {_TRACES_DIFFER}")
+    total = len(packages[0].records)
+    if found:
+        units = len({difference.unit for difference in found if difference.unit})
+        output.text(f"not reproducible: {units} of {plural(total, 'unit')} differ")
+        return
+    digest = output.document["builds"][0]["digest"]
+    jobs = " and with ".join(map(str, numbers))
+    output.text(f"reproducible: {plural(total, 'unit')}, the same bytes with {jobs} at once")
+    output.text(digest)

@@ -1,0 +1,68 @@
+"""Files that are written whole or not at all, and opened only if they are files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO
+
+# Not tempfile.mkstemp, whose files only their owner can read: here the system applies the umask.
+# O_EXCL follows no link and opens no existing file.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_MODE = 0o644
+# Characters of the file's name in the temporary one: a name may have 255 bytes.
+_LONGEST = 50
+
+
+def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
+    """Write a file atomically: all of it, or the old one stays. Its mode is 0o644 less the umask.
+
+    It is first written to `temporary`, by default beside it. Raises OSError, and leaves no
+    temporary file behind unless the process is killed.
+    """
+    temporary = temporary or path.with_name(f".{path.name[:_LONGEST]}.{os.urandom(8).hex()}")
+    try:
+        number = os.open(temporary, _NEW, _MODE)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(data)
+            move_whole(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as err:  # name the requested file, not the temporary one
+        raise OSError(err.errno, err.strerror, str(path)) from err
+
+
+def move_whole(finished: Path, path: Path) -> None:
+    """Move a finished file into its place, on the same file system; raises OSError."""
+    with finished.open("rb") as file:
+        os.fsync(file.fileno())
+    finished.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to disk, on systems that support it."""
+    with contextlib.suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:
+    """Open a regular file; OSError for anything else, such as a pipe without a writer."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        reason = os.strerror(code) if stat.S_ISDIR(mode) else "not a regular file"
+        raise OSError(code, reason, os.fspath(path))
+    return os.fdopen(descriptor, "rb", buffering)

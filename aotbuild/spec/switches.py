@@ -1,0 +1,16 @@
+"""Environment variables that turn a part of the build on or off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aotbuild.errors import PlanError
+
+
+def is_on(variable: str, environment: Mapping[str, str]) -> bool:
+    """Return whether a variable does not say `off`; PlanError if it is neither that nor `on`."""
+    text = environment.get(variable) or "on"
+    if text not in ("on", "off"):
+        msg = f"{variable}: expected on or off, found {text!r}"
+        raise PlanError(msg)
+    return text == "on"

@@ -1,0 +1,112 @@
+"""Temporary folders that can be told from abandoned ones, however their process ended.
+
+Whoever makes one holds a lock (flock) on a file in it. The system drops the lock when the process
+ends. Whoever gets it then knows that the owner was killed, and removes the folder. No ages are
+compared: clocks jump, and a build may take days.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+LOCK = ".aotbuild-lock"
+# No other program and no user gives such a name to a folder, which may be empty for a moment.
+_PREFIX = ".aotbuild-tmp-"
+
+
+@contextmanager
+def temporary_folder(
+    parent: Path | None = None,
+    what: str = "",
+    rescue: Callable[[Path], None] | None = None,
+) -> Iterator[Path]:
+    """Yield a new folder below `parent`, by default where temporary files are; then remove it.
+
+    Before, remove the abandoned ones there; `rescue` is given each of them first. `what` becomes a
+    part of the name.
+    """
+    place = parent or Path(tempfile.gettempdir())
+    remove_abandoned(place, rescue)
+    with _new(place, f"{_PREFIX}{what}") as folder:
+        try:
+            yield folder
+        finally:
+            _remove(folder)
+
+
+def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
+    """Remove the temporary folders below `parent` whose process was killed."""
+    for folder in _own_folders(parent):
+        # What belongs to a running process, or cannot be removed, stays.
+        with suppress(OSError):
+            number = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                if _lock(number):
+                    if rescue:
+                        rescue(folder)
+                    _remove(folder)
+            finally:
+                os.close(number)
+        # Killed before it was locked, or while it was removed.
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _own_folders(parent: Path) -> list[Path]:
+    """Return the temporary folders of this user; a link is none."""
+    with suppress(OSError), os.scandir(parent) as entries:
+        return [
+            Path(entry.path)
+            for entry in entries
+            if entry.name.startswith(_PREFIX)
+            and entry.is_dir(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+        ]
+    return []
+
+
+@contextmanager
+def _new(parent: Path, prefix: str) -> Iterator[Path]:
+    """Yield a new folder, locked as long as the block runs where the file system has locks."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        # Until it is locked, another process may take it for abandoned, and remove it.
+        with suppress(FileNotFoundError):
+            number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            if _lock(number) is not False and os.fstat(number).st_nlink:
+                break
+            os.close(number)
+    try:
+        yield folder
+    finally:
+        os.close(number)
+
+
+def _lock(number: int) -> bool | None:
+    """Lock a file; return whether that worked, None where the file system has no locks."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder whose lock is held, and the lock last; what cannot be removed stays."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != LOCK:
+                path.unlink(missing_ok=True)
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()

@@ -1,0 +1,123 @@
+"""The SHA-256 of files, each read once as long as nobody writes to it.
+
+A digest is kept under what the system says of the file: device, inode, size, and the times of its
+last change in nanoseconds. No program can set the second of them (`st_ctime_ns`), so an edit that
+restores size and mtime is seen. A file that has just changed might change again within one tick of
+that clock, so its digest is not kept on disk.
+
+A new hard link to a file changes that time, too: uv makes one of each file in each environment that
+it installs. So a file that is `held` while it is read counts as unchanged if only that is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.files import open_regular, write_whole
+from aotbuild.spec.sources import file_digest
+from aotbuild.spec.temporary import temporary_folder
+
+# The name of the file that keeps them, below the front of the store.
+DIGESTS = "digests.json"
+MISSING, FOLDER, UNREADABLE = "missing", "folder", "unreadable"
+# A file that changed less than this ago, in nanoseconds, is read again next time.
+_SETTLED = 2_000_000_000
+_MOST = 10_000
+
+
+class FileDigests:
+    """Digests of files. With `file`, they are kept there from one process to the next.
+
+    `newest` is the time of the last change of any file that was asked for, in nanoseconds.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._kept = _read(file) if file else {}
+        self._seen: dict[str, str] = {}
+        self._held: dict[str, tuple[int, ...] | None] = {}
+        self._is_new = False
+
+    def hold(self, path: str) -> None:
+        """Note which file is there when it is read for the first time."""
+        if path in self._held:
+            return
+        try:
+            self._held[path] = _identity(os.stat(path))  # noqa: PTH116 (there are a thousand)
+        except OSError:
+            self._held[path] = None
+
+    def of(self, path: str, *, since: int | None = None) -> str:
+        """Return the digest of a file, or `missing`, `folder` or `unreadable`.
+
+        With `since`, a time in nanoseconds, ChangedSince is raised for a file that changed later;
+        of a file that is held, a new link to it is no change.
+        """
+        try:
+            found = os.stat(path)  # noqa: PTH116 (there are a thousand of them)
+        except OSError:
+            return MISSING
+        if stat.S_ISDIR(found.st_mode):
+            return FOLDER
+        if not stat.S_ISREG(found.st_mode):
+            return UNREADABLE
+        changed = max(found.st_mtime_ns, found.st_ctime_ns)
+        if since is not None and changed >= since:
+            is_held = found.st_mtime_ns < since and self._held.get(path) == _identity(found)
+            if not is_held:
+                raise ChangedSince(path)
+        parts = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        key = ":".join(map(str, parts))
+        digest = self._seen.get(key) or self._kept.get(key)
+        if digest is None:
+            try:
+                digest = file_digest(Path(path))
+            except OSError:
+                return UNREADABLE
+            self._is_new |= time.time_ns() - changed > _SETTLED
+        self._seen[key] = digest
+        return digest
+
+    def save(self) -> None:
+        """Keep what was found, if there is anything new and the folder can be written."""
+        if self._file is None or not self._is_new:
+            return
+        self._is_new = False
+        settled = {k: d for k, d in self._seen.items() if _changed(k) + _SETTLED < time.time_ns()}
+        kept = {**_read(self._file), **settled}
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            # In a folder of its own: half a file of a killed build is removed by the next one.
+            with temporary_folder(self._file.parent) as temporary:
+                data = canonical_json(kept if len(kept) <= _MOST else settled)
+                write_whole(self._file, data, temporary / self._file.name)
+        except OSError:
+            pass
+
+
+class ChangedSince(Exception):
+    """A file was written to while it was in use; the text is its path."""
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    """Return what stays the same when only a link to a file is made or removed."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _changed(key: str) -> int:
+    return max(map(int, key.split(":")[-2:]))
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        with open_regular(file) as opened:
+            found: Any = json.loads(opened.read())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,70 @@
+"""A folder of entries by key: a layer of the store on a disk of this machine.
+
+A file is written to a temporary one, synced and renamed, so no reader sees half of one. Two builds
+that write the same entry write equal files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.spec.files import open_regular, write_whole
+from aotbuild.spec.temporary import temporary_folder
+
+# Of the files. Another version has its own folder, so builds of both can share a store.
+FORMAT = "v2"
+# The names of entries' files.
+KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def name_of(key: str) -> str:
+    """Return the name of an entry's file below a layer."""
+    return f"{FORMAT}/{key[:2]}/{key}"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Entries as files, unchecked; `store.entry` reads what is in them."""
+
+    root: Path
+
+    def path(self, key: str) -> Path:
+        """Return where the file of an entry is, or would be."""
+        return self.root / name_of(key)
+
+    def has(self, key: str) -> bool:
+        """Return whether there is a file for this key, as far as this user may see it."""
+        return os.path.isfile(self.path(key))  # noqa: PTH113 (Path's raises where it may not look)
+
+    def read(self, key: str) -> bytes | None:
+        """Return the file of an entry; None if there is none that can be read."""
+        try:
+            with open_regular(self.path(key)) as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def touch(self, key: str) -> None:
+        """Say that an entry was used now; `store.prune` removes the least recently used first."""
+        # The folder may be read-only, or of somebody else.
+        with contextlib.suppress(OSError):
+            os.utime(self.path(key))
+
+    def write(self, key: str, raw: bytes) -> None:
+        """Write the file of an entry; OSError if the folder cannot be written."""
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # In a folder of its own: half a file of a killed build is removed by the next one.
+        with temporary_folder(self.root) as temporary:
+            write_whole(path, raw, temporary / key)
+
+    def set_aside(self, key: str) -> None:
+        """Rename the file of a damaged entry, so that it is made again."""
+        path = self.path(key)
+        # Another build may have done it, or made it again, or the folder is read-only.
+        with contextlib.suppress(OSError):
+            path.replace(path.with_suffix(".damaged"))

@@ -1,0 +1,95 @@
+"""What differs between two states of what a computation read, by name.
+
+A state is one digest. `Marks` have some digits of the digest of each thing, so that a build can say
+which of them is another. Of a variable and of a hidden file they say only whether it is there: it
+may be a secret, which a few digits would help to guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.store.file_digests import MISSING
+from aotbuild.store.read_set import ReadSet
+
+# The marks of each kind of names, in their order, without anything between them.
+Marks = dict[str, str]
+_WIDTH = 4
+_NOTHING, _SET = "none", "some"
+_SHOWN = 3
+_HIDDEN = re.compile(r"[:/]\.")
+
+
+def marks_of(rows: Mapping[str, list[Any]]) -> Marks:
+    """Return the marks of what `World.rows` gives."""
+    found = {kind: "".join(_mark(kind, row) for row in each) for kind, each in rows.items()}
+    if rows["distributions"]:
+        found["distributions"] = _digits(rows["distributions"])
+    return {kind: marks for kind, marks in found.items() if marks}
+
+
+def differences(names: ReadSet, before: Marks, now: Marks) -> Iterator[str]:
+    """Yield what is not as it was, for people."""
+    for kind in ("modules", "files", "listings", "looked", "sizes", "links", "variables"):
+        read = getattr(names, kind)
+        old, new = before.get(kind, ""), now.get(kind, "")
+        if len(old) != len(new) or len(new) != _WIDTH * len(read):
+            continue
+        for place, name in enumerate(read):
+            at = slice(_WIDTH * place, _WIDTH * (place + 1))
+            if old[at] != new[at]:
+                yield _difference(kind, name, old[at], new[at])
+    if before.get("distributions") != now.get("distributions"):
+        yield "other distributions are installed"
+
+
+def values_differ(names: Iterable[ReadSet], now: Iterable[Marks]) -> str:
+    """Return what differs if no mark does: a variable that is set, or a hidden file."""
+    read = [
+        _shown(kind, name)
+        for each, marks in zip(names, now, strict=True)
+        for kind in ("variables", "files")
+        for place, name in enumerate(getattr(each, kind))
+        if marks.get(kind, "")[_WIDTH * place :].startswith(_SET)
+    ]
+    if not read:
+        return "something that was read changed"
+    more = f" or {len(read) - _SHOWN} more" if len(read) > _SHOWN else ""
+    return f"{' or '.join(read[:_SHOWN])}{more} changed"
+
+
+def _mark(kind: str, row: list[Any]) -> str:
+    found = row[-1] or row[1]
+    if found in (MISSING, "", None, []):
+        return _NOTHING
+    if kind == "variables" or (kind == "files" and _HIDDEN.search(row[0])):
+        return _SET
+    return found[:_WIDTH] if isinstance(found, str) and len(found) == 64 else _digits(row[1:])
+
+
+def _digits(found: Any) -> str:
+    return sha256_hex(canonical_json(found))[:_WIDTH]
+
+
+def _difference(kind: str, name: str, before: str, now: str) -> str:
+    name = _shown(kind, name)
+    if kind == "listings":
+        return f"the names in {name} changed"
+    if kind == "links":
+        return f"{name} leads elsewhere"
+    is_variable = kind == "variables"
+    if now == _NOTHING:
+        return f"{name} is not {'set' if is_variable else 'there'}"
+    if before == _NOTHING:
+        return f"{name} is {'set' if is_variable else 'there'} now"
+    return f"{name} changed"
+
+
+def _shown(kind: str, name: str) -> str:
+    if kind in ("modules", "variables"):
+        return name
+    label, _, place = name.partition(":")
+    return f"~/{place}" if label == "home" else place or name

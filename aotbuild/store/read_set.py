@@ -1,0 +1,232 @@
+"""What a computation read, by names that mean the same on another machine; and its present state.
+
+A name is not a path: the same project may be in another folder there, and its libraries in an
+environment of their own. The state is a digest of what is found now under these names, missing
+files included, so two equal states mean that the computation would read the same again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
+from aotbuild.store.import_path import ImportPath, ModulePlace
+
+# What builds and Python itself write beside sources.
+_OWN_NAMES = ("__pycache__", FOLDER_NAME, f"{FOLDER_NAME}.stages.zip")
+_OWN_PREFIX = ".aotbuild-"
+_DISTRIBUTIONS = (".dist-info", ".egg-info")
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """The names of what was read. All tuples are sorted.
+
+    `modules` were imported, or looked for in vain. `files` were opened, the names in `listings`
+    were read, of `looked` it was asked whether it exists, of `sizes` how large it is, and of
+    `links` where it leads to. `variables` are of the environment; a star at the end of a name
+    stands for all that begin like it. `distributions` says whether installed distributions were
+    listed.
+    """
+
+    modules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    listings: tuple[str, ...] = ()
+    looked: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    distributions: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a name is an absolute path, which means nothing on another machine."""
+        names = (*self.files, *self.listings, *self.looked, *self.sizes, *self.links)
+        return any(name.startswith("/") for name in names)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON, without what is empty."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {n: v if v is True else list(v) for n, v in found.items() if v}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> ReadSet:
+        """Read the JSON form."""
+        found: dict[str, Any] = {n: v if v is True else tuple(v) for n, v in data.items()}
+        return ReadSet(**found)
+
+
+def union(sets: Iterable[ReadSet]) -> ReadSet:
+    """Return all names of some sets as one."""
+    sets = list(sets)
+
+    def names(kind: str) -> tuple[str, ...]:
+        return tuple(sorted({name for each in sets for name in getattr(each, kind)}))
+
+    kinds = (each.name for each in fields(ReadSet) if each.name != "distributions")
+    listed = any(each.distributions for each in sets)
+    return ReadSet(**{kind: names(kind) for kind in kinds}, distributions=listed)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where names are found: the project's folder, the path of imports, the user's home."""
+
+    root: str
+    path: ImportPath
+    home: str = field(default_factory=lambda: str(Path.home()))
+
+    def name(self, path: str) -> str:
+        """Return the name of a file or folder: `import:…`, `root:…`, `home:…`, or its path."""
+        path = os.path.abspath(path)  # noqa: PTH100 (follows no link)
+        for entry in sorted(set(self.path.entries), key=len, reverse=True):
+            relative = _below(entry, path)
+            if relative not in (None, ".") and self.path.first(relative) in (path, None):
+                return f"import:{relative}"
+        for label, folder in (("root", self.root), ("home", self.home)):
+            # A project may be reached through a link.
+            for found in (path, os.path.realpath(path)):
+                relative = _below(folder, found) or _below(os.path.realpath(folder), found)
+                if relative:
+                    return f"{label}:{relative}"
+        return path
+
+    def place(self, name: str) -> str:
+        """Return the path that a name means here."""
+        label, _, relative = name.partition(":")
+        if label == "import":
+            # Where it does not exist, any of them will do.
+            return self.path.first(relative) or os.path.join(self.path.entries[0], relative)
+        folders = {"root": self.root, "home": self.home}
+        return os.path.join(folders[label], relative) if label in folders else name
+
+
+@dataclass(frozen=True)
+class World:
+    """What can be read now. Every question about the present state goes through it.
+
+    With `since`, a time in nanoseconds, `rows` raises ChangedSince if anything was written later.
+    """
+
+    places: Places
+    digests: FileDigests
+    environment: Mapping[str, str]
+    since: int | None = None
+
+    def state(self, names: ReadSet) -> str:
+        """Return the digest of what is there now under these names."""
+        return state_of(self.rows(names))
+
+    def rows(self, names: ReadSet) -> dict[str, list[Any]]:
+        """Return what is there now, by the kinds of names: each name, and what was found."""
+        return {
+            "modules": [[name, *self._module(name)] for name in names.modules],
+            "files": [[name, self._file(name)] for name in names.files],
+            "listings": [[name, self._listing(name)] for name in names.listings],
+            "looked": [[name, self._kind(name)] for name in names.looked],
+            "sizes": [[name, self._size(name)] for name in names.sizes],
+            "links": [[name, self._link(name)] for name in names.links],
+            "variables": [[name, self.variable(name)] for name in names.variables],
+            "distributions": self._distributions() if names.distributions else [],
+        }
+
+    def variable(self, name: str) -> str | list[tuple[str, str]] | None:
+        """Return the value of a variable, or all that begin like a name with a star."""
+        start = name.removesuffix("*")
+        if start == name:
+            return self.environment.get(name)
+        return sorted(pair for pair in self.environment.items() if pair[0].startswith(start))
+
+    def _module(self, name: str) -> tuple[str, str]:
+        """Return the form of a module, as `.py` or `/__init__.py`, and the digest of its file."""
+        found = self.places.path.find(name)
+        if found is None or found.file is None:
+            return ("namespace" if found else MISSING), ""
+        return form(name, found), self.digests.of(found.file, since=self.since)
+
+    def _file(self, name: str) -> str:
+        return self.digests.of(self.places.place(name), since=self.since)
+
+    def _listing(self, name: str) -> str:
+        place = self.places.place(name)
+        # A folder's times change with its names.
+        if self.digests.of(place, since=None) != FOLDER:
+            return MISSING
+        return sha256_hex(canonical_json(names_in(place)))
+
+    def _kind(self, name: str) -> str:
+        place = Path(self.places.place(name))
+        if not place.exists():
+            return MISSING
+        return FOLDER if place.is_dir() else "file"
+
+    def _size(self, name: str) -> int | str:
+        place = Path(self.places.place(name))
+        return place.stat().st_size if place.is_file() else self._kind(name)
+
+    def _link(self, name: str) -> str:
+        place = self.places.place(name)
+        try:
+            target = os.path.join(os.path.dirname(place), Path(place).readlink())
+        except OSError:
+            return ""
+        return self.places.name(target)
+
+    def _distributions(self) -> list[list[str]]:
+        """Return the installed distributions, and the digest of what each offers to others."""
+        path = self.places.path
+        return sorted(
+            [name, self.digests.of(os.path.join(entry, name, "entry_points.txt"))]
+            for entry in path.entries
+            for name in path.names(entry)
+            if name.endswith(_DISTRIBUTIONS)
+        )
+
+
+def form(name: str, found: ModulePlace) -> str:
+    """Return what follows the module's last name in the path of its file."""
+    stem = name.rpartition(".")[2]
+    file = str(found.file)
+    folder = os.path.dirname(os.path.dirname(file) if found.folders else file)
+    return file[len(os.path.join(folder, stem)) :]
+
+
+def names_in(folder: str) -> list[str]:
+    """Return the names in a folder, sorted, without what builds write there.
+
+    Those of folders end with a slash.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = [(each.name, each.is_dir()) for each in entries]
+    except OSError:
+        return []
+    return sorted(
+        f"{name}/" if is_folder else name
+        for name, is_folder in found
+        if name not in _OWN_NAMES and not name.startswith(_OWN_PREFIX)
+    )
+
+
+def state_of(rows: Mapping[str, list[Any]]) -> str:
+    """Return the digest of what `World.rows` gives."""
+    return sha256_hex(canonical_json(rows))
+
+
+def joined(own: str, shared: str) -> str:
+    """Return the state of what a job read, from that of its own part and of the shared one."""
+    return sha256_hex(f"{own}:{shared}".encode())
+
+
+def _below(folder: str, path: str) -> str | None:
+    """Return a path relative to a folder that it is or is in; None for another one."""
+    if path == folder:
+        return "."
+    start = folder.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) and len(path) > len(start) else None

@@ -1,0 +1,106 @@
+"""What Python's audit events say: files, folders, shared libraries, processes and connections."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.util import source_from_cache
+from types import FrameType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
+
+# Events whose effect no digest can stand for, and what they are for people.
+_OUTSIDE = {
+    "subprocess.Popen": "starts a process",
+    "os.system": "starts a process",
+    "os.posix_spawn": "starts a process",
+    "os.spawn": "starts a process",
+    "os.exec": "starts a process",
+    "os.fork": "starts a process",
+    "os.forkpty": "starts a process",
+    "socket.connect": "uses the network",
+    "socket.getaddrinfo": "uses the network",
+    "socket.gethostbyname": "uses the network",
+    "socket.sendto": "uses the network",
+    "socket.bind": "uses the network",
+}
+_FOLDER_EVENTS = ("os.listdir", "os.scandir")
+_BOOTSTRAP = "importlib._bootstrap_external"
+_MODULE_FILES = (".py", ".pyc", ".so", ".pyd")
+
+
+def watch_events(reader: Reader) -> None:
+    """Tell what audit events say."""
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _HANDLERS and is_seen():
+            with unseen():
+                _HANDLERS[event](reader, event, arguments, sys._getframe(1))
+
+    sys.addaudithook(hook)
+
+
+def _opened(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    if isinstance(arguments[0], int):
+        return  # it is open already
+    path = as_path(arguments[0])
+    if path is None:
+        return
+    if frame.f_globals.get("__name__") == _BOOTSTRAP and path.endswith(_MODULE_FILES):
+        reader.loaded(_source_of(path), frame)
+    else:
+        reader.opened(path, frame, arguments[2] or 0)
+
+
+def _source_of(path: str) -> str:
+    try:
+        return source_from_cache(path)
+    except ValueError:
+        return path
+
+
+def _imported(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    """Tell of an extension module; of others, the name is known already."""
+    path = as_path(arguments[1]) if arguments[1] else None
+    if path:
+        reader.loaded(path, frame)
+
+
+def _listed(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    path = as_path(os.curdir if arguments[0] is None else arguments[0])
+    if path is not None and frame.f_globals.get("__name__") != _BOOTSTRAP:
+        reader.listed(path, frame)
+
+
+def _linked(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    """Tell of a shared library: its file is read; one that is found by name is the system's."""
+    name, path = arguments[0], as_path(arguments[0])
+    if path and os.sep in os.fsdecode(name):
+        reader.opened(path, frame)
+    elif path:
+        reader.left(f"loads {os.fsdecode(name)}", frame)
+
+
+def _connected(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    """Tell of a database of SQLite, which may be named by a URI."""
+    name = os.fsdecode(arguments[0])
+    path = as_path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
+    if path and name and name != ":memory:":
+        reader.opened(path, frame)
+
+
+def _left(reader: Reader, event: str, _: tuple[Any, ...], frame: FrameType) -> None:
+    reader.left(_OUTSIDE[event], frame)
+
+
+_HANDLERS: dict[str, Callable[[Reader, str, tuple[Any, ...], FrameType], None]] = {
+    "open": _opened,
+    "import": _imported,
+    **dict.fromkeys(_FOLDER_EVENTS, _listed),
+    "ctypes.dlopen": _linked,
+    "sqlite3.connect": _connected,
+    **dict.fromkeys(_OUTSIDE, _left),
+}

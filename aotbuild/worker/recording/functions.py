@@ -1,0 +1,111 @@
+"""What functions of `os` are asked that raises no audit event: the environment, and what exists."""
+
+from __future__ import annotations
+
+import _posixsubprocess
+import functools
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
+
+
+def watch_functions(reader: Reader) -> None:
+    """Tell what functions of `os` are asked."""
+    _watch_environment(reader)
+    for name in ("stat", "lstat", "access"):
+        _watch(name, reader.looked)
+    _watch("readlink", reader.followed)
+    _watch_open(reader)
+    _watch_spawn(reader)
+
+
+def _watch_environment(reader: Reader) -> None:
+    """Give `os.environ` another class: modules that have it already hold the same object."""
+    kind: Any = type(os.environ)
+
+    def tell(name: str | None) -> None:
+        if is_seen():
+            with unseen():
+                reader.variable(name, sys._getframe(2))
+
+    class _Environ(kind):  # type: ignore[misc]
+        def __getitem__(self, key: Any) -> Any:
+            tell(os.fsdecode(key) if isinstance(key, str | bytes) else str(key))
+            return super().__getitem__(key)
+
+        def __iter__(self) -> Any:
+            tell(None)
+            return super().__iter__()
+
+        def __len__(self) -> int:
+            tell(None)
+            return int(super().__len__())
+
+        def __repr__(self) -> str:
+            tell(None)
+            return str(super().__repr__())
+
+    _Environ.__name__ = _Environ.__qualname__ = kind.__name__
+    _Environ.__module__ = kind.__module__
+    os.environ.__class__ = os.environb.__class__ = _Environ
+
+
+def _watch(name: str, tell: Callable[[str, FrameType], None]) -> None:
+    """Replace a function of `os` whose first argument is a path by one that tells it."""
+    plain = getattr(os, name)
+
+    @functools.wraps(plain)
+    def function(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_seen():
+            with unseen():
+                found = as_path(path, kwargs.get("dir_fd"))
+                if found is not None:
+                    tell(found, sys._getframe(1))
+        return plain(path, *args, **kwargs)
+
+    _put(name, plain, function)
+
+
+def _watch_open(reader: Reader) -> None:
+    """Tell of files that are relative to an open folder, which the audit event does not know."""
+    plain = os.open
+
+    @functools.wraps(plain)
+    def function(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is None or not is_seen():
+            return plain(path, flags, mode, dir_fd=dir_fd)
+        with unseen():
+            found = as_path(path, dir_fd)
+            if found is not None:
+                reader.opened(found, sys._getframe(1), flags)
+            return plain(path, flags, mode, dir_fd=dir_fd)
+
+    _put("open", plain, function)
+
+
+def _watch_spawn(reader: Reader) -> None:
+    """Tell of the processes that `multiprocessing` starts without `subprocess`."""
+    plain = _posixsubprocess.fork_exec
+
+    def fork_exec(*args: Any) -> int:
+        with unseen():
+            reader.left("starts a process", sys._getframe(1))
+        return int(plain(*args))
+
+    _posixsubprocess.fork_exec = fork_exec
+
+
+def _put(name: str, plain: Any, function: Any) -> None:
+    for functions in (
+        os.supports_fd,
+        os.supports_dir_fd,
+        os.supports_follow_symlinks,
+        os.supports_effective_ids,
+    ):
+        if plain in functions:
+            functions.add(function)
+    setattr(os, name, function)

@@ -1,0 +1,83 @@
+"""What hooks tell, and to whom; and what they leave out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+
+class Reader(Protocol):
+    """Gets told what is read. The frame is the one that reads."""
+
+    def opened(self, path: str, frame: FrameType, flags: int = os.O_RDONLY) -> None:
+        """A file was opened, or could not be."""
+
+    def loaded(self, path: str, frame: FrameType) -> None:
+        """The source of a module was read, or its bytecode in place of it."""
+
+    def listed(self, path: str, frame: FrameType) -> None:
+        """The names in a folder were read."""
+
+    def looked(self, path: str, frame: FrameType) -> None:
+        """It was asked whether a file exists, or what the system knows of it."""
+
+    def followed(self, path: str, frame: FrameType) -> None:
+        """It was asked where a link leads to."""
+
+    def variable(self, name: str | None, frame: FrameType) -> None:
+        """A variable of the environment was read; None: all of them."""
+
+    def imported(self, name: str, frame: FrameType, importer: object) -> bool:
+        """A module was asked for by code of the module `importer`, if that is known.
+
+        It returns whether it need not be told again when the same module asks for the same.
+        """
+
+    def sought(self, name: str, frame: FrameType) -> None:
+        """It was asked where a module is, without importing it."""
+
+    def left(self, what: str, frame: FrameType) -> None:
+        """Code asked something outside of this process and its files."""
+
+
+class _Guard(threading.local):
+    is_busy = False
+
+
+_guard = _Guard()
+
+
+def is_seen() -> bool:
+    """Return whether what this thread reads now is to be told."""
+    return not _guard.is_busy
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Do not see what this thread reads in the block."""
+    before, _guard.is_busy = _guard.is_busy, True
+    try:
+        yield
+    finally:
+        _guard.is_busy = before
+
+
+def as_path(given: Any, folder: int | None = None) -> str | None:
+    """Return a path as text, which may be relative to an open folder; None for what is no path.
+
+    An open file's number stands for the path that it was opened with.
+    """
+    try:
+        if isinstance(given, int):
+            path = str(Path(f"/proc/self/fd/{given}").readlink())
+            return path if path.startswith("/") else None
+        path = os.fsdecode(given)
+        start = "" if folder is None else Path(f"/proc/self/fd/{folder}").readlink()
+        return os.path.abspath(os.path.join(start, path))  # noqa: PTH100 (follows no link)
+    except (TypeError, ValueError, OSError):
+        return None

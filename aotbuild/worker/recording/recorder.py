@@ -1,0 +1,213 @@
+"""What the jobs of this process read, summed up for each of them."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from aotbuild.store.file_digests import ChangedSince, FileDigests
+from aotbuild.store.import_path import ImportPath, other_finders
+from aotbuild.store.marks import Marks, marks_of
+from aotbuild.store.read_set import Places, ReadSet, World, joined, names_in, state_of
+from aotbuild.worker.recording.by_module import Read, ReadsByModule
+from aotbuild.worker.recording.bytecode import is_stale
+from aotbuild.worker.recording.events import watch_events
+from aotbuild.worker.recording.functions import watch_functions
+from aotbuild.worker.recording.imports import watch_imports
+from aotbuild.worker.recording.natives import leading_to_readers, with_parents
+from aotbuild.worker.recording.owners import EVERYBODY, looks_installed
+from aotbuild.worker.recording.reader import unseen
+
+# What the operating system gives; it is not looked at again.
+_SYSTEM = (
+    *("/bin/", "/dev/", "/etc/", "/lib/", "/lib64/", "/proc/", "/run/", "/sbin/", "/sys/"),
+    *("/usr/", "/var/run/"),
+)
+# Another digest stands for aotbuild.
+_AOTBUILD = f"{Path(__file__).parents[2]}{os.sep}"
+_EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+
+
+@dataclass(frozen=True)
+class JobInputs:
+    """What a job read: its own part, what all jobs of the process share, and the state of both.
+
+    `marks` are those of both. `obstacle` says why nothing stands for it; there is no state then.
+    """
+
+    own: ReadSet
+    shared: ReadSet
+    state: str
+    obstacle: str = ""
+    marks: tuple[Marks, Marks] | None = None
+
+
+@dataclass(frozen=True)
+class _Imported:
+    """What is imported: modules of libraries, their files, and those of the user's modules.
+
+    `lost` are files of libraries that no path of imports leads to.
+    """
+
+    libraries: set[str]
+    lost: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    own_files: set[str] = field(default_factory=set)
+
+
+class Recorder:
+    """Sees what this process reads from now on. `root` is the project's folder."""
+
+    def __init__(self, root: Path, digests: FileDigests) -> None:
+        # Before the user's code, which may change them.
+        self._started = time.time_ns()
+        path = ImportPath(
+            tuple(entry for entry in sys.path if entry),
+            tuple(importlib.machinery.all_suffixes()),
+            other_finders,
+        )
+        self._places = Places(str(root), path)
+        self._digests = digests
+        self._environment = dict(os.environ)
+        self._reads = ReadsByModule(path, digests.hold)
+        for module in [*sys.modules.values()]:
+            origin = getattr(getattr(module, "__spec__", None), "origin", None)
+            if isinstance(origin, str) and looks_installed(origin):
+                digests.hold(origin)
+        watch_events(self._reads)
+        watch_functions(self._reads)
+        watch_imports(self._reads)
+
+    def begin(self, references: Iterable[str]) -> None:
+        """Begin a job that names `module:qualname`s."""
+        self._reads.roots = {reference.partition(":")[0] for reference in references}
+
+    def modules(self) -> frozenset[str]:
+        """Return the user's own modules that the job has used so far, loaded or not."""
+        with unseen():
+            return frozenset(self._closure())
+
+    def end(self) -> JobInputs:
+        """Return what the job read."""
+        with unseen():
+            names, imported = self._closure(), self._imported()
+            common = self._reads.by(EVERYBODY)
+            own = self._set(names, [self._reads.by(name) for name in names], imported.files)
+            # A module of the user's is its importers' affair, also if a library quotes it.
+            known = imported.files | imported.own_files
+            shared = self._set(imported.libraries, [common], known, imported.lost)
+            obstacle = next(self._obstacles(names, common), "")
+            if obstacle:
+                return JobInputs(own, shared, "", obstacle)
+            world = World(self._places, self._digests, self._environment, self._started)
+            try:
+                self._check_folders({*own.listings, *shared.listings})
+                rows = world.rows(own), world.rows(shared)
+                marks = marks_of(rows[0]), marks_of(rows[1])
+                return JobInputs(own, shared, joined(*map(state_of, rows)), marks=marks)
+            except ChangedSince as err:
+                return JobInputs(own, shared, "", f"{err} was written to while it was used")
+            finally:
+                self._digests.save()
+
+    def _check_folders(self, listings: Collection[str]) -> None:
+        """Raise ChangedSince if a folder has other names than when they were read."""
+        for path, names in self._reads.folders.items():
+            if self._places.name(path) in listings and names_in(path) != names:
+                raise ChangedSince(path)
+
+    def _set(
+        self, modules: Iterable[str], reads: list[Read], known: set[str], files: Iterable[str] = ()
+    ) -> ReadSet:
+        """Return what was read, without files of modules that something else stands for."""
+
+        def every(kind: str) -> set[str]:
+            return {each for read in reads for each in [*getattr(read, kind)]}
+
+        def names(paths: Iterable[str]) -> tuple[str, ...]:
+            found = {self._places.name(p) for p in paths if not p.startswith(_AOTBUILD)}
+            return tuple(sorted(name for name in found if not name.startswith(_SYSTEM)))
+
+        def inside(kind: str) -> Iterator[str]:
+            return filter(self._is_inside, every(kind) - known)
+
+        return ReadSet(
+            modules=tuple(sorted({*modules, *every("modules")})),
+            files=names({*files, *((every("files") | every("sources")) - known)}),
+            listings=names(every("listings")),
+            looked=names(inside("looked")),
+            sizes=names(inside("sizes")),
+            links=names(inside("links")),
+            variables=tuple(sorted(every("variables"))),
+            distributions=any(read.distributions for read in reads),
+        )
+
+    def _is_inside(self, path: str) -> bool:
+        """Return whether a path is not on the way to the project, or to a place of modules."""
+        places = (self._places.root, self._places.home, sys.prefix, *self._places.path.entries)
+        return not any(f"{place}/".startswith(f"{path}/") for place in places)
+
+    def _closure(self) -> set[str]:
+        """Return the own modules that the job's roots import, directly or through others."""
+        reads, found = self._reads, set[str]()
+        waiting = [*reads.roots, *filter(reads.is_own, self._wanted_by_libraries())]
+        while waiting:
+            name = waiting.pop()
+            if name in found or not name or not (reads.is_missing(name) or reads.is_own(name)):
+                continue
+            found.add(name)
+            waiting += [name.rpartition(".")[0], *reads.edges.get(name, ())]
+            if str(reads.file(name)).endswith(_EXTENSIONS):
+                # Its imports of loaded modules are not seen.
+                waiting += [each for each in [*sys.modules] if reads.is_own(each)]
+        return found
+
+    def _wanted_by_libraries(self) -> set[str]:
+        return {name for names in [*self._reads.library_edges.values()] for name in [*names]}
+
+    def _imported(self) -> _Imported:
+        found = _Imported(set(filter(self._reads.is_missing, self._wanted_by_libraries())))
+        for name, module in [*sys.modules.items()]:
+            spec = getattr(module, "__spec__", None)
+            if not isinstance(spec, ModuleSpec) or not spec.has_location:
+                continue
+            origin = str(spec.origin)
+            place = self._places.path.find(spec.name)
+            is_found = place is not None and place.file == origin
+            if self._reads.is_own(name):
+                found.own_files.update([origin] if is_found else [])
+            elif name.partition(".")[0] != "aotbuild":
+                found.files.add(origin)
+                if is_found:
+                    found.libraries.add(spec.name)
+                else:
+                    found.lost.add(origin)
+        # Some were executed, and are no modules.
+        found.lost.update(self._reads.library_files - found.files)
+        return found
+
+    def _obstacles(self, names: Iterable[str], common: Read) -> Iterator[str]:
+        leading = leading_to_readers(self._reads.library_edges)
+        for name in sorted(names):
+            yield from (f"{name} {what}" for what in self._obstacles_of(name, leading))
+        yield from (f"a library {what}" for what in sorted(common.obstacles))
+
+    def _obstacles_of(self, name: str, leading: Mapping[str, str]) -> Iterator[str]:
+        yield from sorted(self._reads.by(name).obstacles)
+        wanted = {each for n in self._reads.edges.get(name, ()) for each in with_parents(n)}
+        for library in sorted({leading[each] for each in wanted & leading.keys()}):
+            yield f"uses {library}, which reads files where nothing sees it"
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        if not isinstance(spec, ModuleSpec) or not spec.has_location:
+            return
+        place = self._places.path.find(name)
+        if place is None or place.file != spec.origin:
+            yield "is not where the path of imports leads to"
+        if is_stale(spec):
+            yield "has old bytecode: delete its __pycache__"

@@ -1,0 +1,1 @@
+"""What building costs: one module for each part of `benchmarks/build.py`."""

@@ -1,0 +1,104 @@
+"""A build that finds everything in the store, beside hatchling's of the same project.
+
+`pip wheel --no-build-isolation --no-deps` makes the wheel of the example project in this
+environment, without the network: with its hook, which compiles nothing after the first build, and
+as a project without it. The two take turns. Of both, wall time and CPU time are the medians; the
+ratio of wall times is the median of the pairs'.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from benchmarks.building.projects import variables
+from benchmarks.places import ROOT
+
+_EXAMPLE = ROOT / "example_project"
+_WHEEL = ("-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Seconds of one build: of the clock, and of the CPUs, in all its processes."""
+
+    wall: float
+    cpu: float
+
+
+def write_projects(root: Path) -> tuple[Path, Path]:
+    """Copy the example project, once as it is and once without the hook; return both folders."""
+    hooked, plain = root / "hooked", root / "plain"
+    for folder in (hooked, plain):
+        shutil.copytree(_EXAMPLE, folder, ignore=shutil.ignore_patterns("lm", "_aot", "dist"))
+    (plain / "aot.yaml").unlink()
+    file = plain / "pyproject.toml"
+    file.write_text(without_hook(file.read_text(encoding="utf-8")), encoding="utf-8")
+    return hooked, plain
+
+
+def without_hook(pyproject: str) -> str:
+    """Return the pyproject.toml of the example as that of a project built by hatchling alone."""
+    text = re.sub(r'requires = \["(hatchling[^"]*)".*\]', r'requires = ["\1"]', pyproject)
+    text = text.replace("hatch_aotbuild.backend", "hatchling.build")
+    text = text.replace('dynamic = ["dependencies"]', 'dependencies = ["numpy"]')
+    tables = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
+    return "".join(table for table in tables if "hooks.aotbuild]" not in table)
+
+
+def build(project: Path, out: Path, store: Path) -> Taken:
+    """Make the wheel of a project; its processes are over when this returns."""
+    command = [sys.executable, *_WHEEL, "--wheel-dir", str(out), str(project)]
+    with tempfile.TemporaryFile() as said, variables(AOTBUILD_STORE=str(store)):
+        before, start = os.times(), perf_counter()
+        done = subprocess.run(command, cwd=out, stdout=said, stderr=said, check=False)
+        wall, after = perf_counter() - start, os.times()
+        if done.returncode:
+            said.seek(0)
+            sys.exit(f"{project.name}: pip failed\n{said.read().decode()}")
+    used = after.children_user + after.children_system
+    return Taken(wall, used - before.children_user - before.children_system)
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """Build both projects in turns, after a first time that fills the store."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(Path(folder), 2 if quick else 15)
+
+
+def _measured(root: Path, rounds: int) -> dict[str, Any]:
+    hooked, plain = write_projects(root)
+    store, out = root / "store", root / "out"
+    out.mkdir()
+    first = build(hooked, out, store)
+    for project in (hooked, plain):
+        build(project, out, store)
+    pairs = [(build(hooked, out, store), build(plain, out, store)) for _ in range(rounds)]
+    return {
+        "first_s": first.wall,
+        "noop_s": median(ours.wall for ours, _ in pairs),
+        "plain_s": median(theirs.wall for _, theirs in pairs),
+        "noop_cpu_s": median(ours.cpu for ours, _ in pairs),
+        "plain_cpu_s": median(theirs.cpu for _, theirs in pairs),
+        "ratio": median(ours.wall / theirs.wall for ours, theirs in pairs),
+        "cpu_ratio": median(ours.cpu / theirs.cpu for ours, theirs in pairs),
+    }
+
+
+def describe(row: dict[str, Any]) -> str:
+    """Return what was measured, for people."""
+    return (
+        f"with an empty store: {row['first_s']:.1f} s\n"
+        f"nothing to compile:  {row['noop_s']:.3f} s, CPU {row['noop_cpu_s']:.3f} s\n"
+        f"without the hook:    {row['plain_s']:.3f} s, CPU {row['plain_cpu_s']:.3f} s\n"
+        f"ratio {row['ratio']:.2f}, of CPU time {row['cpu_ratio']:.2f}"
+    )

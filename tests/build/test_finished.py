@@ -1,0 +1,306 @@
+"""A finished build is taken from the store as long as all that decides it is as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.installs import tree_of
+from support.projects import MANIFEST, write_project
+
+from aotbuild.build import keeping, planned
+from aotbuild.build.finished import Finished, WheelInputs, recall_build
+from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
+from aotbuild.build.sources import find_sources
+from aotbuild.errors import PlanError
+from aotbuild.spec.shard import Shard
+from aotbuild.store.folder import Folder
+from hatch_aotbuild.compiling import compile_wheel
+
+pytestmark = pytest.mark.process
+
+SOURCE = """
+import os
+from pathlib import Path
+
+import library
+import shadowed
+from proj.helper import FACTOR
+try:
+    import not_there
+except ImportError:
+    not_there = None
+
+HERE = Path(__file__).parent
+N = len(list((HERE / "parts").iterdir()))
+DATA = float((HERE / "data.txt").read_text())
+try:
+    OTHER = float(open(HERE / "other.txt").read())
+except FileNotFoundError:
+    OTHER = 1.0
+if (HERE / "flag").exists() or os.environ.get("PROJ_SWITCH"):
+    OTHER = 5.0
+
+def f(x):
+    return x * FACTOR * DATA * N + OTHER + library.ONE + shadowed.ONE
+"""
+TEXT = """
+version: 1
+package: proj
+functions:
+  f: {call: "proj.model:f", args: [x: "f32[4]"]}
+"""
+
+
+class Place:
+    """A project, its store, and folders of modules; all of it may be changed."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.root, self.patch = folder, folder / "project", patch
+        self.early, self.late = folder / "early", folder / "site-packages"
+        for path in (self.late, self.early):
+            path.mkdir()
+            patch.syspath_prepend(str(path))
+        patch.setenv("AOTBUILD_DIRECT", "on")
+        patch.setenv("AOTBUILD_STORE", str(folder / "store"))
+        for module in (keeping, planned):  # files of a test are younger than any tick
+            patch.setattr(module, "TICK", 0)
+        (self.late / "library.py").write_text("ONE = 1.0\n")
+        (self.late / "shadowed.py").write_text("ONE = 1.0\n")
+        write_project(self.root, TEXT, model=SOURCE, helper="FACTOR = 2.0\n")
+        (self.root / "proj" / "data.txt").write_text("2")
+        (self.root / "proj" / "parts").mkdir()
+        (self.root / "proj" / "parts" / "one").touch()
+        self.number = 0
+
+    def inputs(self) -> WheelInputs:
+        plan = PlanInputs(self.root, self.root / MANIFEST, (), front_digests(os.environ))
+        return WheelInputs(plan, (".",), "proj", "1.0", sbom=True)
+
+    def out(self) -> Path:
+        self.number += 1
+        folder = self.folder / "out" / str(self.number)
+        folder.mkdir(parents=True)
+        return folder / "_aot"
+
+    def build(self, folder: Path, inputs: WheelInputs | None = None) -> Finished:
+        inputs = inputs or self.inputs()
+        stated = wheel_needs(inputs.plan, os.environ, print) or ()
+        keep = {"keep_going": False, "live": False}
+        return compile_wheel(inputs, folder, stated, print, print, **keep)
+
+    def recall(self, folder: Path, inputs: WheelInputs | None = None) -> Finished | None:
+        inputs = inputs or self.inputs()
+        stated = wheel_needs(inputs.plan, os.environ, print) or ()
+        return recall_build(inputs, folder, stated, os.environ)
+
+    def is_known(self, inputs: WheelInputs | None = None) -> bool:
+        return self.recall(self.out(), inputs) is not None
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+@contextmanager
+def written(path: Path, text: str) -> Iterator[None]:
+    """Write a file for the time of the block."""
+    before = path.read_bytes() if path.exists() else None
+    path.write_text(text)
+    yield
+    path.unlink() if before is None else path.write_bytes(before)
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(name, value)
+        yield
+
+
+@contextmanager
+def moved(place: Place) -> Iterator[None]:
+    """Let the package be imported from `src`."""
+    (place.root / "src").mkdir()
+    (place.root / "proj").rename(place.root / "src" / "proj")
+    yield
+    (place.root / "src" / "proj").rename(place.root / "proj")
+    (place.root / "src").rmdir()
+
+
+@contextmanager
+def on_path(folder: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path, str(folder)])
+        yield
+
+
+@contextmanager
+def installed(place: Place, name: str) -> Iterator[None]:
+    (place.late / name).mkdir()
+    yield
+    (place.late / name).rmdir()
+
+
+Edit = Callable[[Place], "contextmanager[None]"]
+# Whatever decides the folder, its bill of materials, or what is said of it.
+EDITS: dict[str, Callable[[Place], object]] = {
+    "the manifest": lambda p: written(p.root / MANIFEST, f"{TEXT}# a comment\n"),
+    "a lock beside it": lambda p: written(p.root / "pylock.aot-jax1.toml", ""),
+    "the module": lambda p: written(p.root / "proj" / "model.py", f"{SOURCE}\n"),
+    "a module of the project": lambda p: written(p.root / "proj" / "helper.py", "FACTOR = 3.0\n"),
+    "the package": lambda p: written(p.root / "proj" / "__init__.py", "A = 1\n"),
+    "where the package is": moved,
+    "a data file": lambda p: written(p.root / "proj" / "data.txt", "3"),
+    "the names in a folder": lambda p: written(p.root / "proj" / "parts" / "two", ""),
+    "a file that was missing": lambda p: written(p.root / "proj" / "other.txt", "3"),
+    "a file that was looked for": lambda p: written(p.root / "proj" / "flag", ""),
+    "a library": lambda p: written(p.late / "library.py", "ONE = 2.0\n"),
+    "a module that was missing": lambda p: written(p.late / "not_there.py", ""),
+    "a module in front": lambda p: written(p.early / "shadowed.py", "ONE = 1.5\n"),
+    "an installed distribution": lambda p: installed(p, "other-1.0.dist-info"),
+    "what Python runs at its start": lambda p: written(p.late / "other.pth", "import sys"),
+    "a variable that was read": lambda _: variable("PROJ_SWITCH", "1"),
+    "how executables are rewritten": lambda _: variable("AOTBUILD_SHRINK", "off"),
+    "another executor": lambda _: variable("AOTBUILD_EXECUTOR", "slurm"),
+    "what becomes of failures": lambda _: variable("AOTBUILD_ON_FAILURE", "skip"),
+    "the time of the SBOM": lambda _: variable("SOURCE_DATE_EPOCH", "315532800"),
+    "direct mode": lambda _: variable("AOTBUILD_DIRECT", "off"),
+    "another store": lambda p: variable("AOTBUILD_STORE", str(p.folder / "other")),
+    "no store": lambda _: variable("AOTBUILD_STORE", "off"),
+    "a layer to write to": lambda p: variable(
+        "AOTBUILD_STORE", f"{p.folder / 'store'},{p.folder / 'behind'}"
+    ),
+}
+
+
+def test_an_edit_of_whatever_decides_it(place: Place) -> None:
+    folder = place.out()
+    first = place.build(folder)
+    found = place.out()
+    again = place.recall(found)
+    assert again is not None
+    assert tree_of(found) == tree_of(folder)
+    assert (again.tag, again.sbom, again.notes) == (first.tag, first.sbom, first.notes)
+
+    for what, edit in EDITS.items():
+        with edit(place):  # type: ignore[attr-defined]
+            assert not place.is_known(), what
+        assert place.is_known(), f"after {what}"
+
+
+def test_what_decides_nothing(place: Place, tmp_path: Path) -> None:
+    place.build(place.out())
+    (place.root / "README.md").write_text("new")
+    (place.root / "proj" / "unused.py").write_text("new")
+    for path in place.root.rglob("*.py"):
+        os.utime(path)
+    with (
+        variable("PROJ_UNREAD", "1"),
+        variable("AOTBUILD_JOBS", "7"),
+        variable("AOTBUILD_STORE_KEY", "not looked at"),
+        on_path(tmp_path),
+    ):
+        assert place.is_known()
+    behind = f"{place.folder / 'store'},{place.folder / 'behind'}?mode=ro"
+    with variable("AOTBUILD_STORE", behind):
+        assert place.is_known()
+    # The same project in another folder.
+    shutil.copytree(place.root, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+    place.root = tmp_path / "copy"
+    assert place.is_known()
+
+
+def test_other_options_of_the_wheel(place: Place) -> None:
+    place.build(place.out())
+    inputs = place.inputs()
+    assert place.is_known(inputs)
+    assert not place.is_known(replace(inputs, version="1.1"))
+    assert not place.is_known(replace(inputs, name="other"))
+    assert not place.is_known(replace(inputs, sbom=False))
+    assert not place.is_known(replace(inputs, packages=("src",)))
+    assert not place.is_known(replace(inputs, shard=Shard(1, 2)))
+    assert not place.is_known(replace(inputs, plan=replace(inputs.plan, project=("numpy",))))
+    assert recall_build(inputs, place.out(), ["numpy"], os.environ) is None, "nothing is required"
+
+
+def test_an_entry_that_is_gone_or_damaged(place: Place) -> None:
+    first = place.out()
+    place.build(first)
+    store = Folder(place.folder / "store")
+    files = [path for path in store.root.rglob("*") if path.is_file() and len(path.name) == 64]
+    for file in files:
+        data = file.read_bytes()
+        for broken in (None, data[: len(data) // 2], data[:-1] + bytes([data[-1] ^ 1])):
+            file.unlink() if broken is None else file.write_bytes(broken)
+            out = place.out()
+            found = place.recall(out)
+            # What a hit does not need may be gone, but what it writes is whole.
+            assert found is None or tree_of(out) == tree_of(first)
+            assert found or not out.exists()
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(data)
+    assert files
+    assert place.is_known()
+
+
+def test_an_edit_during_the_build(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was edited after its job, and before the end, is not taken for what the job read."""
+    from hatch_aotbuild import compiling
+
+    edited = place.root / "proj" / "helper.py"
+    build = compiling.build_package
+
+    def build_package(*args: object, **kwargs: object) -> object:
+        package = build(*args, **kwargs)  # type: ignore[arg-type]
+        edited.write_text("FACTOR = 3.0\n")
+        return package
+
+    monkeypatch.setattr(compiling, "build_package", build_package)
+    place.build(place.out())
+    assert not place.is_known()
+    edited.write_text("FACTOR = 2.0\n")
+    assert not place.is_known()
+
+
+@pytest.mark.parametrize(
+    ("more", "source"),
+    [
+        ("keep: {stages: [stablehlo]}\n", None),
+        ("", "import subprocess\ndef f(x):\n    subprocess.run(['true'])\n    return x\n"),
+    ],
+    ids=["kept stages", "inputs that nobody sees"],
+)
+def test_builds_that_are_not_kept(place: Place, more: str, source: str | None) -> None:
+    (place.root / MANIFEST).write_text(TEXT + more)
+    if source:
+        (place.root / "proj" / "model.py").write_text(source)
+    place.build(place.out())
+    assert not place.is_known()
+
+
+def test_pruning_goes_by_the_last_use(place: Place) -> None:
+    place.build(place.out())
+    store = Folder(place.folder / "store")
+    files = [path for path in store.root.rglob("*") if path.is_file() and len(path.name) == 64]
+    past = time.time() - 1e6
+    for file in files:
+        os.utime(file, (past, past))
+    assert place.is_known()
+    assert all(file.stat().st_mtime > past + 1 for file in files)
+
+
+def test_a_package_that_is_gone(place: Place) -> None:
+    place.build(place.out())
+    shutil.rmtree(place.root / "proj")
+    assert not place.is_known()
+    with pytest.raises(PlanError):
+        find_sources(place.root, "proj")

@@ -1,0 +1,118 @@
+"""The last step: the old folder or the new one, whole, and never none where folders can swap."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from aotbuild.build import placing
+from aotbuild.build.placing import put_into_place, workplace
+from aotbuild.spec.layout import stages_path
+
+
+def make(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "index").write_text(text)
+    return folder
+
+
+def put(place: Path, text: str, stages: str | None = None) -> None:
+    with workplace(place) as temporary:
+        file = temporary / "stages"
+        if stages:
+            file.write_text(stages)
+        put_into_place(make(temporary / "_aot", text), place, file)
+
+
+@pytest.fixture(params=["exchanged", "moved"])
+def place(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if request.param == "moved":
+        monkeypatch.setattr(placing, "_exchange", lambda one, other: False)
+    return tmp_path / "made" / "_aot"
+
+
+def test_a_new_folder(place: Path) -> None:
+    put(place, "new")
+    assert [path.name for path in place.parent.iterdir()] == ["_aot"]
+    assert (place / "index").read_text() == "new"
+
+
+def test_an_old_folder_is_replaced_and_removed(place: Path) -> None:
+    (make(place, "old") / "more").touch()
+    put(place, "new")
+    assert [path.name for path in place.parent.iterdir()] == ["_aot"]
+    assert [path.name for path in place.iterdir()] == ["index"]
+    assert (place / "index").read_text() == "new"
+
+
+def test_kept_stages_are_those_of_the_folder(place: Path) -> None:
+    put(place, "one", stages="of one")
+    assert stages_path(place).read_text() == "of one"
+    put(place, "two", stages="of two")
+    assert stages_path(place).read_text() == "of two"
+    put(place, "three")
+    assert not stages_path(place).exists()
+
+
+def test_folders_are_exchanged_in_one_step(tmp_path: Path) -> None:
+    one, other = make(tmp_path / "one", "1"), make(tmp_path / "other", "2")
+    assert placing._exchange(one, other)
+    assert ((one / "index").read_text(), (other / "index").read_text()) == ("2", "1")
+
+
+def test_what_is_not_there_cannot_be_exchanged(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="other"):
+        placing._exchange(make(tmp_path / "one", "1"), tmp_path / "other")
+
+
+def test_a_folder_that_was_moved_away_is_put_back_by_the_next_build(tmp_path: Path) -> None:
+    """As left by a build that was killed between its two renames."""
+    place = make(tmp_path / "_aot", "old")
+    with workplace(place) as temporary:
+        left = tmp_path / f"{temporary.name}-left"
+    make(left / "replaced" / "_aot", "old")
+    (left / ".aotbuild-lock").touch()
+    (place / "index").unlink()
+    place.rmdir()
+    with workplace(place):
+        assert (place / "index").read_text() == "old"
+        assert not left.exists()
+
+
+def test_a_folder_that_was_replaced_is_not_put_back(tmp_path: Path) -> None:
+    place = make(tmp_path / "_aot", "new")
+    with workplace(place) as temporary:
+        left = tmp_path / f"{temporary.name}-left"
+    make(left / "replaced" / "_aot", "old")
+    (left / ".aotbuild-lock").touch()
+    with workplace(place):
+        assert (place / "index").read_text() == "new"
+        assert not left.exists()
+
+
+def test_parents_that_stay_empty_are_removed(tmp_path: Path) -> None:
+    with workplace(tmp_path / "made" / "for" / "_aot"):
+        assert (tmp_path / "made" / "for").exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_builds_that_put_theirs_there_at_once(tmp_path: Path) -> None:
+    """The last one wins, and none fails."""
+    places = [tmp_path / str(number) / "_aot" for number in range(100)]
+    with ThreadPoolExecutor(4) as threads:
+        for place in places:
+            ready = Barrier(4)
+            list(threads.map(partial(put_when_all_are_ready, ready, place), "abcd"))
+            assert [path.name for path in place.parent.iterdir()] == ["_aot"]
+            assert (place / "index").read_text() in "abcd"
+
+
+def put_when_all_are_ready(ready: Barrier, place: Path, text: str) -> None:
+    with workplace(place) as temporary:
+        staging = make(temporary / "_aot", text)
+        ready.wait()
+        put_into_place(staging, place, temporary / "stages")

@@ -1,0 +1,302 @@
+"""Builds on a Dask cluster: a scheduler and workers, as processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.installs import build_wheel
+from support.processes import clean_environment
+
+from aotbuild import __version__
+
+pytestmark = pytest.mark.wheel
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling", "aotbuild[build]"]
+build-backend = "hatch_aotbuild.backend"
+[project]
+name = "proj"
+version = "1"
+dynamic = ["dependencies"]
+[tool.hatch.metadata.hooks.aotbuild]
+dependencies = ["numpy"]
+[tool.hatch.build.targets.wheel.hooks.aotbuild]
+manifest = "aot.yaml"
+"""
+MANIFEST = """
+version: 1
+package: proj
+targets: [{cpu: {isa: [x86-64-v2+avx, x86-64-v3]}}, portable]
+functions:
+  f: {call: "proj.m:f", args: [x: "f32[n]"], dims: {n: [1, 2, 3, 4, 5]}, constants: hoist}
+  g: {call: "proj.m:g", args: [x: "f32[n]"], dims: {n: [6, 7, 8]}, static: {k: [2]}}
+"""
+# What happens to a machine while it traces a size: its process is killed, once or each time.
+SOURCE = """
+import os
+import signal
+from pathlib import Path
+
+import jax
+import numpy
+
+TABLE = numpy.arange(300000, dtype="float32")
+
+def meet(size):
+    wanted, _, marker = os.environ.get("TEST_KILLED_BY", "").partition(":")
+    if wanted == str(size) and not (marker and Path(marker).exists()):
+        if marker:
+            Path(marker).touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        signal.pause()
+
+def f(x):
+    meet(x.shape[0])
+    return jax.numpy.sin(x) + TABLE[:1] + jax.numpy.asarray(TABLE).sum()
+
+def g(x, k):
+    meet(x.shape[0])
+    return jax.numpy.cumsum(x) ** k
+"""
+UNITS = 24
+
+
+def project(root: Path) -> Path:
+    files = {"pyproject.toml": PYPROJECT, "aot.yaml": MANIFEST, "proj/m.py": SOURCE}
+    for name, text in {**files, "proj/__init__.py": ""}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@dataclass
+class Cluster:
+    """A scheduler, and workers that each have a folder as a machine of its own."""
+
+    folder: Path
+    url: str
+    cleanup: ExitStack
+    scheduler: subprocess.Popen[bytes]
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def machines(self) -> list[Path]:
+        return sorted(self.folder.glob("machine*"))
+
+    def add_worker(self, *options: str, **env: str) -> None:
+        machine = self.folder / f"machine{len(self.workers)}"
+        (machine / "tmp").mkdir(parents=True)
+        own = {
+            "AOTBUILD_TOOLCHAINS": str(machine / "toolchains"),
+            "AOTBUILD_STORE": "off",
+            "TMPDIR": str(machine / "tmp"),
+        }
+        place = ("--scheduler-file", str(self.folder / "scheduler.json"))
+        command = ("worker", *place, "--nthreads", "1", "--no-dashboard", *options)
+        self.workers.append(start(self.cleanup, machine, command, **own, **env))
+
+
+def start(
+    cleanup: ExitStack, folder: Path, command: tuple[str, ...], **env: str
+) -> subprocess.Popen[bytes]:
+    log = cleanup.enter_context((folder / "log").open("wb"))
+    program = (sys.executable, "-m", "dask", *command)
+    process = subprocess.Popen(
+        program, cwd=folder, stdout=log, stderr=log, env=clean_environment(**env)
+    )
+    cleanup.callback(end, process)
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process as its machine does when it is shut down."""
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def cluster(
+    folder: Path, workers: int, *options: str, port: int = 0, **env: str
+) -> Iterator[Cluster]:
+    """Yield a cluster with so many workers, each with these options and variables."""
+    folder.mkdir()
+    file = folder / "scheduler.json"
+    with ExitStack() as cleanup:
+        place = ("--host", "127.0.0.1", "--port", str(port), "--scheduler-file", str(file))
+        scheduler = start(cleanup, folder, ("scheduler", *place, "--no-dashboard"))
+        until(lambda: file.exists() and file.read_text().endswith("}"), scheduler)
+        url = json.loads(file.read_text())["address"].replace("tcp:", "dask:")
+        made = Cluster(folder, url, cleanup, scheduler)
+        for _ in range(workers):
+            made.add_worker(*options, **env)
+        yield made
+
+
+def until(happened: Callable[[], Any], process: subprocess.Popen[Any]) -> None:
+    while not happened():
+        assert process.poll() is None, process.args
+        time.sleep(0.05)
+
+
+def build(url: str, root: Path, *options: str, see: Callable[[str], Any] = str) -> tuple[int, str]:
+    """Build, and return the exit code and what was printed; `see` gets each line at once."""
+    command = ("build", "--executor", url, "--out", "out/_aot", *options)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aotbuild", *command],
+        cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=clean_environment(AOTBUILD_STORE="off"),
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            see(line)
+            lines.append(line)
+    return process.returncode, "".join(lines)
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Return where processes below a folder work, if they do not end in a minute.
+
+    A nanny waits some seconds for its worker.
+    """
+    last = time.monotonic() + 60
+    while (found := _processes_in(folder)) and time.monotonic() < last:
+        time.sleep(0.2)
+    return found
+
+
+def _processes_in(folder: Path) -> list[str]:
+    found = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            found.append(str(link.readlink()))
+    return [place for place in found if place.startswith(str(folder))]
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that this machine alone makes."""
+    root = tmp_path_factory.mktemp("local")
+    return build_wheel(project(root / "project"), root / "wheel")
+
+
+def test_a_wheel_has_the_bytes_of_a_local_build_though_a_worker_is_killed(
+    tmp_path: Path, local: Path
+) -> None:
+    marker = tmp_path / "killed"
+    with cluster(tmp_path / "c", 2, "--no-nanny", TEST_KILLED_BY=f"3:{marker}") as dask:
+        root = project(tmp_path / "elsewhere" / "project")
+        wheel = build_wheel(root, tmp_path / "wheel", AOTBUILD_EXECUTOR=dask.url)
+        assert marker.exists()
+        assert sum(worker.poll() is None for worker in dask.workers) == 1
+        for machine in dask.machines:
+            assert len([*(machine / "toolchains" / "projects").iterdir()]) == 1
+    assert wheel.read_bytes() == local.read_bytes()
+    assert processes_in(tmp_path / "c") == []
+    # The killed one had no time to clean up; the next process there does.
+    left = [[*(machine / "tmp").glob(".aotbuild*")] for machine in dask.machines]
+    assert sorted(map(len, left)) == [0, 1]
+
+
+def test_a_unit_that_loses_two_workers_fails_with_its_name(tmp_path: Path) -> None:
+    # Workers as users start them: another process takes the place of one that is killed.
+    with cluster(tmp_path / "c", 2, TEST_KILLED_BY="7") as dask:
+        code, printed = build(dask.url, project(tmp_path / "p"), "--keep-going")
+    assert code == 10, printed
+    # Dask may have begun the job on a third worker before the build knew of two losses.
+    lost = (
+        r"g\(n=7.*: start:\n +[23] workers were lost while they worked at it; the last: the one at"
+    )
+    assert re.search(lost, printed), printed
+    assert printed.count("] failed: g(n=7, k=2) for ") == 3
+    assert "21 executables" in printed
+
+
+@pytest.mark.parametrize("options", [(), ("--no-nanny",)])
+def test_a_scheduler_that_dies_ends_the_build(tmp_path: Path, options: tuple[str, ...]) -> None:
+    died = []
+
+    def kill(line: str) -> None:
+        if "[2/" in line:
+            dask.scheduler.kill()
+            died.append(time.monotonic())
+
+    with cluster(tmp_path / "c", 1, *options) as dask:
+        code, printed = build(dask.url, project(tmp_path / "p"), see=kill)
+    assert time.monotonic() - died[0] < 30
+    lost = f"{dask.url}: the connection to the scheduler was lost; build again"
+    assert (code, printed.splitlines()[-1]) == (4, lost)
+    assert not (tmp_path / "p" / "out").exists()
+    assert processes_in(tmp_path) == []
+
+
+def test_a_worker_with_another_version_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "site" / "aotbuild-9.9.dist-info" / "METADATA"
+    other.parent.mkdir(parents=True)
+    other.write_text("Metadata-Version: 2.1\nName: aotbuild\nVersion: 9.9\n")
+    with cluster(tmp_path / "c", 1, PYTHONPATH=str(tmp_path / "site")) as dask:
+        code, printed = build(dask.url, project(tmp_path / "p"))
+    expected = (
+        f"{dask.url}: {socket.gethostname()} has aotbuild 9.9 in {sys.prefix}, expected "
+        f"{__version__}, as on the build machine; install aotbuild[build]=={__version__} there"
+    )
+    assert (code, printed.splitlines()[-1]) == (4, expected)
+
+
+def test_a_cluster_without_workers_is_waited_for_as_long_as_it_says(tmp_path: Path) -> None:
+    with cluster(tmp_path / "c", 0) as dask:
+        code, printed = build(f"{dask.url}?wait=1", project(tmp_path / "p"))
+    expected = (
+        f"{dask.url}: the scheduler has had no worker for 1 s; start some: dask worker "
+        f"{dask.url.replace('dask:', 'tcp:')}"
+    )
+    assert (code, printed.splitlines()[-1]) == (4, expected)
+
+
+def test_a_cluster_that_comes_up_late_is_waited_for(tmp_path: Path) -> None:
+    """The scheduler comes after the build, and its first worker after that; lines say so."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    url = f"dask://127.0.0.1:{port}"
+    with ExitStack() as cleanup:
+
+        def act(line: str) -> None:
+            if line.startswith("connecting to ") and not dask:
+                dask.append(cleanup.enter_context(cluster(tmp_path / "c", 0, port=port)))
+            elif "which has no worker" in line and not dask[0].workers:
+                dask[0].add_worker()
+
+        dask: list[Cluster] = []
+        code, printed = build(f"{url}?wait=60", project(tmp_path / "p"), see=act)
+    assert code == 0, printed
+    first, _, rest = printed.partition("[1/24]")
+    assert f"connecting to {url}?wait=60 (1 s)" in first
+    assert f"waiting for {url}, which has no worker (" in first
+    assert " on tcp://127.0.0.1:" in printed
+    assert "24 executables" in rest
+
+
+def test_a_server_that_is_no_scheduler(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"127.0.0.1:{server.getsockname()[1]}"
+        code, printed = build(f"dask://{url}", project(tmp_path / "p"))
+    expected = f"dask://{url}: expected the answer of a scheduler of Dask at tcp://{url}, found "
+    assert (code, printed.splitlines()[-1].partition("nothing")[0]) == (4, expected)

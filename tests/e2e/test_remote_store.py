@@ -1,0 +1,329 @@
+"""Builds that share a store: servers of S3 and HTTP, some killed or silent, and a folder."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.installs import make_layer, tree_of
+from support.processes import clean_environment
+from support.projects import write_project
+from support.shared import made_once
+
+from aotbuild.toolchains.uv import run_uv
+
+pytestmark = pytest.mark.wheel
+
+# Each compilation of a worker writes a line, those of golden outputs, too.
+SOURCE = """
+import jax
+from pathlib import Path
+from jax import monitoring
+
+def note(event, seconds, **_):
+    if event == "/jax/core/compile/backend_compile_duration":
+        with Path(__file__).with_name("compiled").open("a") as file:
+            file.write(event + "\\n")
+
+monitoring.register_event_duration_secs_listener(note)
+
+def f(x):
+    return jax.numpy.sin(x) * 2
+
+def g(x):
+    return jax.numpy.cos(x) @ x
+"""
+MANIFEST = """
+version: 1
+package: proj
+targets: [cpu]
+functions:
+  f: {call: "proj.m:f", args: [x: "f32[n]"], dims: {n: [2, 3]}}
+  g: {call: "proj.m:g", args: [x: "f32[n]"], dims: {n: [2, 3]}}
+"""
+SECRET = "hunter2hunter2"
+S3 = {
+    "AWS_ACCESS_KEY_ID": "team",
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}
+SERVER = """
+import sys, boto3
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+url = "http://%s:%s" % server.get_host_and_port()
+boto3.client("s3", endpoint_url=url).create_bucket(Bucket="team")
+print(url, flush=True)
+sys.stdin.read()
+"""
+# Builds as the hook does, and kills a process when the first unit is done.
+KILLING = """
+import json, os, signal, sys
+from dataclasses import asdict
+from pathlib import Path
+from aotbuild.build.pack import build_package
+from aotbuild.build.plan import make_plan
+from aotbuild.build.progress import UnitDone
+from aotbuild.build.sources import find_sources
+from aotbuild.manifest import load_manifest
+from aotbuild.toolchains.toolchain import probe
+
+victim = [int(sys.argv[1])]
+
+def listener(event):
+    if isinstance(event, UnitDone) and victim:
+        os.kill(victim.pop(), signal.SIGKILL)
+
+manifest = load_manifest(Path("aot.yaml"))
+sources = find_sources(Path.cwd(), manifest.package)
+package = build_package(make_plan(manifest, probe()), sources, Path("out", "_aot"), listener)
+print(json.dumps({"store": asdict(package.store)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def python(run: Path) -> Path:
+    """The Python of an environment that also has S3's file system, and a server of its protocol."""
+
+    def make(folder: Path) -> None:
+        layer = make_layer(folder / "env")
+        wanted = ("s3fs", "aiohttp", "moto[server]")
+        run_uv(("pip", "install", "--quiet", "--python", layer, *wanted), folder)
+
+    return made_once(run / "remote-store", make) / "env" / "bin" / "python"
+
+
+@pytest.fixture
+def s3(python: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """A server of the S3 protocol with a bucket `team`, and the variables that lead to it."""
+    process = subprocess.Popen(
+        [python, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=clean_environment(**S3),
+    )  # fmt: skip
+    assert process.stdout is not None
+    with process:
+        try:
+            yield process, {**S3, "AWS_ENDPOINT_URL": process.stdout.readline().strip()}
+        finally:
+            process.kill()
+
+
+class Builder:
+    """A machine with a project in a folder of its own, and no store at first."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        self.python, self.store = python, folder / "store"
+        self.root = write_project(folder / "project", MANIFEST, m=SOURCE)
+
+    def build(
+        self, *layers: object, code: str | None = None, given: object = "", **env: str
+    ) -> dict[str, Any]:
+        """Build, with these layers behind the local store; return the document."""
+        store = ",".join(map(str, (self.store, *layers)))
+        command = ["-c", code, str(given)] if code else ["-m", "aotbuild", "build", "--json"]
+        done = subprocess.run(
+            [self.python, *command, *([] if code else ["--out", "out/_aot"])],
+            cwd=self.root, capture_output=True, text=True, timeout=300,
+            env=clean_environment(AOTBUILD_STORE=store, AOTBUILD_JOBS="1", **env),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.warnings = [line for line in done.stderr.splitlines() if "left out" in line]
+        self.printed = done.stdout + done.stderr
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+    @property
+    def compilations(self) -> int:
+        noted = self.root / "proj" / "compiled"
+        return len(noted.read_text().splitlines()) if noted.exists() else 0
+
+    @property
+    def package(self) -> dict[str, bytes]:
+        return tree_of(self.root / "out" / "_aot")
+
+
+@pytest.fixture(scope="module")
+def a(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """A builder whose own store has all that the project needs."""
+    builder = Builder(python, tmp_path_factory.mktemp("a"))
+    builder.build()
+    return builder
+
+
+@pytest.fixture
+def b(python: Path, tmp_path: Path) -> Builder:
+    """A builder with an empty store, elsewhere."""
+    return Builder(python, tmp_path / "b" / "elsewhere")
+
+
+def test_what_one_builder_pushes_no_other_compiles(
+    python: Path, tmp_path: Path, b: Builder, s3: tuple[subprocess.Popen[str], dict[str, str]]
+) -> None:
+    a, env = Builder(python, tmp_path / "a"), s3[1]
+    first = a.build("s3://team/prefix?timeout=60", **env)
+    assert a.compilations > 0
+    assert first["store"]["pushed"] == first["store"]["made"] > 0
+    second = b.build("s3://team/prefix?mode=ro&timeout=60", **env)
+    assert b.compilations == 0
+    assert second["store"] == {**second["store"], "made": 0, "pushed": 0}
+    assert second["store"]["fetched"] == second["store"]["used"] > 0
+    assert b.package == a.package
+    # The local store has it now: no server is needed.
+    again = b.build(**env)
+    assert b.compilations == 0
+    assert again["store"] == {**again["store"], "fetched": 0, "made": 0, "pushed": 0}
+    files = {**tree_of(a.root), **tree_of(a.store), **tree_of(b.root), **tree_of(b.store)}
+    assert SECRET not in a.printed + b.printed
+    assert not [name for name, data in files.items() if SECRET.encode() in data]
+
+
+def test_a_server_that_dies_in_the_middle_of_a_build(
+    a: Builder, b: Builder, s3: tuple[subprocess.Popen[str], dict[str, str]]
+) -> None:
+    server, env = s3
+    a.build("s3://team?timeout=60", **env)
+    store = b.build("s3://team?timeout=5", code=KILLING, given=server.pid, **env)["store"]
+    assert store["fetched"] > 0
+    assert store["made"] > 0
+    assert len(b.warnings) == 1
+    assert b.warnings[0].startswith("s3://team: left out for the rest of the build: ")
+    assert b.package == a.package
+
+
+@contextmanager
+def silent_server() -> Iterator[str]:
+    """Yield the URL of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_server_that_hangs_costs_its_timeout_once(a: Builder, b: Builder) -> None:
+    with silent_server() as url:
+        document = b.build("s3://team?timeout=0.5", **S3, AWS_ENDPOINT_URL=url)
+    assert document["store"]["made"] > 0
+    text = "s3://team: left out for the rest of the build: no answer within 0.5 s"
+    assert b.warnings == [text]
+    assert b.package == a.package
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder to those who give the token and the password."""
+
+    def do_GET(self) -> None:
+        allowed = self.headers.get("Authorization", "").startswith("Basic ")
+        if allowed and f"token={SECRET}" in self.path:
+            super().do_GET()
+        else:
+            self.send_error(403)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Path], str]]:
+    servers = []
+
+    def begin(folder: Path) -> str:
+        handler = partial(Handler, directory=str(folder))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever).start()
+        return f"127.0.0.1:{server.server_port}"
+
+    yield begin
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_store_behind_http_is_read(a: Builder, b: Builder, serve: Callable[[Path], str]) -> None:
+    host = serve(a.store)
+    document = b.build(f"http://me:{SECRET}@{host}?token={SECRET}&timeout=60")
+    assert b.compilations == 0
+    assert document["store"]["fetched"] == document["store"]["used"] > 0
+    assert b.package == a.package
+    assert SECRET not in b.printed
+
+
+def test_a_refusal_names_no_secret(a: Builder, b: Builder, serve: Callable[[Path], str]) -> None:
+    host = serve(a.store)
+    b.build(f"http://me:{SECRET}@{host}/?token=x{SECRET}")
+    assert len(b.warnings) == 1
+    assert b.warnings[0].startswith(f"http://{host}: left out for the rest of the build: ")
+    assert "403" in b.warnings[0]
+    assert SECRET not in b.printed
+
+
+def store_command(python: Path, *args: str, code: int = 6, **env: str) -> str:
+    """Run a command of the store; return what it says of errors."""
+    done = subprocess.run(
+        [python, "-m", "aotbuild", "store", *args],
+        capture_output=True, text=True, timeout=300, env=clean_environment(**env),
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr if code else done.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "verify", "pull"])
+def test_a_web_server_is_never_listed(
+    python: Path, a: Builder, tmp_path: Path, command: str
+) -> None:
+    """Even if it shows an index of its folders, as this one does."""
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(a.store))
+    front = {"AOTBUILD_STORE": str(tmp_path)}
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        said = [store_command(python, command, f"{url}{path}", **front) for path in ("", "/typo")]
+        server.shutdown()
+    text = "a web server does not list what it has; builds read it all the same"
+    assert said == [f"{url}: {text}\n", f"{url}/typo: {text}\n"]
+    assert "Cannot connect" in store_command(python, command, url, **front)
+
+
+def test_nothing_that_does_not_answer_looks_like_an_empty_layer(
+    python: Path, tmp_path: Path, s3: tuple[subprocess.Popen[str], dict[str, str]]
+) -> None:
+    server, env = s3
+    env["AOTBUILD_STORE"] = f"{tmp_path},s3://nobodys,http://127.0.0.1:1/x"
+    missing = "s3://nobodys: FileNotFoundError: The specified bucket does not exist\n"
+    for command in ("list", "verify", "pull", "push"):
+        assert store_command(python, command, "s3://nobodys", **env) == missing
+    assert store_command(python, "verify", "s3://team/new", code=0, **env).startswith("0 entries")
+    server.kill()
+    server.wait()
+    url = f"{env['AWS_ENDPOINT_URL']}/nobodys/v2/00/{64 * '0'}"
+    dead = f'EndpointConnectionError: Could not connect to the endpoint URL: "{url}"'
+    assert store_command(python, "verify", "s3://nobodys", **env) == f"s3://nobodys: {dead}\n"
+    layers = json.loads(store_command(python, "info", "--json", code=0, **env))["layers"]
+    assert [layer["entries"] for layer in layers] == [0, None, None]
+    assert layers[1]["problem"] == dead
+    assert "Cannot connect to host 127.0.0.1:1" in layers[2]["problem"]
+
+
+def test_a_build_says_why_a_layer_does_not_answer(a: Builder, b: Builder) -> None:
+    b.build("s3://team", **S3, AWS_ENDPOINT_URL="http://127.0.0.1:1")
+    (warning,) = b.warnings
+    assert "EndpointConnectionError: Could not connect to the endpoint URL" in warning
+    assert b.package == a.package
+
+
+def test_a_folder_by_its_url(a: Builder, b: Builder, tmp_path: Path) -> None:
+    shared = (tmp_path / "shared").as_uri()
+    a.build(shared)
+    b.build(f"{shared}?mode=ro")
+    assert b.compilations == 0
+    assert b.package == a.package

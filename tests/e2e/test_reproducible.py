@@ -1,0 +1,170 @@
+"""Two builds of one project give one wheel, to the byte, wherever and by whomever it is built."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from support.projects import copy_project
+
+from aotbuild.toolchains.uv import find_python
+
+pytestmark = pytest.mark.wheel
+
+# Loops whose buffers XLA keeps in hash tables, random numbers, a library's own custom calls, and
+# golden outputs, on oldest and newest jax. A mesh, so that there are collectives.
+MANIFEST = """\
+version: 1
+package: digits
+targets:
+  - cpu: {{isa: [x86-64-v3, x86-64-v4]}}
+  - cuda: {{gpu: h100-sxm}}
+  - tpu: {{topology: "v5e:2x2"}}
+  - portable: {{platforms: [cpu, cuda, tpu]}}
+toolchains:
+  - {{jax: 0.10.2, python: "3.11"}}
+  - {{jax: 0.12.0.1, python: "{newer}"}}
+functions:
+  predict:
+    call: digits.model:predict
+    args:
+      - params: {{like: "digits.model:load_params"}}
+      - images: f32[8,8,8]
+  walk:
+    call: digits.walk:walk
+    args: [key: 'u32[2]', x: 'f32[5]']
+  solve:
+    call: digits.walk:solve
+    args: [a: 'f32[6,6]', b: 'f32[6]']
+  spread:
+    call: digits.walk:spread
+    args: [x: 'f32[8,64]']
+    mesh: {{data: 4}}
+    in_shardings: {{x: [data]}}
+    out_shardings: [data]
+"""
+WALK = """\
+import jax
+import jax.numpy as jnp
+
+def walk(key, x):
+    order = jax.random.permutation(key, 64)
+    carried, sums = jax.lax.scan(lambda c, y: (c * y + jnp.sin(c), c.sum()), x, jnp.arange(7.0))
+    return carried[order % 5] * jax.random.normal(key, (64,)), jnp.sort(sums)
+
+def solve(a, b):
+    return jnp.linalg.solve(a, b), jnp.fft.fft(b)
+
+def spread(x):
+    return x - x.mean(axis=0)
+"""
+# The newest jax needs 3.12; 3.11 is the lowest that aotbuild has.
+NEWER_PYTHON = next((v for v in ("3.12", "3.13") if find_python(v)), "")
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Somebody who builds: where, with how many compilers and CPUs, and with which habits."""
+
+    folder: Path
+    jobs: int
+    cpus: int
+    umask: int
+    zone: str
+    locale: str
+
+    def wheel(self, links: Path) -> Path:
+        """Build the project's wheel as a user does: by pip, in isolation."""
+        root = self._project()
+        command = (sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", self.folder, root)
+        with self._fewer_cpus():
+            done = subprocess.run(
+                command,
+                capture_output=True, text=True, cwd=self.folder, umask=self.umask,
+                env=self._environment(links),
+            )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        (wheel,) = self.folder.glob("*.whl")
+        return wheel
+
+    @contextmanager
+    def _fewer_cpus(self) -> Iterator[None]:
+        """Use so many of the CPUs that this process may use, which those it starts inherit."""
+        usable = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, sorted(usable)[: self.cpus])
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, usable)
+
+    def _project(self) -> Path:
+        self.folder.mkdir(parents=True)
+        before = os.umask(self.umask)
+        try:
+            root = copy_project("../../example_project", self.folder)
+            (root / "aot.yaml").write_text(MANIFEST.format(newer=NEWER_PYTHON))
+            (root / "digits" / "walk.py").write_text(WALK)
+            for name in ("home", "temporary", "toolchains"):
+                (self.folder / name).mkdir()
+        finally:
+            os.umask(before)
+        # As a checkout under that umask has it; copies keep the modes of what they are copies of.
+        for path in root.rglob("*"):
+            path.chmod((0o777 if path.is_dir() else 0o666) & ~self.umask)
+        return root
+
+    def _environment(self, links: Path) -> dict[str, str]:
+        dropped = ("PYTHON", "AOTBUILD_", "JAX_", "XLA_", "LC_", "LANG", "SOURCE_DATE_EPOCH")
+        # Caches and settings of pip and uv are not those of another user, so that nothing is loaded
+        # from the network twice.
+        real = Path("~").expanduser()
+        return {
+            **{k: v for k, v in os.environ.items() if not k.startswith(dropped)},
+            "XDG_CONFIG_HOME": os.environ.get("XDG_CONFIG_HOME", str(real / ".config")),
+            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(real / ".cache")),
+            "PIP_FIND_LINKS": " ".join(
+                [links.as_uri(), *os.environ.get("PIP_FIND_LINKS", "").split()]
+            ),
+            "AOTBUILD_STORE": "off",
+            "AOTBUILD_JOBS": str(self.jobs),
+            "AOTBUILD_TOOLCHAINS": str(self.folder / "toolchains"),
+            "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "temporary"),
+            "USER": self.folder.name,
+            "LOGNAME": self.folder.name,
+            "TZ": self.zone,
+            "LC_ALL": self.locale,
+        }
+
+
+def digests(wheel: Path) -> dict[str, str]:
+    with ZipFile(wheel) as archive:
+        return {
+            f"{info.filename} {info.external_attr:o} {info.date_time}": sha256(
+                archive.read(info)
+            ).hexdigest()
+            for info in archive.infolist()
+        }
+
+
+@pytest.mark.skipif(
+    not NEWER_PYTHON or find_python("3.11") is None,
+    reason="needs Python 3.11 and one of 3.12 and 3.13",
+)
+def test_two_builders_make_one_wheel(tmp_path: Path, links: Path) -> None:
+    one = Builder(tmp_path / "a", 1, 1, 0o022, "UTC", "C")
+    longer = tmp_path / "somebody else's place" / "with a longer name"
+    other = Builder(longer, 2, 2, 0o077, "Asia/Tokyo", "C.UTF-8")
+    wheel, same = one.wheel(links), other.wheel(links)
+    assert wheel.name == same.name
+    # What differs, if anything does, before the fact that something does.
+    assert digests(wheel) == digests(same)
+    assert sha256(wheel.read_bytes()).digest() == sha256(same.read_bytes()).digest()
