@@ -253,11 +253,15 @@ class GoldenMade(Message):
 
 
 class GoldenSkipped(Message):
-    """There are no golden outputs. The record keeps `reason`; `notes` are for the user."""
+    """There are no golden outputs. The record keeps `reason`; `notes` are for the user.
+
+    `transient` says that the next build may have them, as after want of memory.
+    """
 
     type: Literal["golden_skipped"] = "golden_skipped"
     reason: str
     notes: tuple[str, ...] = ()
+    transient: bool = False
 
 
 class GoldenFailed(Message):

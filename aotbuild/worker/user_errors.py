@@ -1,12 +1,14 @@
-"""Errors of the user's code as text, without the frames of jax and of this worker."""
+"""Errors of the user's code: as text, without the frames of jax and of this worker; their kinds."""
 
 from __future__ import annotations
 
+import builtins
 import linecache
 import os
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -77,6 +79,19 @@ _SYMBOLS = (
     "out of export: dims, so that each size gets a form. If it compares sizes, say what is true of "
     "them under export: constraints."
 )
+# Errors of the machine, not of the function.
+_TRANSIENT = (MemoryError, OSError)
+# XLA's errors have one type. Their texts have a status, and the last line of the traceback of a
+# host callback.
+_STATUSES = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED")
+_TRANSIENT_NAMES = sorted(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, _TRANSIENT)
+)
+_TRANSIENT_TEXT = re.compile(
+    rf"\b({'|'.join(_STATUSES)}): |^([\w.]*\.)?({'|'.join(_TRANSIENT_NAMES)})(: |$)", re.MULTILINE
+)
 
 
 def user_traceback(error: BaseException) -> str:
@@ -85,6 +100,21 @@ def user_traceback(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         where += frame_text(error.filename, error.lineno, "")
     return f"{where}{type(error).__name__}: {shorten(_text(error))}"
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether an error may not come again, as want of memory and what the system refuses."""
+    return any(isinstance(e, _TRANSIENT) or _TRANSIENT_TEXT.search(_text(e)) for e in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and those that it was raised from."""
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
 
 
 def remedy(error: BaseException, symbols: str = "") -> str:

@@ -306,6 +306,25 @@ def test_a_function_that_fails_is_traced_again(place: Place) -> None:
             place.build()
 
 
+# What a golden call raises, and whether the next build may fare better.
+RAISED = {
+    "memory": ("MemoryError('no room')", True),
+    "network": ("TimeoutError('no answer')", True),
+    "xla": ("jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Out of memory')", True),
+    "by_value": ("ValueError('an OSError: no')", False),
+}
+
+
+def test_golden_outputs_that_an_error_left_out(place: Place) -> None:
+    """An error of the machine is not kept as a result; one of the function is."""
+    text = "import jax\ndef host(x): raise {}\ndef f(x): return jax.pure_callback(host, x, x)"
+    modules = {name: text.format(error) for name, (error, _) in RAISED.items()}
+    again = {name for name, (_, is_transient) in RAISED.items() if is_transient}
+    write_project(place.root, manifest([*modules]).replace("never", "auto"), **modules)
+    assert place.traced() == {*modules}
+    assert place.traced() == again
+
+
 def test_switched_off(place: Place) -> None:
     write_project(place.root, manifest(["one"]), one="def f(x): return x")
     assert place.build(direct=False)[0] == {"one()"}

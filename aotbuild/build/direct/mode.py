@@ -44,8 +44,8 @@ from aotbuild.store.read_set import Places, ReadSet, World
 _LOG = logging.getLogger("aotbuild")
 _FAILED = (Failed, PaddingFailed, GoldenFailed)
 _KEPT = (FedBack, Compiled, GoldenMade, GoldenSkipped)
-# Why the function was not called this time is another matter next time.
-_PASSING = ("unsafe", "slow")
+# Modes of golden outputs that this build chose, for what happened in it. The next one starts anew.
+_CHOSEN_BY_BUILD = ("unsafe", "slow")
 _MANIFEST = "manifest"
 # A path in a note, and how it is kept.
 _PATH = re.compile(r"(?<![\w.:/>])/[^\s:'\"`,;()<>]+")
@@ -114,7 +114,7 @@ class DirectMode:
         return outcome
 
     def _begun(self, request: Request) -> _Job | None:
-        if request.job.golden in _PASSING:
+        if request.job.golden in _CHOSEN_BY_BUILD:
             return None
         try:
             python = self._worlds.python(request.settings.toolchain)
@@ -188,7 +188,7 @@ class DirectMode:
             return False
         names = Names.of(ReadSet.from_json(inputs.own), ReadSet.from_json(inputs.shared))
         self._reads.saw(job.world, names)
-        if inputs.obstacle or any(isinstance(m, _FAILED) for m in job.messages):
+        if inputs.obstacle or any(_failed(message) for message in job.messages):
             return False
         if (inputs.machine, inputs.python) != (machine_facts(), job.python):
             return False  # another machine did it, where golden outputs may be others
@@ -234,6 +234,12 @@ class DirectMode:
     def _kept_blob(self, blob: Blob) -> str:
         data = (self._hello.blobs / blob.path).read_bytes()
         return self._entries.keep_blob(data, blob.sha256)
+
+
+def _failed(message: Reply) -> bool:
+    """Return whether a message says that something failed, so the next build tries again."""
+    is_transient = isinstance(message, GoldenSkipped) and message.transient
+    return is_transient or isinstance(message, _FAILED)
 
 
 def _blobs(message: Reply) -> Iterator[Blob]:

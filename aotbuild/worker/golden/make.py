@@ -30,7 +30,7 @@ from aotbuild.worker.golden.reference import NotForHost, Reference, float_dtypes
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
 from aotbuild.worker.traced import Traced
-from aotbuild.worker.user_errors import user_traceback
+from aotbuild.worker.user_errors import is_transient, user_traceback
 
 # What is cheap enough for `golden: auto`: bytes of arrays, and FLOPs of a call.
 AUTO_BYTES = 256 << 20
@@ -84,7 +84,7 @@ class GoldenMaker:
                 f"the function raised {type(err).__name__} when it was called with golden inputs"
             )
             text = f"{reason}\n{user_traceback(err)}\n{RAISED_ADVICE}"
-            none = _skipped(reason, f"no golden outputs: {text}")
+            none = _skipped(reason, f"no golden outputs: {text}", transient=is_transient(err))
             message = GoldenFailed(error=text) if mode == "always" else none
         yield message
         yield from comparisons(candidates, given)
@@ -122,8 +122,8 @@ class GoldenMaker:
         return entry, key
 
 
-def _skipped(reason: str, note: str) -> GoldenSkipped:
-    return GoldenSkipped(reason=reason, notes=(note,))
+def _skipped(reason: str, note: str, *, transient: bool = False) -> GoldenSkipped:
+    return GoldenSkipped(reason=reason, notes=(note,), transient=transient)
 
 
 def _check_is_cheap(traced: Traced, reference: Reference) -> None:
