@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ import submitit
 from support.installs import tree_of
 from support.projects import MANIFEST, write_project
 
-from aotbuild.build.executors.slurm import SubmittedJobs, submitting
+from aotbuild.build.executors.submitted import Listed, SubmittedJobs
 from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
@@ -75,20 +72,22 @@ def root(tmp_path: Path) -> Path:
     return write_project(tmp_path / "elsewhere" / "p", TEXT, m=SOURCE)
 
 
-class Submitted(SubmittedJobs):
+class Processes:
     """Jobs of submitit as processes of this machine."""
 
+    most = 2
+
     def __init__(self, folder: Path) -> None:
-        executor = submitit.LocalExecutor(folder)
-        executor.update_parameters(timeout_min=10)
-        super().__init__(executor, self._alive, self._cancel, late=0.5)
+        self._executor = submitit.LocalExecutor(folder)
+        self._executor.update_parameters(timeout_min=10)
 
-    @staticmethod
-    def _alive(jobs: Iterable[Any]) -> set[str]:
-        return {job.job_id for job in jobs if not job.done()}
+    def submit(self, calls: list[tuple[Any, ...]]) -> list[Any]:
+        return [self._executor.submit(fn, *args, **kwargs) for fn, args, kwargs in calls]
 
-    @staticmethod
-    def _cancel(jobs: Iterable[Any]) -> None:
+    def listed(self, jobs: Iterable[Any]) -> dict[str, Listed]:
+        return {job.job_id: Listed("RUNNING") for job in jobs if not job.done()}
+
+    def cancel(self, jobs: Iterable[Any]) -> None:
         for job in jobs:
             job.cancel()
 
@@ -113,7 +112,7 @@ def test_jobs_of_submitit(
     tmp_path: Path, root: Path, here: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_KILLED", str(tmp_path / "once"))
-    with Submitted(tmp_path / "jobs") as executor:
+    with SubmittedJobs(Processes(tmp_path / "jobs"), late=0.5) as executor:
         assert build(root, executor) == here
     assert (tmp_path / "once").exists()  # a job was lost, and tried again
     assert not [*(tmp_path / "jobs").glob("*result*")]
@@ -123,57 +122,11 @@ def test_a_job_of_submitit_that_is_lost_twice_fails_its_unit(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_KILLED", str(tmp_path))
-    with Submitted(tmp_path / "jobs") as executor, pytest.raises(BuildError) as caught:
+    with (
+        SubmittedJobs(Processes(tmp_path / "jobs"), late=0.5) as executor,
+        pytest.raises(BuildError) as caught,
+    ):
         build(root, executor)
     failed = {failure.unit: failure.message for failure in caught.value.failures}
     assert set(failed) == {"f(n=2) for cpu:x86-64-v3:1", "f(n=2) for portable:cpu,cuda,tpu:1"}
     assert "2 workers were lost while they worked at it; the last: job " in str(failed)
-
-
-def test_slurm_removes_nothing_from_the_folder_that_it_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for command in ("srun", "sbatch"):  # so that submitit finds a cluster
-        stub = tmp_path / "bin" / command
-        stub.parent.mkdir(exist_ok=True)
-        stub.write_text("#!/bin/sh\n")
-        stub.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
-    place = tmp_path / "scratch"
-    kept, left = place / "thesis", place / "aotbuild-slurm" / "build-old"
-    for folder in (kept, left):
-        folder.mkdir(parents=True)
-        os.utime(folder, (0, 0))
-    submitting(f"slurm://?folder={place}").close()
-    assert kept.is_dir()
-    assert not left.exists()
-
-
-class Queue:
-    """A cluster whose jobs never end, as submitit shows it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.count = folder, 0
-
-    def submit(self, *_: Any, **__: Any) -> Any:
-        self.count += 1
-        paths = SimpleNamespace(folder=self.folder, result_pickle=self.folder / str(self.count))
-        return SimpleNamespace(job_id=str(self.count), paths=paths)
-
-    batch = staticmethod(nullcontext)
-
-
-def test_jobs_of_slurm_are_canceled_if_a_command_of_it_fails(tmp_path: Path) -> None:
-    canceled: list[str] = []
-
-    def alive(_: Iterable[Any]) -> set[str]:
-        msg = "squeue: Unable to contact slurm controller"
-        raise OSError(msg)
-
-    with SubmittedJobs(
-        Queue(tmp_path), alive, lambda jobs: canceled.extend(job.job_id for job in jobs), 0.1
-    ) as executor:
-        futures = [executor.submit(print) for _ in range(3)]
-        errors = [str(future.exception(timeout=60)) for future in futures]
-    assert all("Unable to contact slurm controller" in error for error in errors)
-    assert canceled == ["1", "2", "3"]

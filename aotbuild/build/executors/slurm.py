@@ -6,159 +6,44 @@ nodes see carries them there and back.
 
 from __future__ import annotations
 
-import os
+import logging
+import re
 import shutil
 import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from aotbuild.build.executors.bundle import Bundle, remove_old
-from aotbuild.build.executors.machines import Machines, Unusable, WorkerLost
+from aotbuild.build.executors.machines import Machines, Unusable
+from aotbuild.build.executors.submitted import Listed, Passing, SubmittedJobs
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.uv import cache_folder
 
 # Minutes that a job may take, unless the URL says `time`.
 _TIME = "60"
-# In seconds: between two looks for results, and between two questions to the queue.
-_LOOK, _ASK = 0.5, 20.0
-# A result may show up on this machine so long after its job has left the queue, in seconds.
-_LATE = 60.0
-
-
-@dataclass(eq=False)
-class _Job:
-    """A call, the future of its result, and the job of submitit once it is submitted."""
-
-    call: tuple[Any, ...]
-    future: Future[Any]
-    job: Any = None
-    missing_since: float | None = None
-
-
-class SubmittedJobs(Executor):
-    """An executor of `concurrent.futures` over one of submitit.
-
-    `alive` returns the ids of those jobs that wait or run, `cancel` ends jobs. A future raises
-    WorkerLost for a job that left no result.
-    """
-
-    def __init__(
-        self,
-        submitting: Any,
-        alive: Callable[[Iterable[Any]], set[str]],
-        cancel: Callable[[Iterable[Any]], None],
-        late: float = _LATE,
-    ) -> None:
-        self._submitting, self._alive, self._cancel, self._late = submitting, alive, cancel, late
-        self._new: list[_Job] = []
-        self._running: list[_Job] = []
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._asked = time.monotonic()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have a call submitted, together with those that come at the same time."""
-        job = _Job((fn, args, kwargs), Future())
-        with self._lock:
-            self._new.append(job)
-        return job.future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Cancel what has not ended."""
-        self._ended.set()
-        self._thread.join()
-        # Within a batch that was not submitted, a job has no id yet.
-        left = [job for job in self._running if getattr(job.job, "job_id", None)]
-        if left:
-            self._cancel(job.job for job in left)
-        for job in [*self._running, *self._new]:
-            job.future.cancel()
-
-    def _serve(self) -> None:
-        while not self._ended.wait(_LOOK):
-            with self._lock:
-                new, self._new = self._new, []
-            try:
-                self._send([job for job in new if not job.future.cancelled()])
-                self._look()
-            except Exception as err:  # noqa: BLE001 (whatever a command of the cluster does)
-                for job in self._running:
-                    _set(job.future, Unusable(f"{type(err).__name__}: {err}"))
-                return  # the build ends; `shutdown` cancels what runs
-
-    def _send(self, jobs: list[_Job]) -> None:
-        self._running += jobs
-        if len(jobs) > 1:
-            with self._submitting.batch():
-                self._hand_over(jobs)
-        else:
-            self._hand_over(jobs)
-
-    def _hand_over(self, jobs: list[_Job]) -> None:
-        for job in jobs:
-            function, args, kwargs = job.call
-            job.job = self._submitting.submit(function, *args, **kwargs)
-            job.call = ()
-
-    def _look(self) -> None:
-        canceled = [job for job in self._running if job.future.cancelled()]
-        if canceled:
-            self._cancel(job.job for job in canceled)
-        left = [job for job in self._running if job not in canceled and not _has_result(job)]
-        if left and time.monotonic() - self._asked > min(_ASK, self._late):
-            self._asked = time.monotonic()
-            left = self._without_lost(left)
-        self._running = left
-
-    def _without_lost(self, jobs: list[_Job]) -> list[_Job]:
-        """Return those jobs that may still have a result."""
-        alive, now = self._alive(job.job for job in jobs), time.monotonic()
-        for job in jobs:
-            if job.job.job_id in alive:
-                job.missing_since = None
-            elif job.missing_since is None:
-                job.missing_since = now
-            elif now - job.missing_since > self._late:
-                _set(job.future, WorkerLost(_lost_text(job.job)))
-        return [job for job in jobs if not job.future.done()]
-
-
-def _has_result(job: _Job) -> bool:
-    """Give a job's future its result, if there is one."""
-    # Listing a folder makes NFS look again.
-    os.listdir(job.job.paths.folder)  # noqa: PTH208
-    if not job.job.paths.result_pickle.exists():
-        return False
-    try:
-        result = job.job.result()
-    except Exception as err:  # noqa: BLE001 (whatever the call raised)
-        _set(job.future, err)
-    else:
-        if job.future.set_running_or_notify_cancel():
-            job.future.set_result(result)
-    # A whole build in files would stay there until its end.
-    job.job.paths.result_pickle.unlink(missing_ok=True)
-    return True
-
-
-def _set(future: Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
-
-
-def _lost_text(job: Any) -> str:
-    lines = (job.stderr() or job.stdout() or "").strip().splitlines()
-    log = "".join(f"\n  {line}" for line in lines[-20:])
-    return f"job {job.job_id} left the queue without a result{log and f'; its log ends:{log}'}"
+# Jobs of an array, where Slurm does not say.
+_ARRAY = 1000
+# For one command, in seconds. Slurm's own limit for an answer is 10 s by default.
+_ANSWER = 60.0
+# States in which a job has left the queue; it is listed for some minutes more. A job in another
+# state, also PREEMPTED or NODE_FAIL in a cluster that puts such jobs back, comes again.
+_ENDED = frozenset(
+    {
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+        *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+    }
+)
+# What sbatch says of a controller that is busy or restarts; other errors are for ever.
+_BUSY = re.compile(
+    r"timed out|unable to contact|unable to connect|connection (refused|reset)|temporarily|"
+    r"communication|zero bytes|try again",
+    re.IGNORECASE,
+)
+_LOG = logging.getLogger("aotbuild")
 
 
 class SlurmMachines(Machines):
@@ -203,7 +88,7 @@ def submitting(text: str) -> SlurmMachines:
         shutil.rmtree(folder, ignore_errors=True)
         msg = f"{text}: {err}"
         raise PlanError(msg) from err
-    return SlurmMachines(SubmittedJobs(executor, _in_queue, _scancel), folder, "slurm")
+    return SlurmMachines(SubmittedJobs(SlurmQueue(executor)), folder, "slurm")
 
 
 def _place(given: str) -> Path:
@@ -215,18 +100,77 @@ def _parameters(options: dict[str, str], executor: Any) -> dict[str, Any]:
     """Return submitit's parameters; what it does not know goes to sbatch as it is."""
     known = executor._valid_parameters()
     values = {k: int(v) if v.isdecimal() else v for k, v in options.items()}
-    own = {name: value for name, value in values.items() if name in known}
+    own: dict[str, Any] = {name: value for name, value in values.items() if name in known}
     others = {name: value for name, value in values.items() if name not in known}
+    if "export" in others:  # else srun would drop what submitit's script sets
+        own["srun_args"] = ["--export=ALL"]
     return {"job_name": "aotbuild", **own, "additional_parameters": others}
 
 
-def _in_queue(_: Iterable[Any]) -> set[str]:
-    # Not sacct, which a cluster without an accounting database lacks. -r: a line for each job of an
-    # array.
-    command = ["squeue", "--noheader", "--array", "--me", "--format=%i"]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+class SlurmQueue:
+    """Slurm's commands; jobs that are submitted together are one array."""
+
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
+
+    @cached_property
+    def most(self) -> int:
+        """How many jobs an array may have."""
+        try:
+            config = _output("scontrol", "show", "config")
+        except Unusable:
+            return _ARRAY
+        found = re.search(r"^MaxArraySize\s*=\s*(\d+)", config, re.MULTILINE)
+        return max(1, int(found[1])) if found else _ARRAY
+
+    def submit(self, calls: list[tuple[Any, ...]]) -> list[Any]:
+        """Submit calls. A job of which sbatch did not hear back finds no call, and ends."""
+        try:
+            if len(calls) == 1:
+                return [self._submit(calls[0])]
+            with self._executor.batch():
+                jobs = [self._submit(call) for call in calls]
+        except Exception as err:  # submitit raises several types
+            text = str(err).strip()
+            text = text if text.startswith("sbatch") else f"sbatch: {text}"
+            raise (Passing if _BUSY.search(text) else Unusable)(text) from err
+        return jobs
+
+    def listed(self, _: Iterable[Any]) -> dict[str, Listed]:
+        """Return the jobs of this user, also those that have just ended."""
+        # Not sacct, which a cluster without an accounting database lacks. --array: a line for each
+        # job of an array.
+        options = ("--noheader", "--array", "--me", "--states=all", "--format=%i|%T|%r")
+        rows = [line.split("|", 2) for line in _output("squeue", *options).splitlines()]
+        return {
+            job: Listed(state, state in _ENDED, reason.strip())
+            for job, state, reason in (row for row in rows if len(row) == 3)
+        }
+
+    def cancel(self, jobs: Iterable[Any]) -> None:
+        """Cancel jobs; a warning names them if that fails."""
+        ids = [job.job_id for job in jobs]
+        try:
+            _output("scancel", *ids)
+        except (Passing, Unusable) as err:
+            _LOG.warning("%s; cancel the jobs yourself: scancel %s", err, " ".join(ids))
+
+    def _submit(self, call: tuple[Any, ...]) -> Any:
+        function, args, kwargs = call
+        return self._executor.submit(function, *args, **kwargs)
 
 
-def _scancel(jobs: Iterable[Any]) -> None:
-    command = ["scancel", *(job.job_id for job in jobs)]
-    subprocess.run(command, capture_output=True, check=False)
+def _output(*command: str) -> str:
+    """Return what a command of Slurm prints; Passing if it fails, Unusable if it is not there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_ANSWER)
+    except subprocess.CalledProcessError as err:
+        msg = f"{command[0]} ended with exit code {err.returncode}: {err.stderr.strip()}"
+        raise Passing(msg) from err
+    except subprocess.TimeoutExpired as err:
+        msg = f"{command[0]} did not end within {_ANSWER:g} s"
+        raise Passing(msg) from err
+    except OSError as err:
+        msg = f"{command[0]} cannot be started: {err.strerror or err}"
+        raise Unusable(msg) from err
+    return done.stdout
