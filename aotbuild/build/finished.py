@@ -8,6 +8,7 @@ finished build is kept in the store's first folder only; `build.keeping` does it
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -21,14 +22,14 @@ from aotbuild.build.direct.reads import VARIABLE
 from aotbuild.build.planned import PlanInputs, known_plan
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.canonical import mapping, optional, sha256_hex, text, texts, whole
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import BLOBS
 from aotbuild.spec.shard import Shard
 from aotbuild.spec.switches import is_on
 from aotbuild.spec.temporary import remove_abandoned
 from aotbuild.store.entry import Entry
-from aotbuild.store.folder import Folder
+from aotbuild.store.folder import KEY
 from aotbuild.store.import_path import ImportPath, other_finders
 from aotbuild.store.keys import finished_key
 from aotbuild.store.local import Store
@@ -43,8 +44,9 @@ _INDIFFERENT = frozenset(
         *("AOTBUILD_STORE", "AOTBUILD_STORE_KEY", "AOTBUILD_STORE_TRUST", "AOTBUILD_TOOLCHAINS"),
     }
 )
-# What an entry of anybody's may raise.
-_BROKEN = (OSError, PlanError, ValueError, KeyError, TypeError, AttributeError)
+# The name of a blob's file: its digest and its kind.
+_BLOB = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9]+")
+_TAG = re.compile(r"[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,88 @@ class Finished:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], sbom: bytes | None) -> Finished:
-        """Read the JSON form."""
-        lists = {name: tuple(data[name]) for name in ("lines", "notes")}
-        return cls(**{**data, **lists, "sbom": sbom})
+        """Read the JSON form; ValueError, TypeError or KeyError for anything else."""
+        found = cls(
+            package=text(data["package"]),
+            tag=text(data["tag"]),
+            lines=texts(data["lines"]),
+            made=text(data["made"]),
+            notes=texts(data["notes"]),
+            missing=text(data["missing"]),
+            size_remedy=text(data["size_remedy"]),
+            sbom=sbom,
+        )
+        if not all(map(str.isidentifier, found.package.split("."))):
+            msg = f"expected a package, found {found.package!r}"
+            raise ValueError(msg)
+        if not _TAG.fullmatch(found.tag):
+            msg = f"expected the tag of a wheel, found {found.tag!r}"
+            raise ValueError(msg)
+        return found
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    """A finished build as the store has it: what it says, its index, and where its blobs are.
+
+    `blobs` has the store's key of each blob by the name of its file, and `used` the keys of all
+    entries that the build used or made. `import_root` is where the package was in the project.
+    `state` is what was found under the names in `reads`.
+    """
+
+    finished: Finished
+    index: bytes
+    blobs: Mapping[str, str]
+    used: tuple[str, ...]
+    import_root: str | None
+    reads: ReadSet
+    state: str
+
+    def to_entry(self) -> Entry:
+        """Return the entry of the store; `local`, as it means nothing on another machine."""
+        facts = {
+            "entry": "finished",
+            "local": True,
+            "finished": self.finished.to_json(),
+            "import_root": self.import_root,
+            "reads": self.reads.to_json(),
+            "state": self.state,
+            "index": len(self.index),
+            "blobs": dict(self.blobs),
+            "used": list(self.used),
+        }
+        return Entry(facts, self.index + (self.finished.sbom or b""))
+
+    @classmethod
+    def from_entry(cls, entry: Entry) -> KeptBuild:
+        """Read such an entry; ValueError, TypeError or KeyError for anything else.
+
+        Names and keys become paths, so nothing but what this writes is taken.
+        """
+        facts, end = entry.facts, whole(entry.facts["index"])
+        blobs, used = mapping(facts["blobs"]), texts(facts["used"])
+        if not 0 < end <= len(entry.data):
+            msg = f"expected an index of at most {len(entry.data)} bytes, found {end}"
+            raise ValueError(msg)
+        for name in blobs:
+            _check(_BLOB, name)
+        for key in (*blobs.values(), *used):
+            _check(KEY, key)
+        return cls(
+            Finished.from_json(mapping(facts["finished"]), entry.data[end:] or None),
+            entry.data[:end],
+            blobs,
+            used,
+            optional(text, facts["import_root"]),
+            ReadSet.from_json(mapping(facts["reads"])),
+            text(facts["state"]),
+        )
+
+
+def _check(pattern: re.Pattern[str], found: str) -> None:
+    if not pattern.fullmatch(found):
+        msg = f"expected {pattern.pattern}, found {found!r}"
+        raise ValueError(msg)
 
 
 def recall_build(
@@ -131,52 +212,48 @@ def recall_build(
         return None
     store = Store(front_folder(environment))
     key = inputs.key(environment) if store.root else None
-    entry = store.get(key) if key else None
-    plan = known_plan(inputs.plan, store) if entry else None
-    if not entry or not plan or not _has_all(stated, plan.requirements):
+    kept = store.parsed(key, KeptBuild.from_entry) if key else None
+    plan = known_plan(inputs.plan, store) if kept else None
+    if not kept or not plan or not _has_all(stated, plan.requirements):
         return None
     try:
-        return _recalled(inputs, entry, folder, store, environment)
-    except _BROKEN:
+        return _recalled(inputs, kept, folder, store, environment)
+    except (OSError, PlanError, ValueError):  # names that mean nothing here, for a build to say
         return None
 
 
 def _recalled(
-    inputs: WheelInputs, entry: Entry, folder: Path, store: Store, environment: Mapping[str, str]
+    inputs: WheelInputs, kept: KeptBuild, folder: Path, store: Store, environment: Mapping[str, str]
 ) -> Finished | None:
-    facts = entry.facts
-    sources = inputs.sources(facts["finished"]["package"])
-    if sources.below(sources.import_root) != facts["import_root"]:
+    sources = inputs.sources(kept.finished.package)
+    if sources.below(sources.import_root) != kept.import_root:
         return None
-    if (
-        inputs.world(sources, environment).state(ReadSet.from_json(facts["reads"]))
-        != facts["state"]
-    ):
+    if inputs.world(sources, environment).state(kept.reads) != kept.state:
         return None
     inputs.plan.digests.save()
-    if not _write_folder(folder, facts, entry.data, store):
+    if not _write_folder(folder, kept, store):
         return None
     # What a build of these jobs would have done, too: pruning goes by the last use.
     if store.root:
         remove_abandoned(store.root)
-        for used in facts["used"]:
-            Folder(store.root).touch(used)
-    return Finished.from_json(facts["finished"], entry.data[facts["index"] :] or None)
+        for used in kept.used:
+            store.use(used)
+    return kept.finished
 
 
 def _has_all(stated: Iterable[str], needed: Iterable[str]) -> bool:
     return set(map(Requirement, needed)) <= set(map(Requirement, stated))
 
 
-def _write_folder(folder: Path, facts: Mapping[str, Any], data: bytes, store: Store) -> bool:
+def _write_folder(folder: Path, kept: KeptBuild, store: Store) -> bool:
     """Write an `_aot` folder, whole or not at all; False if the store lacks a blob."""
     staging = folder.with_name(f"{folder.name}.part")
     (staging / BLOBS).mkdir(parents=True)
-    for name, (sha256, key) in facts["blobs"].items():
+    for name, key in kept.blobs.items():
         entry = store.get(key)
-        if entry is None or sha256_hex(entry.data) != sha256:
+        if entry is None or sha256_hex(entry.data) != name.partition(".")[0]:
             return False
         (staging / BLOBS / name).write_bytes(entry.data)
-    (staging / INDEX_NAME).write_bytes(data[: facts["index"]])
+    (staging / INDEX_NAME).write_bytes(kept.index)
     staging.rename(folder)
     return True

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from aotbuild.build.direct.reads import Reads
 from aotbuild.build.direct.world import Worlds
-from aotbuild.build.finished import Finished, WheelInputs
+from aotbuild.build.finished import Finished, KeptBuild, WheelInputs
 from aotbuild.build.planned import TICK, known_plan
 from aotbuild.build.sources import SourceTree
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import BLOBS
-from aotbuild.store.entry import Entry
 from aotbuild.store.file_digests import ChangedSince
 from aotbuild.store.local import Store
 from aotbuild.store.places import front_folder
@@ -47,18 +46,16 @@ def keep_build(
     if state != _state(inputs, sources, names, environment):
         return  # it was edited while this looked
     index = (folder / INDEX_NAME).read_bytes()
-    facts = {
-        "entry": "finished",
-        "local": True,
-        "finished": finished.to_json(),
-        "import_root": sources.below(sources.import_root),
-        "reads": names.to_json(),
-        "state": state,
-        "index": len(index),
-        "blobs": {name: [sha256, reads.blobs[sha256]] for name, sha256 in blobs.items()},
-        "used": sorted(reads.used),
-    }
-    store.put(key, Entry(facts, index + (finished.sbom or b"")))
+    kept = KeptBuild(
+        finished,
+        index,
+        {name: reads.blobs[sha256] for name, sha256 in blobs.items()},
+        tuple(sorted(reads.used)),
+        sources.below(sources.import_root),
+        names,
+        state,
+    )
+    store.put(key, kept.to_entry())
 
 
 def _names_places(root: Path, finished: Finished) -> bool:

@@ -18,7 +18,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.spec.canonical import sha256_hex
+from packaging.requirements import Requirement
+
+from aotbuild.spec.canonical import mapping, sha256_hex, text, texts
 from aotbuild.store.entry import Entry
 from aotbuild.store.file_digests import DIGESTS, FileDigests
 from aotbuild.store.keys import planned_key
@@ -123,16 +125,28 @@ class KnownPlan:
 def known_plan(inputs: PlanInputs, store: Store) -> KnownPlan | None:
     """Return what the store has of the plan with these inputs, if all its files are unchanged."""
     key = inputs.key if store.root else None
-    entry = store.get(key) if key else None
-    if entry is None:
+    found = store.parsed(key, _parsed) if key else None
+    if found is None:
         return None
-    files = entry.facts["files"]
+    requirements, files = found
     try:
         if any(_digest(inputs.root / name) != digest for name, digest in files.items()):
             return None
     except OSError:
         return None
-    return KnownPlan(tuple(entry.facts["requirements"]), tuple(files))
+    return KnownPlan(requirements, tuple(files))
+
+
+def _parsed(entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the requirements, and the digests of files by their names below the project."""
+    files = {name: text(digest) for name, digest in mapping(entry.facts["files"]).items()}
+    for name in files:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            msg = f"expected a file of the project, found {name!r}"
+            raise ValueError(msg)
+    requirements = texts(entry.facts["requirements"])
+    list(map(Requirement, requirements))
+    return requirements, files
 
 
 def _digest(file: Path) -> str:

@@ -79,8 +79,8 @@ def make_share(
             "of": shard.of,
             "sources": _digests(sources),
         }
-        numbers = times.split_of(inputs) or []
-        if len(numbers) != len(plan.units) or not set(numbers) <= set(range(1, shard.of + 1)):
+        numbers = times.split_of(inputs, len(plan.units), shard.of)
+        if numbers is None:
             tasks = [Task(*job) for job in make_jobs(plan.units)]
             keys = [task.key for task in tasks]
             known = times.shared(keys)

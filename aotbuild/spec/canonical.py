@@ -66,6 +66,13 @@ def text(value: Any) -> str:
     return value
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """Return the texts in a list."""
+    if not isinstance(value, list | tuple):
+        raise _not(value, "a list")
+    return tuple(map(text, value))
+
+
 def whole(value: Any) -> int:
     """Return a whole number that fits every file, array and machine integer."""
     if type(value) is not int or not abs(value) < 1 << 62:

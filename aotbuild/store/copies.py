@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from aotbuild.store.contents import Item, survey
-from aotbuild.store.entry import DamagedEntry, check_entry, read_entry
+from aotbuild.store.entry import DamagedEntry, check_entry, is_local
 from aotbuild.store.folder import Folder
 from aotbuild.store.places import Place
 from aotbuild.store.remote import Listed, RemoteFiles, open_remote
@@ -52,7 +52,7 @@ def push(
 
     def transfer(key: str) -> bool:
         raw = front.read(key)
-        if raw is None or read_entry(raw, key).facts.get("local"):
+        if raw is None or is_local(raw, check_entry(raw, key)):
             return False
         to.write(key, trust.sign(raw, key))
         return True
@@ -65,14 +65,18 @@ def pull(front: Folder, source: Folder | RemoteFiles, trust: Trust, since: float
     """Write entries of a layer to the front, if they are whole and trusted; OSError.
 
     Only those that were written after `since`, as far as that is known, and that the front lacks.
+    Entries that mean nothing on another machine stay there.
     """
 
     def transfer(key: str) -> bool:
         raw = source.read(key)
         if raw is None:
             return False
-        if problem := trust.problem(check_entry(raw, key)):
+        head = check_entry(raw, key)
+        if problem := trust.problem(head):
             raise DamagedEntry(problem)
+        if is_local(raw, head):
+            return False
         front.write(key, raw)
         return True
 

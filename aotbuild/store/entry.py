@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.signing import SEAL_LINE, Seal
@@ -30,6 +30,12 @@ _HEAD = re.compile(
     rb"(aotbuild-entry 2\nkey ([0-9a-f]{64})\nbody ([0-9]{1,15}) ([0-9a-f]{64})\n)"
     rb"((?:" + SEAL_LINE.encode() + rb"\n){0,64})\n"
 )
+
+
+_T = TypeVar("_T")
+_LOCAL = "local"
+# What code that takes facts for what they should be may raise where they are others.
+_OTHER_FACTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 
 
 class DamagedEntry(ValueError):
@@ -42,6 +48,17 @@ class Entry:
 
     facts: dict[str, Any]
     data: bytes
+
+    def parsed(self, parse: Callable[[Entry], _T]) -> _T:
+        """Return what `parse` makes of it; DamagedEntry if the facts are not what it expects.
+
+        Another version of aotbuild may have written them, or anybody.
+        """
+        try:
+            return parse(self)
+        except _OTHER_FACTS as err:
+            msg = f"its facts are others than expected: {type(err).__name__}: {err}"
+            raise DamagedEntry(msg) from err
 
 
 @dataclass(frozen=True)
@@ -73,17 +90,27 @@ def write_entry(key: str, entry: Entry) -> bytes:
 
 def read_entry(raw: bytes, key: str) -> Entry:
     """Return the entry in the file of this key; DamagedEntry if it is anything else."""
-    body = raw[check_entry(raw, key).length :]
-    facts, newline, data = body.partition(b"\n")
+    facts, start = _facts(raw, check_entry(raw, key))
+    return Entry(facts, raw[start:])
+
+
+def is_local(raw: bytes, head: Head) -> bool:
+    """Return whether a whole file is of an entry that means nothing on another machine."""
+    return bool(_facts(raw, head)[0].get(_LOCAL))
+
+
+def _facts(raw: bytes, head: Head) -> tuple[dict[str, Any], int]:
+    """Return the facts in a whole file, and where the bytes begin; DamagedEntry."""
+    end = raw.find(b"\n", head.length)
     try:
-        found = json.loads(facts)
+        found = json.loads(raw[head.length : end])
     except (ValueError, RecursionError) as err:
         msg = "its facts are not JSON"
         raise DamagedEntry(msg) from err
-    if not newline or not isinstance(found, dict):
+    if end < 0 or not isinstance(found, dict):
         msg = "its facts are not a JSON object"
         raise DamagedEntry(msg)
-    return Entry(found, data)
+    return found, end + 1
 
 
 def check_entry(raw: bytes, key: str) -> Head:

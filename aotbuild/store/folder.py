@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aotbuild.spec.files import open_regular, write_whole
 from aotbuild.spec.temporary import temporary_folder
+from aotbuild.spec.values import cut
 
 # Of the files. Another version has its own folder, so builds of both can share a store.
 FORMAT = "v2"
@@ -22,7 +23,10 @@ KEY = re.compile(r"[0-9a-f]{64}")
 
 
 def name_of(key: str) -> str:
-    """Return the name of an entry's file below a layer."""
+    """Return the name of an entry's file below a layer; ValueError for what is no key."""
+    if not KEY.fullmatch(key):
+        msg = f"not the key of an entry: {cut(repr(key), 80)}"
+        raise ValueError(msg)
     return f"{FORMAT}/{key[:2]}/{key}"
 
 

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Protocol
 
 from aotbuild.spec.temporary import remove_abandoned, temporary_folder
-from aotbuild.store.entry import DamagedEntry, check_entry
+from aotbuild.store.entry import DamagedEntry, check_entry, is_local
 from aotbuild.store.folder import Folder
 from aotbuild.store.local import UNKEPT, Store
 from aotbuild.store.places import Place, places
@@ -49,9 +49,9 @@ class Files(Protocol):
 class Layer:
     """One layer: where it is, and its files. Safe to use from several threads.
 
-    What is read must be as `trust` says. After one failure the layer is `off`: nothing is found in
-    it, and nothing is written. `known` are keys that it has, `lacking` are keys that were looked
-    for in vain, or whose entries are not used.
+    What is read must be as `trust` says, and mean something on this machine. After one failure the
+    layer is `off`: nothing is found in it, and nothing is written. `known` are keys that it has,
+    `lacking` are keys that were looked for in vain, or whose entries are not used.
     """
 
     place: Place
@@ -70,14 +70,21 @@ class Layer:
         except OSError as err:
             self._fail(err)
             return None
-        problem = None if raw is None else self._problem(raw, key)
-        if problem:
-            self._refuse(key, problem)
-        (self.lacking if raw is None or problem else self.known).add(key)
-        return None if problem else raw
+        try:
+            found = None if raw is None else self._checked(raw, key)
+        except DamagedEntry as err:
+            self.refuse(key, str(err))
+            return None
+        (self.lacking if found is None else self.known).add(key)
+        return found
 
-    def write(self, key: str, raw: bytes) -> bool:
-        """Write the file of an entry unless it is there; return whether it was written."""
+    def write(self, key: str, raw: bytes, *, again: bool = False) -> bool:
+        """Write the file of an entry; return whether it was written.
+
+        One that is there stays, unless it was read here and is to be written `again`.
+        """
+        if again and key in self.known:
+            self._forget(key)
         if self.off or not self.place.writable or key in self.known:
             return False
         try:
@@ -90,18 +97,24 @@ class Layer:
         self.known.add(key)
         return True
 
-    def _problem(self, raw: bytes, key: str) -> str | None:
-        try:
-            return self.trust.problem(check_entry(raw, key))
-        except DamagedEntry as err:
-            return str(err)
+    def _checked(self, raw: bytes, key: str) -> bytes | None:
+        """Return the file of an entry; None if it is of another machine alone. DamagedEntry."""
+        head = check_entry(raw, key)
+        if problem := self.trust.problem(head):
+            raise DamagedEntry(problem)
+        return None if is_local(raw, head) else raw
 
-    def _refuse(self, key: str, problem: str) -> None:
-        """Warn that an entry is not used; once, as there may be thousands."""
+    def refuse(self, key: str, problem: str) -> None:
+        """Say that an entry is not used, and may be replaced; warn once, of maybe thousands."""
+        self._forget(key)
         with self._lock:
             had_refused, self.refused = self.refused, True
         if not had_refused:
             _LOG.warning("%s: the entry %s is not used: %s", self.place, key, problem)
+
+    def _forget(self, key: str) -> None:
+        self.known.discard(key)
+        self.lacking.add(key)
 
     def _fail(self, error: OSError) -> None:
         with self._lock:
@@ -201,11 +214,15 @@ class Layers:
         if raw is None:
             return
         try:
+            if is_local(raw, check_entry(raw, key)):
+                return
             raw = self.trust.sign(raw, key)
         except DamagedEntry:
             return
+        # What was fetched and made all the same was of no use.
+        again = key in self._fetched and key in self.store.made
         for layer in layers:
-            if layer.write(key, raw):
+            if layer.write(key, raw, again=again):
                 self._pushed.add(key)
 
     def _fill(self, source: Layer, key: str, raw: bytes) -> bool:
@@ -233,7 +250,10 @@ def open_store(environment: Mapping[str, str]) -> Layers:
     front = next(filter(None, folders), None)
     # The folder in front needs no keys.
     trust = read_trust(environment) if len(named) > 1 or (named and not front) else Trust()
-    layers = tuple(Layer(place, _files(place), trust) for place in named)
+    layers = tuple(
+        Layer(place, _files(place), Trust() if front and place.folder == front else trust)
+        for place in named
+    )
     for place in named:
         if place.folder and place.writable:
             remove_abandoned(place.folder)

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from aotbuild.store.entry import DamagedEntry, Entry, read_entry, write_entry
 from aotbuild.store.folder import Folder
 
 # Kinds of problems.
 UNKEPT, DAMAGED = "unkept", "damaged"
+_T = TypeVar("_T")
 _LOG = logging.getLogger("aotbuild")
 
 
@@ -40,16 +42,30 @@ class Store:
 
     def get(self, key: str) -> Entry | None:
         """Return the entry of a key, or None; a damaged one is set aside."""
+        return self.parsed(key, lambda entry: entry)
+
+    def parsed(self, key: str, parse: Callable[[Entry], _T]) -> _T | None:
+        """Return what `parse` makes of the entry of a key, or None.
+
+        An entry whose facts `parse` does not understand counts as damaged.
+        """
         if self.root is None:
             return None
         folder = Folder(self.root)
-        entry = self._read(folder, key)
-        if entry is None and self.fetch(key):
-            entry = self._read(folder, key)
-        if entry is not None:
-            folder.touch(key)
-            self.used.add(key)
-        return entry
+        found = self._read(folder, key, parse)
+        if found is None and self.fetch(key):
+            found = self._read(folder, key, parse)
+        if found is not None:
+            self.use(key)
+        return found
+
+    def use(self, key: str) -> bool:
+        """Say that an entry is used, without reading it; return whether there is one."""
+        if self.root is None or not Folder(self.root).has(key):
+            return False
+        Folder(self.root).touch(key)
+        self.used.add(key)
+        return True
 
     def put(self, key: str, entry: Entry) -> None:
         """Keep an entry; where the folder cannot be written, nothing is kept."""
@@ -67,12 +83,12 @@ class Store:
         """Return the same folder, for entries that do not count as made or used."""
         return Store(self.root, problems=self.problems)
 
-    def _read(self, folder: Folder, key: str) -> Entry | None:
+    def _read(self, folder: Folder, key: str, parse: Callable[[Entry], _T]) -> _T | None:
         raw = folder.read(key)
         if raw is None:
             return None
         try:
-            return read_entry(raw, key)
+            return read_entry(raw, key).parsed(parse)
         except DamagedEntry as err:
             self.tell(DAMAGED, f"{folder.path(key)}: damaged, set aside and made again: {err}")
             folder.set_aside(key)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.canonical import canonical_json, flag, sha256_hex, texts
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
 from aotbuild.store.import_path import ImportPath, ModulePlace
@@ -57,8 +57,11 @@ class ReadSet:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ReadSet:
-        """Read the JSON form."""
-        found: dict[str, Any] = {n: v if v is True else tuple(v) for n, v in data.items()}
+        """Read the JSON form; TypeError for anything else."""
+        found: dict[str, Any] = {
+            name: flag(value) if name == "distributions" else texts(value)
+            for name, value in data.items()
+        }
         return ReadSet(**found)
 
 

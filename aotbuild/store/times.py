@@ -7,11 +7,14 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from aotbuild.spec.canonical import whole
 from aotbuild.spec.switches import is_on
 from aotbuild.store.entry import DamagedEntry, Entry, read_entry
 from aotbuild.store.keys import key_of
@@ -19,6 +22,7 @@ from aotbuild.store.layers import Layer, Layers
 
 TIMES_VARIABLE = "AOTBUILD_TIMES"
 _READERS = 16
+_T = TypeVar("_T")
 
 
 def times_of(layers: Layers, environment: Mapping[str, str]) -> Times:
@@ -46,8 +50,8 @@ class Times:
         if not self.is_on:
             return {}
         store = self.layers.store.apart()
-        read = ((key, store.get(key)) for key in keys)
-        found = {key: _seconds(entry) for key, entry in read if entry is not None}
+        read = ((key, store.parsed(key, _seconds)) for key in keys)
+        found = {key: seconds for key, seconds in read if seconds is not None}
         self.layers.aside.update(found)
         return found
 
@@ -60,9 +64,9 @@ class Times:
         if not self._farthest:
             return {}
         with ThreadPoolExecutor(_READERS) as threads:
-            entries = list(threads.map(self._read, keys))
-        pairs = zip(keys, entries, strict=True)
-        return {key: _seconds(entry) for key, entry in pairs if entry is not None}
+            found = list(threads.map(partial(self._read, parse=_seconds), keys))
+        pairs = zip(keys, found, strict=True)
+        return {key: seconds for key, seconds in pairs if seconds is not None}
 
     def keep(self, seconds: Mapping[str, float]) -> None:
         """Keep the seconds of jobs of which the folder in front has none, and push them later."""
@@ -70,10 +74,12 @@ class Times:
         for key in seconds.keys() - known.keys():
             self._put(key, {"seconds": round(seconds[key], 3)})
 
-    def split_of(self, inputs: Mapping[str, Any]) -> list[int] | None:
-        """Return which shard has which unit, if a shard of the same inputs has written it down."""
-        entry = self._read(_split_key(inputs))
-        return None if entry is None else list(entry.facts["numbers"])
+    def split_of(self, inputs: Mapping[str, Any], units: int, of: int) -> list[int] | None:
+        """Return which shard has which unit, if a shard of the same inputs has written it down.
+
+        There are so many `units`, and so many shards.
+        """
+        return self._read(_split_key(inputs), partial(_numbers, units=units, of=of))
 
     def keep_split(self, inputs: Mapping[str, Any], numbers: Iterable[int]) -> None:
         """Write down which shard has which unit, in all layers and at once."""
@@ -86,8 +92,20 @@ class Times:
     def _farthest(self) -> Layer | None:
         return self.layers.layers[-1] if self.layers.layers and self.is_on else None
 
-    def _read(self, key: str) -> Entry | None:
-        return _parsed(self._farthest.read(key), key) if self._farthest else None
+    def _read(self, key: str, parse: Callable[[Entry], _T]) -> _T | None:
+        """Return what the entry of the farthest layer says; one that says something else is none.
+
+        It is replaced then by what is pushed.
+        """
+        layer = self._farthest
+        raw = layer.read(key) if layer else None
+        if layer is None or raw is None:
+            return None
+        try:
+            return read_entry(raw, key).parsed(parse)
+        except DamagedEntry as err:
+            layer.refuse(key, str(err))
+            return None
 
     def _put(self, key: str, facts: dict[str, Any]) -> None:
         """Write an entry to the folder in front, and push it later."""
@@ -96,16 +114,21 @@ class Times:
             self.layers.aside.add(key)
 
 
-def _parsed(raw: bytes | None, key: str) -> Entry | None:
-    try:
-        return None if raw is None else read_entry(raw, key)
-    except DamagedEntry:
-        return None
-
-
 def _split_key(inputs: Mapping[str, Any]) -> str:
     return key_of({"entry": "split 1", **inputs})
 
 
 def _seconds(entry: Entry) -> float:
-    return max(float(entry.facts["seconds"]), 0.0)
+    found = entry.facts["seconds"]
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < math.inf:
+        msg = f"expected seconds, found {found!r}"
+        raise ValueError(msg)
+    return float(found)
+
+
+def _numbers(entry: Entry, units: int, of: int) -> list[int]:
+    found = list(map(whole, entry.facts["numbers"]))
+    if len(found) != units or not all(1 <= number <= of for number in found):
+        msg = f"expected {units} numbers from 1 to {of}"
+        raise ValueError(msg)
+    return found

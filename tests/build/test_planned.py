@@ -14,6 +14,9 @@ from aotbuild.build import planned
 from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.store.contents import survey
+from aotbuild.store.entry import Entry
+from aotbuild.store.local import Store
 from aotbuild.toolchains import installed
 
 MANIFEST = """
@@ -130,3 +133,26 @@ def test_a_file_that_is_written_meanwhile(project: Project) -> None:
     project.needs()
     project.needs()
     assert project.reads == 2
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"files": {}},
+        {"files": [], "requirements": []},
+        {"files": {}, "requirements": "jax"},
+        {"files": {}, "requirements": ["no requirement!"]},
+        {"files": {"../other": "0"}, "requirements": []},
+        {"files": {"/dev/zero": "0"}, "requirements": []},
+        {"files": {"aot.yaml": 1}, "requirements": []},
+    ],
+    ids=str,
+)
+def test_an_entry_with_other_facts(project: Project, facts: dict[str, object]) -> None:
+    needs = project.needs()
+    store = Store(Path(project.variables["AOTBUILD_STORE"]))
+    (item,) = survey(store.root or Path()).entries
+    store.put(item.key, Entry(facts, b""))
+    assert project.needs() == project.needs() == needs
+    assert project.reads == 2, "it was made again, and replaced"

@@ -336,6 +336,12 @@ class TestCopy:
         assert self.copied("push")["copied"] == 0
         assert not other.exists()
 
+    def test_entries_of_other_machines_stay_there(self, root: Path, other: Path) -> None:
+        key = key_of({"name": "there"})
+        Folder(other).write(key, write_entry(key, Entry({"local": True}, b"")))
+        assert self.copied("pull")["copied"] == 0
+        assert keys_in(root) == set()
+
     def test_damaged_entries_are_not_copied(self, root: Path, other: Path) -> None:
         bad, good = put(root, "bad"), put(root, "good")
         Folder(root).path(bad).write_bytes(b"x")

@@ -12,6 +12,7 @@ from aotbuild.store.entry import Entry, write_entry
 from aotbuild.store.folder import Folder
 from aotbuild.store.keys import key_of
 from aotbuild.store.layers import Counts, Layers, open_store
+from aotbuild.store.local import Store
 
 KEY, OTHER = key_of({"a": 1}), key_of({"a": 2})
 ENTRY = Entry({"flops": 2.0}, b"code")
@@ -70,6 +71,44 @@ def test_a_damaged_entry_behind_is_not_believed(
         assert store.store.get(KEY) is None
     assert not a.exists()
     assert caplog.messages == [f"{b}: the entry {KEY} is not used: it is the entry {OTHER}"]
+
+
+def test_an_entry_of_another_machine_alone_is_not_fetched(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = (tmp_path / name for name in "ab")
+    Folder(b).write(KEY, write_entry(KEY, Entry({"local": True}, b"")))
+    with layers(a, b) as store:
+        assert store.store.get(KEY) is None
+    assert not a.exists()
+    assert caplog.text == ""
+
+
+def test_an_entry_of_this_machine_alone_is_not_pushed(tmp_path: Path) -> None:
+    a, b = (tmp_path / name for name in "ab")
+    with layers(a, b) as store:
+        store.store.put(KEY, Entry({"local": True}, b""))
+        store.push()
+    assert not b.exists()
+
+
+def test_an_entry_that_was_made_in_place_of_a_fetched_one(tmp_path: Path) -> None:
+    """Facts of another version are of no use: what is made takes their place in each layer."""
+    a, b = (tmp_path / name for name in "ab")
+    put(b)
+    with layers(a, b) as store:
+        assert store.store.parsed(KEY, lambda entry: entry.facts["new"]) is None
+        store.store.put(KEY, Entry({"new": 1}, b""))
+        store.push()
+    for folder in (a, b):
+        assert Store(folder).parsed(KEY, lambda entry: entry.facts["new"]) == 1
+
+
+def test_what_is_no_key_names_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("stays")
+    with layers(tmp_path / "store") as store, pytest.raises(ValueError, match="not the key of an"):
+        store.store.get("../../../file")
+    assert (tmp_path / "file").read_text() == "stays"
 
 
 def test_without_a_folder_to_write_the_front_is_temporary(tmp_path: Path) -> None:

@@ -161,10 +161,11 @@ class DirectMode:
     def _fetch(self, messages: Sequence[Reply], keys: Mapping[str, str]) -> bool:
         """Write the blobs of a job; False if one is gone."""
         for blob in {blob for message in messages for blob in _blobs(message)}:
-            place = self._hello.blobs / blob.path
+            place, key = self._hello.blobs / blob.path, keys[blob.sha256]
             if place.exists():
+                self._entries.store.use(key)
                 continue
-            data = self._entries.blob(keys[blob.sha256], blob.sha256)
+            data = self._entries.blob(key, blob.sha256)
             if data is None:
                 return False
             place.parent.mkdir(parents=True, exist_ok=True)
