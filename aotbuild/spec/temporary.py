@@ -3,21 +3,33 @@
 Whoever makes one holds a lock (flock) on a file in it. The system drops the lock when the process
 ends. Whoever gets it then knows that the owner was killed, and removes the folder. No ages are
 compared: clocks jump, and a build may take days.
+
+Locks of network file systems may be known to one machine only. So the name of a folder has a mark
+of the running system and the mount that it was made in, which is where locks on it hold. One with
+another mark stays for 30 days.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 LOCK = ".aotbuild-lock"
 # No other program and no user gives such a name to a folder, which may be empty for a moment.
 _PREFIX = ".aotbuild-tmp-"
+# One for each start of a system, also for all containers in it.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# In seconds, after which nobody uses a folder of another system any more.
+_OLD = 30 * 24 * 3600.0
 
 
 @contextmanager
@@ -33,7 +45,7 @@ def temporary_folder(
     """
     place = parent or Path(tempfile.gettempdir())
     remove_abandoned(place, rescue)
-    with _new(place, f"{_PREFIX}{what}") as folder:
+    with _new(place, f"{_PREFIX}{_mark(place)}-{what}") as folder:
         try:
             yield folder
         finally:
@@ -41,7 +53,10 @@ def temporary_folder(
 
 
 def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
-    """Remove the temporary folders below `parent` whose process was killed."""
+    """Remove the temporary folders below `parent` whose process was killed.
+
+    Those of other systems are removed if nothing was done in them for 30 days.
+    """
     for folder in _own_folders(parent):
         # What belongs to a running process, or cannot be removed, stays.
         with suppress(OSError):
@@ -59,16 +74,35 @@ def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None)
 
 
 def _own_folders(parent: Path) -> list[Path]:
-    """Return the temporary folders of this user; a link is none."""
+    """Return the temporary folders of this user whose locks say enough; a link is none."""
     with suppress(OSError), os.scandir(parent) as entries:
+        named = [entry for entry in entries if entry.name.startswith(_PREFIX)]
+        here = f"{_PREFIX}{_mark(parent)}-" if named else ""
         return [
             Path(entry.path)
-            for entry in entries
-            if entry.name.startswith(_PREFIX)
-            and entry.is_dir(follow_symlinks=False)
+            for entry in named
+            if entry.is_dir(follow_symlinks=False)
             and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
+            and (entry.name.startswith(here) or _is_old(entry))
         ]
     return []
+
+
+def _is_old(entry: os.DirEntry[str]) -> bool:
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _OLD
+
+
+def _mark(parent: Path) -> str:
+    """Return what tells folders here from those of other systems and mounts; OSError."""
+    return hashlib.sha256(f"{_system()} {parent.stat().st_dev}".encode()).hexdigest()[:12]
+
+
+@cache
+def _system() -> str:
+    """Return the id of this start of the system, or the name of the host where there is none."""
+    with suppress(OSError):
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    return socket.gethostname()
 
 
 @contextmanager
