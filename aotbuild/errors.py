@@ -117,7 +117,14 @@ def _merge_equal(failures: Sequence[UnitFailure]) -> list[UnitFailure]:
 
 
 class PlanError(AotbuildError):
-    """The manifest is valid, but this environment cannot build what it asks for."""
+    """The manifest is valid, but this environment or project cannot build what it asks for.
+
+    `problems` are names in the manifest that the project does not define, with their positions.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        self.problems = tuple(problems)
+        super().__init__(message)
 
 
 class NoGpu(AotbuildError):

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from typing import NoReturn
 
-from aotbuild.cli import exit_codes
+from aotbuild.cli import exit_codes, github
+from aotbuild.cli.ending import end_on_sigterm, flush_all
+from aotbuild.cli.output import say
 
 
 def main() -> NoReturn:
     """Run the command line and exit with one of `exit_codes`."""
+    end_on_sigterm()
+    try:
+        code = _run()
+    finally:
+        flush_all()
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         from aotbuild.cli.app import run
 
-        code = run(sys.argv[1:])
-        sys.stdout.flush()
+        return run(sys.argv[1:])
     except ModuleNotFoundError as err:
         missing = exit_codes.missing_extra(err)
         if missing is None:
             raise
-        sys.stderr.write(
-            f"aotbuild: this command needs {missing[0]}, which is not installed; "
-            f"install {missing[1]}\n"
-        )
-        sys.exit(exit_codes.USAGE)
-    except KeyboardInterrupt:
-        sys.exit(exit_codes.INTERRUPTED)
-    except OSError as err:
-        if err.errno != errno.EPIPE:
-            raise
-        # The reader of stdout has left. Python would try to flush it once more, at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(exit_codes.INTERNAL)
-    sys.exit(code)
+        text = f"this command needs {missing[0]}, which is not installed; install {missing[1]}"
+        say(f"aotbuild: {text}")
+        github.tell("aotbuild", [github.Annotation("error", text)], None, say, os.environ)
+        return exit_codes.USAGE
+    except KeyboardInterrupt as err:
+        return exit_codes.code_of(err)
 
 
 if __name__ == "__main__":

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from aotbuild.cli import github
 from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, Group, UsageError, add_commands
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
-from aotbuild.cli.exit_codes import INTERNAL, INTERRUPTED, OK, USAGE, code_of, missing_extra
+from aotbuild.cli.exit_codes import (
+    INTERNAL,
+    INTERRUPTED,
+    OK,
+    TERMINATED,
+    USAGE,
+    code_of,
+    missing_extra,
+)
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
+from aotbuild.cli.markdown import Markdown
 from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document, say
 from aotbuild.cli.plan import plan
@@ -51,13 +59,30 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that also tells CI of wrong arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        tell_usage(self.prog, message)
+        super().error(message)
+
+
+def tell_usage(title: str, message: str) -> None:
+    """Let CI show that a command was called with wrong arguments."""
+    summary = Markdown()
+    summary.line(message)
+    found = [github.Annotation("error", message)]
+    is_summarized = title.rpartition(" ")[2] in github.SUMMARIZED
+    github.tell(title, found, summary if is_summarized else None, say, os.environ)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     shape: Any = {
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
     }
-    parser = argparse.ArgumentParser("aotbuild", description=_DESCRIPTION, **shape)
+    parser = _Parser("aotbuild", description=_DESCRIPTION, **shape)
     parser.add_argument(
         "--version",
         action=_Version,
@@ -80,9 +105,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = command.run(output, **given) or OK
     except UsageError as err:
+        tell_usage(parser.prog, str(err))
         parser.exit(USAGE, f"{parser.prog}: error: {err}\n")
     except (Exception, KeyboardInterrupt) as err:
-        if missing_extra(err) or getattr(err, "errno", None) == errno.EPIPE:
+        if missing_extra(err):
             raise
         code = _fail(output, err, manifest)
     else:
@@ -105,8 +131,8 @@ def _fail(output: Output, error: BaseException, manifest: Path | None) -> int:
 
 def _message(error: BaseException) -> str:
     code = code_of(error)
-    if code == INTERRUPTED:
-        return "interrupted; nothing was written"
+    if code in (INTERRUPTED, TERMINATED):
+        return f"{'interrupted' if code == INTERRUPTED else 'terminated'}; nothing was written"
     if code == INTERNAL:
         return (
             f"unexpected error, please report it: {type(error).__name__}: {error}\n"

@@ -203,11 +203,14 @@ def _compile(
     direct: bool,
 ) -> Package:
     from aotbuild.build.pack import build_package
+    from aotbuild.build.references import read_references
     from aotbuild.cli.built import unit_state
     from aotbuild.cli.progress import tracked
     from aotbuild.toolchains.environments import make_environments
 
     plan = share.part_of(project.plan) if share else project.plan
+    if not keep_going:
+        read_references(plan.manifest, project.sources).refuse_missing()
     make_environments(plan.environment.toolchains, say)
     with tracked(plan.units) as tracker:
         try:

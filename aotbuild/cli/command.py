@@ -161,7 +161,7 @@ def whole_number(least: int) -> Callable[[str], int]:
     """Return the type of whole numbers that are not less than `least`."""
 
     def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
+        if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
             msg = f"expected a whole number, at least {least}, found {text!r}"
             raise argparse.ArgumentTypeError(msg)
         return int(text)
@@ -180,7 +180,7 @@ def shard_of(text: str) -> Shard:
 def seconds(text: str) -> float:
     """Return a time in seconds."""
     try:
-        found = float(text)
+        found = float(text) if text.isascii() else 0.0
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aotbuild.cli.ending import Terminated
 from aotbuild.errors import (
     BuildError,
     CompanionMismatch,
@@ -37,6 +38,7 @@ NOT_REPRODUCIBLE = 12
 GATE = 13
 STORE_DAMAGED = 14
 INTERRUPTED = 130
+TERMINATED = 143
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
@@ -63,6 +65,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (StageNotKept, PACKAGE),
     (StagesNotFound, PACKAGE),
     (OSError, FILES),
+    (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.cli.markdown import Markdown
-from aotbuild.errors import BuildError, ManifestError, UnitFailure
+from aotbuild.errors import BuildError, ManifestError, PlanError, UnitFailure
 
 # The commands that have a summary; what the others make are files, or nothing for CI.
-SUMMARIZED = frozenset({"build", "verify", "diff"})
+SUMMARIZED = frozenset({"build", "verify", "diff", "release-check"})
 # GitHub shows no more annotations of a level for one step.
 _MOST = 10
 # A place in an error of the user's code, as `at /project/model.py:8 in logits`.
 _PLACE = re.compile(r"\bat (.+?):(\d+) in ")
+# What an error of the manifest's names begins with, as `functions.score.call: proj.model:scoer: `.
+_NAMED = re.compile(r"functions\.\S+: ([\w.]+:[\w.]+): ")
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def tell(
 
 def of_error(error: BaseException, message: str, manifest: Path | None) -> list[Annotation]:
     """Return the annotations of an error that ended a command; `message` is its text."""
-    if isinstance(error, ManifestError):
+    if isinstance(error, ManifestError | PlanError) and error.problems:
         return [
             Annotation(
                 "error", f"{p.path}: {p.message}".removeprefix(": "), p.file, p.line, p.column
@@ -87,8 +90,14 @@ def _of_cause(level: str, failures: Sequence[UnitFailure], manifest: Path | None
     text = f"{first.unit}{more}: {first.stage}: {first.message}"
     if place := _place_in(first.message):
         return Annotation(level, text, *place)
-    line = _line_of(manifest, first.unit.partition("(")[0]) if manifest else 0
-    return Annotation(level, text, str(manifest or ""), line)
+    if manifest is None:
+        return Annotation(level, text)
+    from aotbuild.build.references import position
+
+    function = first.unit.partition("(")[0]
+    named = _NAMED.match(first.message)
+    mark = position(manifest, function, named[1] if named else "")
+    return Annotation(level, text, str(manifest), *((mark.line, mark.column) if mark else ()))
 
 
 def _place_in(message: str) -> tuple[str, int] | None:
@@ -115,8 +124,8 @@ def commands(
 
 def _command(found: Annotation, title: str, environment: Mapping[str, str]) -> str:
     facts = {"title": title}
-    if found.file:
-        facts["file"] = _in_repository(found.file, environment)
+    if found.file and (place := _in_repository(found.file, environment)):
+        facts["file"] = place
         facts |= {"line": str(found.line)} if found.line else {}
         facts |= {"col": str(found.column)} if found.column else {}
     listed = ",".join(f"{name}={_escaped(value, more=':,')}" for name, value in facts.items())
@@ -124,24 +133,37 @@ def _command(found: Annotation, title: str, environment: Mapping[str, str]) -> s
 
 
 def _in_repository(file: str, environment: Mapping[str, str]) -> str:
-    """Return a path as GitHub knows it: relative to the checkout, if it is in there."""
-    root = environment.get("GITHUB_WORKSPACE")
-    path = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are in the checkout
-    return path.relative_to(root).as_posix() if root and path.is_relative_to(root) else file
+    """Return a path as GitHub knows it: relative to the checkout; "" if it is not in there."""
+    workspace = environment.get("GITHUB_WORKSPACE")
+    if not workspace:
+        return file
+    root, path = Path(workspace), Path(os.path.abspath(file))  # noqa: PTH100 - links stay
+    if not path.is_relative_to(root):
+        path = _unpacked_from(path, root) or path
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+
+
+def _unpacked_from(path: Path, checkout: Path) -> Path | None:
+    """Return the file of a checkout that one of an unpacked source distribution comes from."""
+    project = next((p for p in path.parents if (p / "PKG-INFO").is_file()), None)
+    if project is None:
+        return None
+    for folder in (checkout, *_projects_below(checkout)):
+        file = folder / path.relative_to(project)
+        with suppress(OSError):
+            if file.read_bytes() == path.read_bytes():
+                return file
+    return None
+
+
+def _projects_below(checkout: Path) -> Iterator[Path]:
+    """Yield the folders of projects in a checkout that are not deep in it."""
+    for pattern in ("*", "*/*", "*/*/*"):
+        for file in sorted(checkout.glob(f"{pattern}/pyproject.toml")):
+            yield file.parent
 
 
 def _escaped(text: str, more: str = "") -> str:
     for each in f"%\r\n{more}":
         text = text.replace(each, f"%{ord(each):02X}")
     return text
-
-
-def _line_of(manifest: Path, function: str) -> int:
-    """Return the line of a function in its manifest; 0 if it is not found."""
-    from aotbuild.manifest.nodes import MapNode, Problems, child, key_mark
-    from aotbuild.manifest.reader import read_yaml
-
-    root = read_yaml(manifest.read_text(encoding="utf-8"), Problems(str(manifest)))
-    functions = child(root, "functions") if root else None
-    known = isinstance(functions, MapNode) and functions.entry(function)
-    return key_mark(functions, function).line if functions and known else 0

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aotbuild.cli.ending import abandon, put
 from aotbuild.cli.github import Annotation
 from aotbuild.cli.markdown import Markdown
-from aotbuild.errors import BuildError, ManifestError
+from aotbuild.errors import BuildError, ManifestError, PlanError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,20 +59,22 @@ class Output:
 
 def write(line: str) -> None:
     """Print a line on stdout."""
-    sys.stdout.write(f"{line}\n")
+    put(sys.stdout, f"{line}\n")
 
 
 def write_bytes(data: bytes) -> None:
     """Print bytes on stdout, as they are."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        abandon(sys.stdout)
 
 
 def say(line: str) -> None:
     """Print a line about what happens on stderr."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    put(sys.stderr, f"{line}\n", flush=True)
 
 
 def make_console(*, stderr: bool = False) -> Console | None:
@@ -94,7 +97,7 @@ def pretty_json(value: Any) -> str:
 def error_document(error: BaseException, code: int, message: str) -> dict[str, Any]:
     """Return an error as data: the exit code, the type, the message, and every single cause."""
     document: dict[str, Any] = {"code": code, "type": type(error).__name__, "message": message}
-    if isinstance(error, ManifestError):
+    if isinstance(error, ManifestError | PlanError) and error.problems:
         document["problems"] = [vars(problem) for problem in error.problems]
     if isinstance(error, BuildError):
         document["failures"] = [vars(failure) for failure in error.failures]

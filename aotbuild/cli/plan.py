@@ -11,7 +11,6 @@ from aotbuild.cli.command import command, flag
 from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, Project, open_project, plan_document
-from aotbuild.errors import PlanError
 from aotbuild.report.words import bytes_text, plural
 
 if TYPE_CHECKING:
@@ -208,6 +207,8 @@ def plan(
 
     With --explain, your code is imported and traced, in processes of its own as for a build.
     """
+    from aotbuild.build.references import read_references
+
     output.as_json = as_json
     project = open_project(manifest, root)
     output.document.update(plan_document(project))
@@ -229,14 +230,14 @@ def plan(
     output.text(f"size:      {size or 'not known before it is compiled'}")
     if size and size.note:
         output.text(f"warning:   {size.note}")
-    missing, doubts = source_problems(project)
-    notes = [*default_notes(project), *startup_notes(project), *doubts]
+    references = read_references(project.plan.manifest, project.sources)
+    notes = [*default_notes(project), *startup_notes(project), *references.doubts]
     output.document["notes"] = notes
     for note in notes:
         output.text(f"note:      {note}")
     # With --explain, the imports tell.
-    if missing and not explain:
-        raise PlanError("\n".join(f"{project.plan.manifest.file}: {line}" for line in missing))
+    if not explain:
+        references.refuse_missing()
     return BUILD if explain and not explain_project(output, project) else None
 
 
@@ -287,24 +288,6 @@ def default_notes(project: Project) -> list[str]:
             "here; name one to get the same in every build"
         )
     return list(dict.fromkeys(notes))
-
-
-def source_problems(project: Project) -> tuple[list[str], list[str]]:
-    """Return which names of the manifest the sources do not define, and which are in doubt."""
-    from aotbuild.build.source_names import Missing, SourceNames
-
-    names = SourceNames(project.sources)
-    missing, doubts = [], []
-    for name, function in project.plan.manifest.functions.items():
-        for reference in function.references:
-            problem = names.problem(reference)
-            key = ".call" if reference == function.call else ""
-            line = problem and f"functions.{name}{key}: {reference}: {problem.text}"
-            if isinstance(problem, Missing):
-                missing.append(f"{line}")
-            elif problem:
-                doubts.append(f"{line}, so the plan does not know whether it exists")
-    return missing, doubts
 
 
 def startup_notes(project: Project) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aotbuild.cli.command import JSON, UsageError, argument, command, existing_place
 from aotbuild.cli.exit_codes import VERIFY
+from aotbuild.cli.github import Annotation
 from aotbuild.cli.output import Output
 from aotbuild.report.words import bytes_text, plural, printable
 
@@ -72,6 +73,10 @@ def _print(output: Output, release: Release, problems: list[Finding], notes: lis
         _lines(output, (shown[path] for path in finding.files), finding.reasons)
         if finding.remedy:
             output.text(f"  {finding.remedy}")
+        names = ", ".join(shown[path] for path in finding.files)
+        lines = (f"{finding.check}: {finding.problem}", names, *finding.reasons, finding.remedy)
+        text = "\n".join(printable(line) for line in lines if line)
+        output.annotations.append(Annotation("error", text))
     for finding in notes:
         names = ", ".join(shown[path] for path in finding.files)
         output.text(f"note: {printable(names)}: {printable(finding.problem)}")

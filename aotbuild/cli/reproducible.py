@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aotbuild.build.differences import Difference, differences
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.pool import most_jobs
+from aotbuild.build.references import read_references
 from aotbuild.cli.exit_codes import NOT_REPRODUCIBLE
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.progress import tracked
@@ -36,6 +37,7 @@ def check_reproducible(
     output: Output, project: Project, jobs: int | None, executor: str | None
 ) -> int | None:
     """Build a project twice, print what differs, and return NOT_REPRODUCIBLE if anything does."""
+    read_references(project.plan.manifest, project.sources).refuse_missing()
     make_environments(project.plan.environment.toolchains, say)
     first = jobs or most_jobs(os.environ)
     numbers = (first, 1 if first > 1 else 2)

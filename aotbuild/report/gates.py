@@ -19,8 +19,8 @@ from aotbuild.report.facts import PackageFacts, total_size
 from aotbuild.report.words import bytes_text, change_text, plural, shown
 
 SIZE, COVERAGE, COLD_START = "size", "coverage", "cold-start"
-_PERCENT = re.compile(r"\+(\d+(?:\.\d+)?)%")
-_COUNT = re.compile(r"\d+")
+_PERCENT = re.compile(r"\+([0-9]{1,9}(?:\.[0-9]{1,9})?)%")
+_COUNT = re.compile(r"[0-9]{1,9}")
 _FORMS = {
     SIZE: (_PERCENT, "+N%, as +5%"),
     COVERAGE: (_COUNT, "a whole number, as 0"),
@@ -55,7 +55,9 @@ def parse_limits(text: str) -> tuple[Limit, ...]:
         form, expected = _FORMS[name]
         match = form.fullmatch(value)
         if match is None:
-            msg = f"{name}: expected {expected}, found {value!r}"
+            meant = next((t for t in (f"+{value}", f"+{value}%") if form.fullmatch(t)), "")
+            hint = f" (did you mean '{name}={meant}'?)" if meant else ""
+            msg = f"{name}: expected {expected}, found {value!r}{hint}"
             raise ValueError(msg)
         if name in found:
             msg = f"{name} is there twice"

@@ -24,6 +24,11 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 # How much of a signature is shown, in characters.
 _LONGEST = 200
+_MISSING_LIBRARY = (
+    "Add what provides it to dependencies under [tool.hatch.metadata.hooks.aotbuild] in "
+    "pyproject.toml; builds with isolation install that. `aotbuild build` and builds without "
+    "isolation install nothing: install it yourself where they run."
+)
 _CORRECT = "Correct the name in the manifest: module:qualname of what can be imported from there."
 
 
@@ -145,8 +150,7 @@ def _import(module_name: str, reference: str, role: str) -> Any:
             raise TraceRefused(msg) from err
         msg = (
             f"{role}: {reference}: importing {module_name} needs {missing!r}, which is not "
-            "installed in the build environment; add it to the project's dependencies or to "
-            f"build-system.requires\n{user_traceback(err)}"
+            f"installed in the build environment\n{user_traceback(err)}\n{_MISSING_LIBRARY}"
         )
         raise TraceRefused(msg) from err
     except (Exception, SystemExit) as err:  # user code at import may raise anything

@@ -14,6 +14,7 @@ from aotbuild.build.keeping import keep_build
 from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.planned import PlanInputs
+from aotbuild.build.references import read_references
 from aotbuild.build.requirements import build_requirements, wheel_requirements, wheel_tag
 from aotbuild.build.shares import make_share
 from aotbuild.build.sources import find_sources
@@ -60,6 +61,8 @@ def compile_wheel(
     check_requirements(wheel_requirements(plan), stated)
     wheel_tag(plan)  # fails before anything is compiled, too
     sources = find_sources(inputs.plan.root, manifest.package, inputs.packages)
+    if not keep_going:
+        read_references(manifest, sources).refuse_missing()
     share = make_share(plan, sources, inputs.shard, os.environ) if inputs.shard else None
     wanted = share.part_of(plan) if share else plan
     of_all = f" of {len(plan.units)}, shard {share.shard}" if share else ""

@@ -176,12 +176,28 @@ class TestPlan:
         assert result.exit_code == 4
         assert result.stderr.splitlines()[-2:] == [
             (
-                f"{file}: functions.one.call: proj.model:scoer: proj/model.py defines no 'scoer' "
-                "(did you mean 'score'?)"
+                f"{file}:6:15: functions.one.call: proj.model:scoer: proj/model.py defines no "
+                "'scoer' (did you mean 'score'?)"
             ),
-            f"{file}: functions.two: proj.model:params: proj/model.py defines no 'params'",
+            f"{file}:7:52: functions.two: proj.model:params: proj/model.py defines no 'params'",
         ]
         assert "3 units of 3 functions" in result.stdout
+
+    @pytest.mark.parametrize("options", [[], ["--shard", "1/2"], ["--check-reproducible"]])
+    def test_a_build_is_refused_before_it_starts(
+        self, root: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(root)
+        result = invoke("build", *options)
+        assert (result.exit_code, result.stdout) == (4, "")
+        one, two = result.stderr.splitlines()
+        assert one.startswith("aot.yaml:6:15: functions.one.call: proj.model:scoer: ")
+        assert two.startswith("aot.yaml:7:52: functions.two: proj.model:params: ")
+
+    def test_the_error_as_data(self, root: Path) -> None:
+        document = json.loads(invoke("build", root / "aot.yaml", "--json").stdout)
+        problems = document["error"]["problems"]
+        assert [(each["line"], each["column"]) for each in problems] == [(6, 15), (7, 52)]
 
     def test_a_doubt_is_a_note(self, root: Path) -> None:
         file = root / "aot.yaml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,30 @@ def test_starting_is_light() -> None:
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     assert "argparse" in loaded
     assert not loaded & {"jax", "jaxlib", "numpy", "pydantic", "yaml", "rich"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [
+        (["--help"], "stdout", 0),
+        (["schema"], "stdout", 0),
+        (["plan", "--no-such-option"], "stderr", 2),
+        (["plan", "gone.yaml"], "stderr", 3),
+        (["plan", "gone.yaml", "--json"], "stdout", 3),
+    ],
+)
+def test_a_reader_that_has_left(arguments: list[str], closed: str, code: int) -> None:
+    """The command ends as ever, and Python does not complain about the pipe."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: writing}
+    command = [sys.executable, "-m", "aotbuild", *arguments]
+    done = subprocess.run(command, text=True, check=False, **streams)
+    os.close(writing)
+    assert done.returncode == code
+    assert "pipe" not in f"{done.stdout}{done.stderr}".lower()
+    assert "Traceback" not in f"{done.stdout}{done.stderr}"
 
 
 def test_an_unexpected_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

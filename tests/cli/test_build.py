@@ -39,6 +39,10 @@ def scale(x, k):
     return jnp.sin(x) * k
 
 
+def fails(x, k):
+    raise ValueError("no")
+
+
 def slow(x, k):
     import os, pathlib, time
     pathlib.Path(os.environ["STARTED"]).write_text(str(os.getpid()))
@@ -137,7 +141,7 @@ def test_a_folder_of_other_things_is_never_replaced(project: Path, out: str) -> 
 
 
 def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> None:
-    edit(project, "proj.code:scale", "proj.code:absent")
+    edit(project, "proj.code:scale", "proj.code:fails")
     result = build()
     assert (result.exit_code, result.stdout) == (5, "")
     assert "[2/2] failed: scale(batch=2, k=3) for portable:cpu:1\n" in result.stderr
@@ -147,7 +151,7 @@ def test_failures_are_printed_in_full_and_nothing_is_written(project: Path) -> N
 
 
 def test_failures_as_a_document(project: Path) -> None:
-    edit(project, "proj.code:scale", "proj.code:absent")
+    edit(project, "proj.code:scale", "proj.code:fails")
     result = build("--json")
     assert result.exit_code == 5
     document = json.loads(result.stdout)
@@ -156,32 +160,45 @@ def test_failures_as_a_document(project: Path) -> None:
     assert document["failures"] == document["error"]["failures"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
-def test_interrupted_while_compiling(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_ended_while_compiling(
+    project: Path, tmp_path: Path, number: signal.Signals, code: int, word: str
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     edit(project, "proj.code:scale", "proj.code:slow")
     started = tmp_path / "started"
     os.mkfifo(started)
     reader = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, "build"],
-        env={**os.environ, "STARTED": str(started), "PYTHONPATH": _path()},
+        env={
+            **os.environ,
+            "STARTED": str(started),
+            "PYTHONPATH": _path(),
+            "TMPDIR": str(temporary),
+        },
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
         assert select.select([reader], [], [], 300)[0], "the function was never traced"
         worker = int(os.read(reader, 100))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate(timeout=300)
     finally:
         process.kill()
         process.communicate()
         os.close(reader)
-    assert process.returncode == 130
-    assert errors.splitlines()[-1] == "interrupted; nothing was written"
+    assert process.returncode == code
+    assert errors.splitlines()[-1] == f"{word}; nothing was written"
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
     assert [path for path in Path("build").rglob("*") if path.is_file()] == []
+    assert [*temporary.iterdir()] == []
 
 
 def _path() -> str:

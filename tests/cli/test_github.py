@@ -9,7 +9,7 @@ import pytest
 from support.cli import invoke, run
 from support.reports import make_function, make_record, write_package
 
-from aotbuild.cli.exit_codes import GATE, MANIFEST, PACKAGE
+from aotbuild.cli.exit_codes import GATE, MANIFEST, PACKAGE, USAGE, VERIFY
 from aotbuild.cli.github import Annotation, commands, of_failures
 from aotbuild.errors import UnitFailure
 
@@ -84,7 +84,8 @@ def test_a_gate_that_fails(summary: Path, packages: tuple[Path, Path]) -> None:
         "%0Alost: f(batch=8) for cpu:x86-64-v3:1"
     )
     text = summary.read_text()
-    assert text.startswith("# what was there\n### aotbuild diff\n\n| gate | limit |")
+    assert text.startswith("# what was there\n### aotbuild diff\n\n```text\nold: old/_aot (index ")
+    assert "\n```\n\n| gate | limit |" in text
     assert "\n- signature f(batch=8)\n" in text
 
 
@@ -98,6 +99,34 @@ def test_other_errors(summary: Path, tmp_path: Path) -> None:
     manifest.write_text(MANIFEST_TEXT)
     (line,) = annotations(invoke("plan", manifest).stderr)
     assert line.startswith("::error title=aotbuild plan,file=aot.yaml::package 'proj' ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "--jobs", "none"], "argument --jobs: expected a whole number, at least 1, f"),
+        (["build", "--in-place", "--out", "x"], "--out and --in-place exclude each other"),
+        (["release-check"], "the following arguments are required: FILE"),
+    ],
+)
+def test_wrong_usage(summary: Path, arguments: list[str], message: str) -> None:
+    (line,) = annotations(run(*arguments, code=USAGE).stderr)
+    assert line.startswith(f"::error title=aotbuild {arguments[0]}::{message}")
+    title, *_, text = summary.read_text().split("\n", 3)
+    assert title == f"### aotbuild {arguments[0]}"
+    assert text.startswith(message)
+
+
+def test_a_release_that_must_not_be_published(summary: Path, tmp_path: Path) -> None:
+    wheel = tmp_path / "pack-1-py3-none-any.whl"
+    wheel.write_bytes(b"no wheel")
+    result = run("release-check", wheel, code=VERIFY)
+    (line,) = annotations(result.stderr)
+    assert line.startswith("::error title=aotbuild release-check::")
+    assert wheel.name in line
+    text = summary.read_text()
+    assert text.startswith("### aotbuild release-check\n")
+    assert "1 problem: do not publish these files" in text
 
 
 def test_a_summary_that_cannot_be_written_fails_nothing(
@@ -122,11 +151,12 @@ def test_units_that_fail_at_one_line_have_one_annotation(tmp_path: Path) -> None
             failure("score(batch=8) for cpu", "out of memory"),
             failure("score(batch=9) for cpu", "out of memory"),
             failure("unknown for cpu", "killed"),
+            failure("score(batch=7) for cpu", "functions.score.call: proj.model:score: gone"),
         ],
         manifest,
     )
-    assert [(each.file, each.line) for each in found] == [
-        (str(model), 8), (str(manifest), 5), (str(manifest), 0),
+    assert [(each.file, each.line, each.column) for each in found] == [
+        (str(model), 8, 0), (str(manifest), 5, 3), (str(manifest), 0, 0), (str(manifest), 6, 11),
     ]  # fmt: skip
     assert found[0].message.startswith("score(batch=1) for cpu and 1 more: trace: raised\n")
     assert found[1].message == "score(batch=8) for cpu and 1 more: trace: out of memory"
@@ -139,9 +169,29 @@ def test_what_breaks_a_line_is_escaped() -> None:
     ]
 
 
-def test_files_outside_of_the_checkout_keep_their_path(tmp_path: Path) -> None:
-    (line,) = commands([Annotation("error", "m", "/usr/x.py")], "t", {"GITHUB_WORKSPACE": "/repo"})
-    assert line == "::error title=t,file=/usr/x.py::m"
+def test_files_outside_of_the_checkout_are_not_named(tmp_path: Path) -> None:
+    found = Annotation("error", "m", "/usr/x.py", 3, 4)
+    (line,) = commands([found], "t", {"GITHUB_WORKSPACE": str(tmp_path)})
+    assert line == "::error title=t::m"
+
+
+@pytest.mark.parametrize("project", [".", "libraries/one"])
+def test_files_of_a_source_distribution_are_those_of_the_checkout(
+    tmp_path: Path, project: str
+) -> None:
+    unpacked, checkout = tmp_path / "pip-req-build-x", tmp_path / "repo" / project
+    for root in (unpacked, checkout):
+        (root / "src").mkdir(parents=True)
+        (root / "pyproject.toml").write_text("[project]\n")
+        (root / "src" / "m.py").write_text("x = 1\n")
+    (unpacked / "PKG-INFO").touch()
+    found = Annotation("error", "m", str(unpacked / "src" / "m.py"), 1)
+    variables = {"GITHUB_WORKSPACE": str(tmp_path / "repo")}
+    place = "src/m.py" if project == "." else f"{project}/src/m.py"
+    assert list(commands([found], "t", variables)) == [f"::error title=t,file={place},line=1::m"]
+    # An edited file has other lines.
+    (checkout / "src" / "m.py").write_text("\nx = 1\n")
+    assert list(commands([found], "t", variables)) == ["::error title=t::m"]
 
 
 def test_what_github_does_not_show_is_counted() -> None:

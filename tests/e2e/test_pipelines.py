@@ -1,6 +1,7 @@
 """The workflow of GitHub and the pipeline of GitLab in the example project do what they say.
 
 `main` is built first, with an empty store, and becomes a release. Then a change drops a signature.
+The project imports a library of its own, which the jobs have to install.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
@@ -48,11 +50,9 @@ def main(run: Path, links: Path) -> Path:
 
 
 def on_github(root: Path, links: Path, *, pull_request: bool) -> GitHub:
-    project = copy_project(EXAMPLE, root)
-    project.rename(root / "project")
-    machine = Machine(
-        root, root / "project", links, TESTS / "support", {"GH_FILES": str(root / "gh")}
-    )
+    project = example(root)
+    variables = {"GH_FILES": str(root / "gh"), **places(root, links)}
+    machine = Machine(root, project, links, TESTS / "support", variables)
     known = {
         "github.sha": "2" if pull_request else "1",
         "github.ref_type != 'tag'": True,
@@ -64,6 +64,38 @@ def on_github(root: Path, links: Path, *, pull_request: bool) -> GitHub:
     github.workflow["env"]["JAX"] = JAX
     github.machine.variables = {**machine.variables, "GITHUB_REF_NAME": "v0.1.0"}
     return github
+
+
+def example(root: Path) -> Path:
+    """Copy the example project, and let it depend on a library that only this machine has."""
+    project = copy_project(EXAMPLE, root).rename(root / "project")
+    for name, old, new in (
+        ("pyproject.toml", '["numpy"]', '["numpy", "aotbuild-test-library"]'),
+        (
+            "digits/model.py",
+            "import jax\n",
+            "import aotbuild_test_library as library\nimport jax\n",
+        ),
+        ("digits/model.py", "jax.nn.relu(", "library.FACTOR * jax.nn.relu("),
+    ):
+        text = (project / name).read_text()
+        assert old in text
+        (project / name).write_text(text.replace(old, new, 1))
+    return project
+
+
+def places(root: Path, links: Path) -> dict[str, str]:
+    """Write the library's wheel, and return the variable by which pip finds it."""
+    name, info = "aotbuild_test_library", "aotbuild_test_library-1.dist-info"
+    (root / "library").mkdir()
+    wheel = root / "library" / f"{name}-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(f"{name}.py", "FACTOR = 1.0\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{info}/WHEEL", tags)
+        archive.writestr(f"{info}/RECORD", "")
+    return {"PIP_FIND_LINKS": f"{links.as_uri()} {wheel.parent.as_uri()}"}
 
 
 def lose_a_signature(project: Path) -> None:
@@ -183,8 +215,7 @@ def test_a_merge_request_on_gitlab(
         shutil.copytree(
             main / "caches" / f"aotbuild-{number}-1", tmp_path / "caches" / f"aotbuild-{number + 1}"
         )
-    project = copy_project(EXAMPLE, tmp_path)
-    project = project.rename(tmp_path / "project")
+    project = example(tmp_path)
     lose_a_signature(project)
     variables = {
         "CI_API_V4_URL": f"http://127.0.0.1:{service.server_port}/api/v4",
@@ -193,6 +224,7 @@ def test_a_merge_request_on_gitlab(
         "CI_MERGE_REQUEST_IID": "7",
         "CI_JOB_TOKEN": "job-token",
         "COMMENT_TOKEN": "comment-token",
+        **places(tmp_path, links),
     }
     machine = Machine(tmp_path, project, links, tmp_path / "programs", variables)
     gitlab = GitLab(machine, ROOT / "example_project" / ".gitlab-ci.yml")

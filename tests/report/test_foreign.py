@@ -176,7 +176,7 @@ def test_a_stage_is_chosen_by_jaxlib(tmp_path: Path) -> None:
     ]
     header = {**BOTH, "stages": "wheel"}
     place = write_package(tmp_path / "pack", [make_function()], records, header)
-    (place / "blobs").mkdir()
+    (place / "blobs").mkdir(exist_ok=True)
     for record, version in zip(records, (OLD, NEW), strict=True):
         (place / dict(record.stages)["hlo"].path).write_text(f"HloModule {version}\n")
     text = run("inspect", place, "--hlo", code=2).output

@@ -60,6 +60,14 @@ def manifest_not_there(place: Place) -> str:
 
 
 @case
+def plan_function_not_there(place: Place) -> str:
+    model = "def score(x):\n    return x\n"
+    wrong = MANIFEST.replace("model:score", "model:scoer")
+    folder = write_project(place.root / "here", wrong, model=model)
+    return command(place, folder, 4, "build").stderr
+
+
+@case
 def plan_unknown_jax(place: Place) -> str:
     make_index(place.root, place.patch, [metadata.version("jax")])
     text = planned(place, 4, MANIFEST + "toolchains: [{jax: 0.9.9}]\n")

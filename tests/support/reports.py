@@ -32,6 +32,8 @@ ANALYSIS = {
     "alias_bytes": 100,
 }
 WEIGHTS = b"weights" * 10
+# What blobs have in them, by their digests.
+_BYTES: dict[str, bytes] = {}
 
 
 def make_function(name: str = "f", **changes: Any) -> Function:
@@ -105,7 +107,9 @@ def make_record(
 
 
 def make_blob(data: bytes, kind: str = "pjrt") -> Blob:
-    return Blob(kind, sha256_hex(data), len(data))
+    blob = Blob(kind, sha256_hex(data), len(data))
+    _BYTES[blob.sha256] = data
+    return blob
 
 
 def write_package(
@@ -114,9 +118,11 @@ def write_package(
     records: list[Record],
     header: dict[str, Any] | None = None,
 ) -> Path:
-    """Write an `_aot` folder that has an index and no blob."""
+    """Write an `_aot` folder: an index, and the blobs of the records."""
     folder = root / "_aot"
-    folder.mkdir(parents=True)
+    (folder / "blobs").mkdir(parents=True)
+    for blob in (blob for record in records for blob in record.blobs()):
+        (folder / blob.path).write_bytes(_BYTES[blob.sha256])
     (folder / "index").write_bytes(write_index(header or HEADER, functions, records))
     return folder
 
