@@ -25,6 +25,8 @@ _RESULT = 1
 _PARTS = {1: "HLO module", 2: "buffer assignment", 6: "thunks", 8: "object file"}
 _DIGEST = re.compile("[0-9a-f]{64}")
 _SHOWN = 8
+# What the blob of a unit is called.
+EXECUTABLE = "executable"
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,12 @@ def _of_blobs(
     *,
     executable: bool,
 ) -> Difference:
-    part = "executable" if tuple(path) == ("blob",) else ".".join(path)
+    part = EXECUTABLE if tuple(path) == ("blob",) else ".".join(path)
     if not all(file.exists() for file in files):
         # Stages that the manifest keeps beside the folder.
         return Difference(unit, part, "", *(f"sha256 {digest[:16]}…" for _, digest, _ in blobs))
     one, other = (file.read_bytes() for file in files)
-    if executable and part == "executable":
+    if executable and part == EXECUTABLE:
         return Difference(unit, part, *_in_executable(one, other))
     return Difference(unit, part, *_in_bytes(one, other))
 

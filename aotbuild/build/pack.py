@@ -52,7 +52,7 @@ _MODE = 0o644
 class Origins:
     """Where units came from: the store, `direct` of them without a trace, or the compiler.
 
-    `traced_because` counts why units from the store were traced, the most frequent reason first.
+    `traced_because` counts why units were traced again, the most frequent reason first.
     """
 
     stored: int = 0
@@ -65,7 +65,7 @@ class Origins:
     def of(done: Sequence[UnitDone], failed: int) -> Origins:
         """Count results of units that did not fail, and add those that did."""
         stored, direct = (sum(getattr(d, n) for d in done) for n in ("stored", "direct"))
-        reasons = Counter(d.traced_because for d in done if d.stored and d.traced_because)
+        reasons = Counter(d.traced_because for d in done if d.traced_because)
         return Origins(stored, direct, len(done) - stored, failed, dict(reasons.most_common()))
 
     def __str__(self) -> str:

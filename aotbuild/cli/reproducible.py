@@ -11,14 +11,15 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from aotbuild.build.differences import Difference, differences
+from aotbuild.build.differences import EXECUTABLE, Difference, differences
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.pool import most_jobs
 from aotbuild.build.references import read_references
 from aotbuild.cli.exit_codes import NOT_REPRODUCIBLE
+from aotbuild.cli.github import of_failures
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.progress import tracked
-from aotbuild.errors import BuildError
+from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.report.words import plural, printable
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.temporary import temporary_folder
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 # The digest of a lowered module, and what follows if it differs.
 _TRACED = "provenance.stablehlo"
-_TRACES_DIFFER = "its traces differ: the function reads more than its arguments"
+_TRACES_DIFFER = (
+    "traces to another program in each build: it, or a module that it imports, reads more than "
+    "arguments, as a clock, random numbers or the order of a set"
+)
 
 
 def check_reproducible(
@@ -55,7 +59,7 @@ def check_reproducible(
     output.document.update(
         reproducible=not found, differences=[asdict(difference) for difference in found]
     )
-    _print(output, packages, numbers, found)
+    _print(output, project, packages, numbers, found)
     return NOT_REPRODUCIBLE if found else None
 
 
@@ -98,17 +102,24 @@ def _build(
 
 def _print(
     output: Output,
+    project: Project,
     packages: list[Package],
     numbers: tuple[int, int],
     found: list[Difference],
 ) -> None:
+    traced = _print_sources(output, project, found)
     for unit, group in groupby(found, lambda difference: difference.unit):
-        its = list(group)
-        output.text(printable(unit or "the folder"))
-        for difference in its:
-            output.text(f"  {printable(str(difference))}")
-        if any(difference.part == _TRACED for difference in its):
-            output.text(f"  {_TRACES_DIFFER}")
+        lines = [printable(unit or "the folder")]
+        # The source says it, for all of its units.
+        its = [each for each in group if each.part != _TRACED]
+        its.sort(key=lambda each: each.part == EXECUTABLE)
+        lines += (f"  {printable(str(difference))}" for difference in its)
+        for line in lines:
+            output.text(line)
+        if unit not in traced:
+            output.annotations += of_failures(
+                "error", [UnitFailure(unit, "reproducible", "\n".join(lines[1:]))], _file(project)
+            )
     total = len(packages[0].records)
     if found:
         units = len({difference.unit for difference in found if difference.unit})
@@ -118,3 +129,23 @@ def _print(
     jobs = " and with ".join(map(str, numbers))
     output.text(f"reproducible: {plural(total, 'unit')}, the same bytes with {jobs} at once")
     output.text(digest)
+
+
+def _print_sources(output: Output, project: Project, found: list[Difference]) -> set[str]:
+    """Print each function whose traces differ, once for all of its units; return those units."""
+    units = {str(unit): unit for unit in project.plan.units}
+    traced = [each.unit for each in found if each.part == _TRACED]
+    functions: dict[str, list[str]] = {}
+    for label in traced:
+        name = units[label].name if label in units else label.partition("(")[0]
+        functions.setdefault(name, []).append(label)
+    for name, labels in functions.items():
+        text = f"{project.plan.manifest.functions[name].call} {_TRACES_DIFFER}"
+        output.text(printable(f"{name}: {text}"))
+        failures = [UnitFailure(label, "reproducible", text) for label in labels]
+        output.annotations += of_failures("error", failures, _file(project))
+    return {*traced}
+
+
+def _file(project: Project) -> Path:
+    return Path(project.plan.manifest.file)

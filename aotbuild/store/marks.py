@@ -17,6 +17,8 @@ from aotbuild.store.read_set import ReadSet
 
 # The marks of each kind of names, in their order, without anything between them.
 Marks = dict[str, str]
+_CODE_AND_FILES = ("modules", "files", "listings", "looked", "sizes", "links")
+_DISTRIBUTIONS = "distributions"
 _WIDTH = 4
 _NOTHING, _SET = "none", "some"
 _SHOWN = 3
@@ -26,14 +28,25 @@ _HIDDEN = re.compile(r"[:/]\.")
 def marks_of(rows: Mapping[str, list[Any]]) -> Marks:
     """Return the marks of what `World.rows` gives."""
     found = {kind: "".join(_mark(kind, row) for row in each) for kind, each in rows.items()}
-    if rows["distributions"]:
-        found["distributions"] = _digits(rows["distributions"])
+    if rows[_DISTRIBUTIONS]:
+        found[_DISTRIBUTIONS] = _digits(rows[_DISTRIBUTIONS])
     return {kind: marks for kind, marks in found.items() if marks}
 
 
-def differences(names: ReadSet, before: Marks, now: Marks) -> Iterator[str]:
-    """Yield what is not as it was, for people."""
-    for kind in ("modules", "files", "listings", "looked", "sizes", "links", "variables"):
+def differences(
+    names: Iterable[ReadSet], before: Iterable[Marks], now: Iterable[Marks]
+) -> Iterator[str]:
+    """Yield what is not as it was, for people; variables last, which are unset most easily."""
+    sets = [*zip(names, before, now, strict=True)]
+    for kinds in (_CODE_AND_FILES, ("variables",)):
+        for each in sets:
+            yield from _of_kinds(kinds, *each)
+    if any(old.get(_DISTRIBUTIONS) != new.get(_DISTRIBUTIONS) for _, old, new in sets):
+        yield "other distributions are installed"
+
+
+def _of_kinds(kinds: Iterable[str], names: ReadSet, before: Marks, now: Marks) -> Iterator[str]:
+    for kind in kinds:
         read = getattr(names, kind)
         old, new = before.get(kind, ""), now.get(kind, "")
         if len(old) != len(new) or len(new) != _WIDTH * len(read):
@@ -42,8 +55,6 @@ def differences(names: ReadSet, before: Marks, now: Marks) -> Iterator[str]:
             at = slice(_WIDTH * place, _WIDTH * (place + 1))
             if old[at] != new[at]:
                 yield _difference(kind, name, old[at], new[at])
-    if before.get("distributions") != now.get("distributions"):
-        yield "other distributions are installed"
 
 
 def values_differ(names: Iterable[ReadSet], now: Iterable[Marks]) -> str:
@@ -62,12 +73,16 @@ def values_differ(names: Iterable[ReadSet], now: Iterable[Marks]) -> str:
 
 
 def _mark(kind: str, row: list[Any]) -> str:
-    found = row[-1] or row[1]
-    if found in (MISSING, "", None, []):
+    name, *found = row
+    if kind == "variables":
+        # A variable may be set to nothing.
+        return _NOTHING if found in ([None], [[]]) else _SET
+    if found[0] in (MISSING, "", None):
         return _NOTHING
-    if kind == "variables" or (kind == "files" and _HIDDEN.search(row[0])):
+    if kind == "files" and _HIDDEN.search(name):
         return _SET
-    return found[:_WIDTH] if isinstance(found, str) and len(found) == 64 else _digits(row[1:])
+    # Of a module both count: its form, and what is in its file.
+    return _digits(found)
 
 
 def _digits(found: Any) -> str:

@@ -286,6 +286,22 @@ def test_why_something_is_traced_again(place: Place) -> None:
     assert found == {"by_file": "proj/factor.txt changed", **process}
 
 
+def test_a_module_that_becomes_a_package(place: Place) -> None:
+    """Its file says the same, and is at another place; a variable is set, and has nothing to do."""
+    place.patch.setenv("PROJ_FACTOR", "2")
+    one = "import os\nfrom proj import helper\ndef f(x): return x * helper.FACTOR if 'PROJ_FACTOR' in os.environ else x"
+    write_project(place.root, manifest(["one"]), one=one, helper=FACTOR.format(2))
+    place.traced()
+    (place.root / "proj" / "helper").mkdir()
+    (place.root / "proj" / "helper.py").rename(place.root / "proj" / "helper" / "__init__.py")
+    assert place.why() == {"one": "proj.helper changed"}
+
+    # Units that are compiled count, too; and a variable that is empty is set.
+    place.write("proj/helper/__init__.py", FACTOR.format(3))
+    origins = place.build()[1].origins
+    assert (origins.compiled, origins.traced_because) == (1, {"proj.helper changed": 1})
+
+
 def test_random_numbers(place: Place) -> None:
     """What differs from trace to trace is refused as ever, and never kept."""
     text = "import random, time\ndef f(x): return x * {}"

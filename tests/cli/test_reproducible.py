@@ -65,19 +65,24 @@ class TestCommand:
         assert not store.exists(), "the store was used"
         assert sorted(path.name for path in project.iterdir()) == ["aot.yaml", "proj"]
 
-    def test_what_differs_is_named(self, project: Path) -> None:
+    def test_what_differs_is_named(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
         (project / "proj" / "code.py").write_text(READS_A_CLOCK)
         result = run("build", "--check-reproducible", code=12)
         lines = result.stdout.splitlines()
-        assert [line for line in lines if not line.startswith("  ")] == [
-            lines[0],
-            "clock() for portable:cpu:1",
-            "not reproducible: 2 of 4 units differ",
-        ]
-        assert lines[0].startswith("clock() for cpu:")
-        assert lines[1].startswith("  executable, object file")
-        assert "  its traces differ: the function reads more than its arguments" in lines
+        # The source comes first, and once for all of its units.
+        source, native, portable, last = (line for line in lines if not line.startswith("  "))
+        assert source == lines[0]
+        assert source.startswith("clock: proj.code:clock traces to another program in each build:")
+        assert native.startswith("clock() for cpu:")
+        assert portable == "clock() for portable:cpu:1"
+        assert last == "not reproducible: 2 of 4 units differ"
+        assert any(line.startswith("  executable, object file") for line in lines)
         assert any(line.startswith("  golden.outputs, byte ") for line in lines)
+        assert not any("provenance.stablehlo" in line for line in lines)
+        (annotation,) = (each for each in result.stderr.splitlines() if each.startswith("::"))
+        where = "::error title=aotbuild build,file=aot.yaml,line=7,col=3::clock() for cpu:"
+        assert annotation.startswith(where)
 
     def test_a_unit_that_fails(self, project: Path) -> None:
         (project / "proj" / "code.py").write_text(CODE.replace("return scale(x)", "return x @ 1"))

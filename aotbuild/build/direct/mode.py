@@ -153,8 +153,7 @@ class DirectMode:
             now = self._worlds.marks(job.world, names)
             before = self._entries.marks(job.outer, names, now)
             if before is not None:
-                pairs = zip(names.sets, before, now, strict=True)
-                texts = [text for pair in pairs for text in differences(*pair)]
+                texts = [*differences(names.sets, before, now)]
                 found.append((len(texts), (texts or [values_differ(names.sets, now)])[0]))
         return min(found, key=lambda each: each[0], default=(0, ""))[1]
 
