@@ -289,7 +289,10 @@ def test_why_something_is_traced_again(place: Place) -> None:
 def test_a_module_that_becomes_a_package(place: Place) -> None:
     """Its file says the same, and is at another place; a variable is set, and has nothing to do."""
     place.patch.setenv("PROJ_FACTOR", "2")
-    one = "import os\nfrom proj import helper\ndef f(x): return x * helper.FACTOR if 'PROJ_FACTOR' in os.environ else x"
+    one = (
+        "import os\nfrom proj import helper\nIS_SET = 'PROJ_FACTOR' in os.environ\n"
+        "def f(x): return x * helper.FACTOR if IS_SET else x"
+    )
     write_project(place.root, manifest(["one"]), one=one, helper=FACTOR.format(2))
     place.traced()
     (place.root / "proj" / "helper").mkdir()
