@@ -156,7 +156,8 @@ def build_package(
             layers.push()
             raise
         layers.push()
-        package.reads.used |= layers.store.made | layers.store.used
+        store = layers.store
+        package.reads.used |= store.made | store.used | store.local | layers.uncounted
         package.reads.complete &= UNKEPT not in layers.store.problems
         return replace(package, store=layers.counts)
 

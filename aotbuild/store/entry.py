@@ -49,6 +49,11 @@ class Entry:
     facts: dict[str, Any]
     data: bytes
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it means nothing on another machine."""
+        return bool(self.facts.get(_LOCAL))
+
     def parsed(self, parse: Callable[[Entry], _T]) -> _T:
         """Return what `parse` makes of it; DamagedEntry if the facts are not what it expects.
 

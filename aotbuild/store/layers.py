@@ -139,14 +139,14 @@ class Layers:
 
     `front` is the first folder that may be written, or a temporary one; None if there is no store.
     `store` is that folder as the build's own process uses it. It also has the keys of what was made
-    and used; those of workers are added to them. What is pushed is signed as `trust` says. `aside`
-    are keys that are pushed with them, and do not count.
+    and used; those of workers are added to them. What is pushed is signed as `trust` says.
+    `uncounted` are keys that are pushed with them, and do not count.
     """
 
     layers: tuple[Layer, ...]
     front: Path | None
     trust: Trust = field(default_factory=Trust)
-    aside: set[str] = field(default_factory=set)
+    uncounted: set[str] = field(default_factory=set)
     _cleanup: ExitStack = field(default_factory=ExitStack)
     _fetched: set[str] = field(default_factory=set)
     _pushed: set[str] = field(default_factory=set)
@@ -174,7 +174,7 @@ class Layers:
     def counts(self) -> Counts:
         """How many entries were used and made so far, each counted once."""
         used, made = self.store.used - self.store.made, self.store.made
-        return Counts(len(used), len(self._fetched), len(made), len(self._pushed - self.aside))
+        return Counts(len(used), len(self._fetched), len(made), len(self._pushed - self.uncounted))
 
     def fetch(self, key: str) -> bool:
         """Return whether the front has an entry, after looking for it in the layers behind."""
@@ -194,7 +194,7 @@ class Layers:
         By default all that were made and used.
         """
         if keys is None:
-            keys = self.store.made | self.store.used | self.aside
+            keys = self.store.made | self.store.used | self.uncounted
         layers = [layer for layer in self.behind if layer.place.writable and not layer.off]
         if self.front is None or not layers:
             return

@@ -30,14 +30,16 @@ class Store:
     """A folder of entries; without one, nothing is kept and nothing is found.
 
     `fetch` is asked for a key that the folder lacks, and returns whether the folder has it now.
-    `made` and `used` are the keys that were put, and those that were found. `problems` has a text
-    for each of `UNKEPT` and `DAMAGED` that has happened.
+    `made` and `used` are the keys that were put, and those that were found. Keys of entries that
+    mean nothing on another machine are in `local` instead. `problems` has a text for each of
+    `UNKEPT` and `DAMAGED` that has happened.
     """
 
     root: Path | None
     fetch: Callable[[str], bool] = _found_nothing
     made: set[str] = field(default_factory=set, compare=False)
     used: set[str] = field(default_factory=set, compare=False)
+    local: set[str] = field(default_factory=set, compare=False)
     problems: dict[str, str] = field(default_factory=dict, compare=False)
 
     def get(self, key: str) -> Entry | None:
@@ -55,7 +57,9 @@ class Store:
         found = self._read(folder, key, parse)
         if found is None and self.fetch(key):
             found = self._read(folder, key, parse)
-        if found is not None:
+        if found is not None and key in self.local:
+            folder.touch(key)
+        elif found is not None:
             self.use(key)
         return found
 
@@ -77,9 +81,9 @@ class Store:
         except OSError as err:
             self.tell(UNKEPT, f"{self.root}: nothing new is kept: {err.strerror or err}")
         else:
-            self.made.add(key)
+            (self.local if entry.is_local else self.made).add(key)
 
-    def apart(self) -> Store:
+    def uncounted(self) -> Store:
         """Return the same folder, for entries that do not count as made or used."""
         return Store(self.root, problems=self.problems)
 
@@ -88,11 +92,15 @@ class Store:
         if raw is None:
             return None
         try:
-            return read_entry(raw, key).parsed(parse)
+            entry = read_entry(raw, key)
+            found = entry.parsed(parse)
         except DamagedEntry as err:
             self.tell(DAMAGED, f"{folder.path(key)}: damaged, set aside and made again: {err}")
             folder.set_aside(key)
             return None
+        if entry.is_local:
+            self.local.add(key)
+        return found
 
     def tell(self, kind: str, text: str) -> None:
         """Warn of a problem, unless one of its kind was told before."""

@@ -49,10 +49,10 @@ class Times:
         """
         if not self.is_on:
             return {}
-        store = self.layers.store.apart()
+        store = self.layers.store.uncounted()
         read = ((key, store.parsed(key, _seconds)) for key in keys)
         found = {key: seconds for key, seconds in read if seconds is not None}
-        self.layers.aside.update(found)
+        self.layers.uncounted.update(found)
         return found
 
     def shared(self, keys: Iterable[str]) -> dict[str, float]:
@@ -110,8 +110,8 @@ class Times:
     def _put(self, key: str, facts: dict[str, Any]) -> None:
         """Write an entry to the folder in front, and push it later."""
         if self.is_on:
-            self.layers.store.apart().put(key, Entry(facts, b""))
-            self.layers.aside.add(key)
+            self.layers.store.uncounted().put(key, Entry(facts, b""))
+            self.layers.uncounted.add(key)
 
 
 def _split_key(inputs: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ class DirectMode:
         self._attempt, self._hello, self._sources = attempt, hello, sources
         self._digests = FileDigests(layers.front / DIGESTS)
         self._worlds = Worlds(sources, self._digests)
-        self._entries = DirectEntries(layers.store, layers.store.apart())
+        self._entries = DirectEntries(layers.store, layers.store)
         self._reads = reads
 
     def __call__(self, request: Request, tell: Tell) -> Outcome:

@@ -75,7 +75,7 @@ def _listed(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType
         reader.listed(path, frame)
 
 
-def _linked(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+def _library_loaded(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
     """Tell of a shared library: its file is read; one that is found by name is the system's."""
     name, path = arguments[0], as_path(arguments[0])
     if path and os.sep in os.fsdecode(name):
@@ -100,7 +100,7 @@ _HANDLERS: dict[str, Callable[[Reader, str, tuple[Any, ...], FrameType], None]] 
     "open": _opened,
     "import": _imported,
     **dict.fromkeys(_FOLDER_EVENTS, _listed),
-    "ctypes.dlopen": _linked,
+    "ctypes.dlopen": _library_loaded,
     "sqlite3.connect": _connected,
     **dict.fromkeys(_OUTSIDE, _left),
 }
