@@ -29,7 +29,7 @@ from aotbuild.store.layers import open_store
 from aotbuild.toolchains.toolchain import probe
 
 Answer = dict[str, Any]
-Reply = Callable[[Answer, bytes | str | None], Answer]
+Reply = Callable[[Answer, bytes | None], Answer]
 
 
 class Scripted(Executor):
@@ -37,7 +37,7 @@ class Scripted(Executor):
 
     def __init__(self, *replies: Reply | BaseException) -> None:
         self.replies: Iterator[Reply | BaseException] = iter(replies)
-        self.calls: list[tuple[Answer, bytes | str | None]] = []
+        self.calls: list[tuple[Answer, bytes | None]] = []
         self.futures: list[Future[Any]] = []
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -72,7 +72,7 @@ def answer(*messages: Message, **more: Any) -> Answer:
     }
 
 
-def refuses(_: Answer, __: bytes | str | None) -> Answer:
+def refuses(_: Answer, __: bytes | None) -> Answer:
     """Reply that the unit failed, as a trace that raises does."""
     return answer(
         CompileStarted(target="cpu:x86-64-v3:1"),
@@ -83,6 +83,11 @@ def refuses(_: Answer, __: bytes | str | None) -> Answer:
             error="no way\n  at /there/projects/abc/proj/m.py:1 in f",
         ),
     )
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_PAUSE", 0.0)
 
 
 @pytest.fixture
@@ -149,7 +154,7 @@ def test_a_machine_that_lacks_the_source_gets_it(
 ) -> None:
     monkeypatch.setattr(machines, "SMALL", 0)
 
-    def lacks(packet: Answer, _: bytes | str | None) -> Answer:
+    def lacks(packet: Answer, _: bytes | None) -> Answer:
         return {"lacks": packet["bundle"]}
 
     executor = Scripted(lacks, refuses, refuses)
@@ -176,7 +181,7 @@ def test_blobs_and_entries_are_checked_and_kept(
         f"{digests[b'tiny']}.json": b"tiny",
     }
 
-    def with_files(packet: Answer, bundle: bytes | str | None) -> Answer:
+    def with_files(packet: Answer, bundle: bytes | None) -> Answer:
         return {**refuses(packet, bundle), "entries": {key: raw}, "blobs": blobs}
 
     executor = Scripted(with_files, refuses)
@@ -194,12 +199,16 @@ def test_blobs_and_entries_are_checked_and_kept(
 
 
 @pytest.mark.parametrize("name", ["../../evil", f"{'ab' * 32}.pjrt", "x.pjrt"])
-def test_a_blob_that_is_not_what_it_says_ends_the_build(root: Path, name: str) -> None:
-    def damaged(packet: Answer, bundle: bytes | str | None) -> Answer:
+def test_a_blob_that_is_not_what_it_says_costs_an_attempt(
+    root: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damaged(packet: Answer, bundle: bytes | None) -> Answer:
         return {**refuses(packet, bundle), "blobs": {name: b"damaged"}}
 
-    with pytest.raises(PlanError, match=f"node7: the blob {name} arrived damaged; build again"):
-        run(root, Scripted(damaged, damaged))
+    first, second = texts(run(root, Scripted(damaged, refuses, refuses)))
+    assert "no way" in first
+    assert "no way" in second
+    assert f"node7: the blob {name} arrived damaged; it is tried again elsewhere" in caplog.text
     assert [*(root / "blobs-here").rglob("*evil*")] == []
 
 
@@ -229,6 +238,58 @@ def test_a_unit_that_loses_two_workers_fails_and_the_others_go_on(root: Path) ->
         "last: node2 is gone"
     )
     assert "no way" in second
+
+
+def fails(machine: str, text: str = "No space left on device") -> Reply:
+    return lambda *_: {"failed": text, "machine": machine}
+
+
+def with_damaged_entry(packet: Answer, bundle: bytes | None) -> Answer:
+    return {**refuses(packet, bundle), "machine": "node1", "entries": {"ab" * 32: b"damaged"}}
+
+
+@pytest.mark.parametrize("first", [fails("node1"), with_damaged_entry])
+def test_a_machine_that_fails_costs_an_attempt_and_a_warning(
+    root: Path, first: Reply, caplog: pytest.LogCaptureFixture
+) -> None:
+    executor = Scripted(first, refuses, refuses)
+    events: list[Event] = []
+    found = texts(run(root, executor, listener=events.append))
+    assert ["no way" in text for text in found] == [True, True]
+    assert len([event for event in events if isinstance(event, UnitDone)]) == 2
+    (warning,) = caplog.messages
+    assert warning.startswith("f(n=1): node1: ")
+    assert warning.endswith("; it is tried again elsewhere")
+
+
+def test_a_unit_that_two_machines_fail_at_fails_and_the_others_go_on(root: Path) -> None:
+    executor = Scripted(fails("node1"), fails("node2"), refuses)
+    first, second = texts(run(root, executor))
+    assert first == (
+        "f(n=1) for cpu:x86-64-v3:1: start:\n    2 of the machines failed at it, 2 times in all; "
+        "the last: node2: No space left on device"
+    )
+    assert "no way" in second
+
+
+def test_the_only_machine_is_asked_a_few_times(root: Path) -> None:
+    executor = Scripted(*[fails("node1")] * 4, refuses)
+    first, second = texts(run(root, executor))
+    assert "1 of the machines failed at it, 4 times in all; the last: node1: No space" in first
+    assert "no way" in second
+
+
+def test_what_a_machine_cannot_write_comes_back_as_its_failure(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = Scripted(refuses, refuses)
+    run(root, executor)
+    (packet, bundle), _ = executor.calls
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("AOTBUILD_TOOLCHAINS", str(tmp_path / "file"))  # no folder can be below it
+    found = run_packet(packet, bundle)
+    assert found["machine"] == socket.gethostname()
+    assert str(tmp_path / "file") in found["failed"]
 
 
 def test_what_an_executor_raises_for_one_call_fails_its_unit(root: Path) -> None:

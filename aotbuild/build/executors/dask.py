@@ -17,7 +17,15 @@ from uuid import uuid4
 from aotbuild.build.attempt import Tell
 from aotbuild.build.executors.bundle import Bundle
 from aotbuild.build.executors.machine import receive_bundle, run_packet
-from aotbuild.build.executors.machines import MOST_LOST, SMALL, Fatal, Lost, Machines, WorkerLost
+from aotbuild.build.executors.machines import (
+    MOST_LOST,
+    SMALL,
+    Fatal,
+    Given,
+    Lost,
+    Machines,
+    WorkerLost,
+)
 from aotbuild.build.jobs import Job
 from aotbuild.build.protocol import Busy
 from aotbuild.errors import PlanError
@@ -57,7 +65,7 @@ class Tasks:
         client.subscribe_topic(self._topic, self._heard)
 
     def submit(
-        self, packet: dict[str, Any], bundle: bytes | str | None, tell: Tell
+        self, packet: dict[str, Any], bundle: bytes | None, tell: Tell
     ) -> Future[dict[str, Any]]:
         """Have a packet run by some worker."""
         key = f"{self._topic}-{uuid4().hex}"
@@ -118,9 +126,7 @@ def _set(future: Future[Any], error: BaseException | None, result: Any = None) -
         future.set_exception(error) if error else future.set_result(result)
 
 
-def run_task(
-    topic: str, key: str, packet: dict[str, Any], bundle: bytes | str | None
-) -> dict[str, Any]:
+def run_task(topic: str, key: str, packet: dict[str, Any], bundle: bytes | None) -> dict[str, Any]:
     """Run a packet, and say which worker has begun it, and then what it does."""
     from distributed import get_worker  # an extra
 
@@ -146,15 +152,15 @@ class DaskMachines(Machines):
         # A daemon: a scheduler that is gone may keep it waiting.
         threading.Thread(target=self._ask, daemon=True).start()
 
-    def give(self, bundle: Bundle) -> bytes | str | None:
+    def give(self, bundle: Bundle) -> Given:
         """Give a large bundle to all workers at once; those that come later ask for it."""
         if len(bundle.data) <= SMALL:
-            return bundle.data
+            return Given(bundle.data)
         self._client.run(receive_bundle, bundle.digest, bundle.data, on_error="ignore")
-        return None
+        return Given()
 
     def submit(
-        self, packet: dict[str, Any], bundle: bytes | str | None, tell: Tell
+        self, packet: dict[str, Any], bundle: bytes | None, tell: Tell
     ) -> Future[dict[str, Any]]:
         """Have a packet run by some worker, which says by events of Dask what it does."""
         return self._tasks.submit(packet, bundle, tell)

@@ -44,26 +44,29 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 def run_packet(
     packet: dict[str, Any],
-    bundle: bytes | str | None = None,
+    bundle: bytes | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run the attempt of a packet on this machine, and return its answer (`executors.packet`).
 
-    `bundle` is the project's source, or the path of a file with it; it may be missing where this
-    machine already has it. `say` gets what is done now, for people.
+    `bundle` is the project's source; it may be missing where this machine already has it, or finds
+    it in the packet's `bundle_file`. `say` gets what is done now, for people.
     """
     try:
         if refused := _refused(packet):
             return {"refused": refused}
-        data = Path(bundle).read_bytes() if isinstance(bundle, str) else bundle
+        file = packet["bundle_file"]
+        data = bundle if bundle is not None or file is None else Path(file).read_bytes()
         root = unpacked(packet["bundle"], data)
         if root is None:
             return {"lacks": packet["bundle"]}
         request = read_request(packet, _toolchain(packet["toolchain"], root, say))
         with _at_work(packet, root) as site:
             return _answer(site, request, frozenset(packet["have"]), say)
-    except (AotbuildError, OSError) as err:
-        return {"refused": f"{socket.gethostname()}: {err}"}
+    except Exception as err:  # noqa: BLE001 (of this machine: the build tries another one)
+        named = isinstance(err, (AotbuildError, OSError))
+        text = str(err) if named else f"{type(err).__name__}: {err}"
+        return {"failed": text, "machine": socket.gethostname()}
 
 
 def receive_bundle(digest: str, data: bytes) -> None:
@@ -145,8 +148,21 @@ class _Site:
     at_work: int = 0
     closing: threading.Timer | None = None
 
+    def close_later(self, key: str) -> None:
+        """Close it when it has had nothing to do for a while."""
+        self.closing = threading.Timer(IDLE, _close_idle, [key, self])
+        self.closing.daemon = True
+        self.closing.start()
+
+    def keep_open(self) -> None:
+        """Do not close it later."""
+        if self.closing is not None:
+            self.closing.cancel()
+            self.closing = None
+
     def close(self) -> None:
         """End its processes and remove its files."""
+        self.keep_open()
         self.pool.close()
         self.layers.close()
         self.cleanup.close()
@@ -175,23 +191,22 @@ def _at_work(packet: dict[str, Any], root: Path) -> Iterator[_Site]:
         site = _SITES.get(key) or _opened(packet, root)
         _SITES[key] = site
         site.at_work += 1
-        if site.closing is not None:
-            site.closing.cancel()
+        site.keep_open()
     try:
         yield site
     finally:
         with _LOCK:
             site.at_work -= 1
-            site.closing = threading.Timer(IDLE, _close_idle, [key])
-            site.closing.daemon = True
-            site.closing.start()
+            if not site.at_work:
+                site.close_later(key)
 
 
-def _close_idle(key: str) -> None:
+def _close_idle(key: str, site: _Site) -> None:
     with _LOCK:
-        if key not in _SITES or _SITES[key].at_work:
+        # It may be at work again, or the time of a later attempt runs.
+        if _SITES.get(key) is not site or site.closing is not threading.current_thread():
             return
-        site = _SITES.pop(key)
+        del _SITES[key]
     site.close()
 
 

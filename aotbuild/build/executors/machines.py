@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aotbuild.build.attempt import Tell
@@ -46,6 +47,17 @@ class Fatal:
     text: str
 
 
+@dataclass(frozen=True)
+class Given:
+    """How machines get a project's source: its bytes go along, or a file that all of them see.
+
+    With neither, they have it, or ask for its bytes.
+    """
+
+    data: bytes | None = None
+    file: Path | None = None
+
+
 class Machines:
     """Any executor. A subclass knows more of its kind: what errors mean, whether it still works.
 
@@ -56,17 +68,14 @@ class Machines:
         self.executor = executor
         self.name = name or type(executor).__name__
 
-    def give(self, bundle: Bundle) -> bytes | str | None:
-        """Return what goes along with an attempt: the project's source, a path of it, or nothing.
-
-        A machine that then lacks it says so, and gets its bytes.
-        """
-        return bundle.data if len(bundle.data) <= SMALL else None
+    def give(self, bundle: Bundle) -> Given:
+        """Begin to give the project's source to the machines."""
+        return Given(bundle.data if len(bundle.data) <= SMALL else None)
 
     def submit(
-        self, packet: dict[str, Any], bundle: bytes | str | None, tell: Tell
+        self, packet: dict[str, Any], bundle: bytes | None, tell: Tell
     ) -> Future[dict[str, Any]]:
-        """Have a packet run by some machine.
+        """Have a packet run by some machine; `bundle` is the project's source, if it goes along.
 
         `tell` gets what is done for it, if the executor has a way to say so while a call runs.
         """

@@ -13,6 +13,7 @@ A packet is one attempt:
 | `job`        | as in the protocol                                                      |
 | `timeout`, `golden_timeout` | seconds                                                  |
 | `bundle`     | the digest of the project's source                                      |
+| `bundle_file` | the path of a file with it that all machines see, or null              |
 | `import_root`, `folder` | where in it the package is, and where the process starts     |
 | `have`       | names of blobs that the build has already                               |
 
@@ -22,9 +23,11 @@ An answer is one of these:
 |------------|---------------------------------------------------------------------------|
 | `refused`  | why this machine cannot work for the build                                |
 | `lacks`    | the digest of the source that has to come along                           |
+| `failed`   | what went wrong on this machine; another one may do better                |
 | `messages` | the job's, each with its time in seconds, as lines of the protocol        |
 
-and with `messages`: `outcome`, how the attempt ended; `machine`, its name; `root`, the folder of
+with `failed` and `messages`: `machine`, its name; and with `messages`: `outcome`, how the attempt
+ended; `root`, the folder of
 the source there; `entries`, files of the store by key; `blobs`, bytes by file name, or where they
 are in the file of an entry: its key, and how many bytes at its end.
 """
@@ -34,6 +37,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from aotbuild.build.attempt import Exited, Outcome, Request
@@ -52,8 +56,12 @@ def make_packet(
     toolchain: ExactToolchain,
     bundle: Bundle,
     have: Iterable[str],
+    file: Path | None = None,
 ) -> dict[str, Any]:
-    """Return the packet of one attempt; `have` are the names of blobs that need not come back."""
+    """Return the packet of one attempt.
+
+    `have` are the names of blobs that need not come back, `file` has the bundle.
+    """
     own = {"blobs", "store", "behind", "root", "digests"}
     return {
         "aotbuild": hello.provenance["aotbuild"],
@@ -66,6 +74,7 @@ def make_packet(
         "timeout": request.timeout,
         "golden_timeout": request.golden_timeout,
         "bundle": bundle.digest,
+        "bundle_file": file and str(file),
         "import_root": bundle.import_root,
         "folder": bundle.folder,
         "have": sorted(have),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import threading
@@ -15,11 +16,11 @@ from aotbuild.build.attempt import Exited, Outcome, Request, Tell
 from aotbuild.build.executors.bundle import Bundle
 from aotbuild.build.executors.machines import MOST_LOST, Lost, Machines
 from aotbuild.build.executors.packet import make_packet, outcome_from_json
-from aotbuild.build.protocol import Busy, Hello, read_reply
+from aotbuild.build.protocol import Busy, Hello, Reply, read_reply
 from aotbuild.errors import PlanError
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.files import write_whole
-from aotbuild.store.entry import check_entry
+from aotbuild.store.entry import DamagedEntry, check_entry
 from aotbuild.store.folder import Folder
 from aotbuild.toolchains.exact import ExactToolchain
 from aotbuild.toolchains.toolchain import Toolchain
@@ -30,7 +31,19 @@ _MOST_WAITING = 1000
 _LARGE = 1_000_000
 _LOOK_AGAIN = 1.0
 _SHOWN = 5
+# An executor may give an attempt to the machine that has just failed at it: so often, after a pause
+# in seconds in which others may take it.
+_MOST_FAILED, _PAUSE = 4, 1.0
+_LOG = logging.getLogger("aotbuild")
 _BLOB = re.compile(r"([0-9a-f]{64})\.[a-z]+")
+
+
+class _MachineFailed(Exception):
+    """An attempt failed for a reason that only its machine has, or what came back is damaged."""
+
+    def __init__(self, machine: str, text: str) -> None:
+        super().__init__(f"{machine}: {text}")
+        self.machine = machine
 
 
 class Remote:
@@ -48,18 +61,20 @@ class Remote:
         self._given = machines.give(bundle)
         # Ends all waiting: with an error, if the machines have one.
         self._stopped: Future[None] = Future()
+        self._waiting: set[threading.Event] = set()
         self._large: dict[str, set[str]] = {}
         self._lost: list[str] = []
         self._lock = threading.Lock()
 
     def attempt(self, request: Request, tell: Tell) -> Outcome:
-        """Run one attempt somewhere, and again elsewhere if its worker is lost.
+        """Run one attempt somewhere, and again if its worker is lost or its machine fails.
 
         PlanError if the machines cannot work at all, CancelledError if the build was stopped.
         """
         tell(Busy(doing=f"waiting for {self._machines.name}", waits=True))
-        given, lost, text = self._given, 0, ""
-        while lost < MOST_LOST:
+        given, lost, text = self._given.data, 0, ""
+        failed: list[str] = []
+        while lost < MOST_LOST and len({*failed}) < MOST_LOST and len(failed) < _MOST_FAILED:
             try:
                 answer = self._answer(request, given, tell)
             except Exception as err:  # noqa: BLE001 (an executor may raise anything)
@@ -69,17 +84,28 @@ class Remote:
                 lost, text = lost + verdict.count, verdict.text
                 self._lost.append(f"{request.job.label}: {text}")
                 continue
-            if "lacks" not in answer:
+            if "lacks" in answer:
+                given = self._bundle.data
+                continue
+            try:
                 return self._receive(request, answer, tell)
-            given = self._bundle.data
-        text = f"{lost} workers were lost while they worked at it; the last: {text}"
-        return Outcome(Exited(text, started=False))
+            except _MachineFailed as err:
+                text = str(err)
+                _LOG.warning("%s: %s; it is tried again elsewhere", request.job.label, text)
+                failed.append(err.machine)
+                self._pause()
+        what = f"{lost} workers were lost while they worked at it"
+        if len(failed) >= MOST_LOST:
+            what = f"{len({*failed})} of the machines failed at it, {len(failed)} times in all"
+        return Outcome(Exited(f"{what}; the last: {text}", started=False))
 
     def stop(self, error: BaseException | None = None) -> None:
         """End all waiting, and cancel what is queued."""
         with self._lock:
             if not self._stopped.done():
                 self._stopped.set_exception(error or CancelledError())
+            for ended in self._waiting:
+                ended.set()
 
     def watch(self, ended: threading.Event) -> None:
         """Look after the machines until the build has ended."""
@@ -88,20 +114,40 @@ class Remote:
                 self.stop(PlanError(problem + self._losses()))
                 return
 
-    def _answer(self, request: Request, given: bytes | str | None, tell: Tell) -> dict[str, Any]:
+    def _answer(self, request: Request, given: bytes | None, tell: Tell) -> dict[str, Any]:
         have = self._large.get(request.job.name, set())
         toolchain = self._toolchains[request.settings.toolchain]
-        packet = make_packet(self._id, self._hello, request, toolchain, self._bundle, have)
+        packet = make_packet(
+            *(self._id, self._hello, request, toolchain, self._bundle, have),
+            file=self._given.file,
+        )
         future = self._machines.submit(packet, given, tell)
         # Not `wait`, which misses a future that an executor cancels while it shuts down.
-        ended = threading.Event()
-        for either in (future, self._stopped):
-            either.add_done_callback(lambda _: ended.set())
-        ended.wait()
+        with self._until_stopped() as ended:
+            future.add_done_callback(lambda _: ended.set())
+            ended.wait()
         if not future.done():
             future.cancel()
             self._stopped.result()
         return future.result()
+
+    def _pause(self) -> None:
+        with self._until_stopped() as ended:
+            ended.wait(_PAUSE)
+
+    @contextmanager
+    def _until_stopped(self) -> Iterator[threading.Event]:
+        """Yield an event that is set when the build is stopped."""
+        ended = threading.Event()
+        with self._lock:
+            self._waiting.add(ended)
+            if self._stopped.done():
+                ended.set()
+        try:
+            yield ended
+        finally:
+            with self._lock:
+                self._waiting.discard(ended)
 
     def _losses(self) -> str:
         lines = "".join(f"\n  {text}" for text in self._lost[-_SHOWN:])
@@ -125,18 +171,30 @@ class Remote:
         return Outcome(Exited(text, started=False))
 
     def _receive(self, request: Request, answer: dict[str, Any], tell: Tell) -> Outcome:
-        """Keep what an attempt made, and tell its messages."""
+        """Keep what an attempt made, and tell its messages; _MachineFailed if it is damaged."""
         if "refused" in answer:
             self.stop(PlanError(f"{self._machines.name}: {answer['refused']}"))
             self._stopped.result()
+        if "failed" in answer:
+            raise _MachineFailed(answer["machine"], answer["failed"])
+        # Nothing is kept or told of an answer that is damaged anywhere.
+        blobs = _checked_blobs(answer)
+        messages, outcome = self._read(answer)
         self._keep_entries(answer["entries"])
-        self._keep_blobs(request.job.name, answer)
-        for at, line in answer["messages"]:
-            tell(read_reply(self._as_here(line, answer)), at)
+        self._keep_blobs(request.job.name, blobs)
+        for at, message in messages:
+            tell(message, at)
+        return outcome
+
+    def _read(self, answer: dict[str, Any]) -> tuple[list[tuple[float, Reply]], Outcome]:
+        """Return the messages of an answer, each with its time, and its outcome."""
+        messages = [
+            (at, read_reply(self._as_here(line, answer))) for at, line in answer["messages"]
+        ]
         outcome = json.loads(self._as_here(json.dumps(answer["outcome"]), answer))
         if outcome["exited"]:
             outcome["exited"]["text"] = f"on {answer['machine']}: {outcome['exited']['text']}"
-        return outcome_from_json(outcome)
+        return messages, outcome_from_json(outcome)
 
     def _as_here(self, text: str, answer: dict[str, Any]) -> str:
         """Return JSON with the paths of the project's files on this machine, for its user."""
@@ -148,18 +206,12 @@ class Remote:
             return
         folder = Folder(self._hello.store)
         for key, raw in entries.items():
-            check_entry(raw, key)
             if not folder.has(key):
                 with suppress(OSError):  # as workers do: a store that is full fails no build
                     folder.write(key, raw)
 
-    def _keep_blobs(self, function: str, answer: dict[str, Any]) -> None:
-        for name, found in answer["blobs"].items():
-            data = found if isinstance(found, bytes) else _tail(answer["entries"], *found)
-            expected = _BLOB.fullmatch(name)
-            if expected is None or sha256_hex(data) != expected[1]:
-                msg = f"{answer['machine']}: the blob {name} arrived damaged; build again"
-                raise PlanError(msg)
+    def _keep_blobs(self, function: str, blobs: Mapping[str, bytes]) -> None:
+        for name, data in blobs.items():
             path = self._hello.blobs / "blobs" / name
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +219,24 @@ class Remote:
             if len(data) >= _LARGE:
                 with self._lock:
                     self._large.setdefault(function, set()).add(name)
+
+
+def _checked_blobs(answer: dict[str, Any]) -> dict[str, bytes]:
+    """Return the blobs of an answer; _MachineFailed unless they and its entries are intact."""
+    machine, blobs = answer["machine"], {}
+    for key, raw in answer["entries"].items():
+        try:
+            check_entry(raw, key)
+        except DamagedEntry as err:
+            text = f"the entry {key} of the store arrived damaged: {err}"
+            raise _MachineFailed(machine, text) from err
+    for name, found in answer["blobs"].items():
+        data = found if isinstance(found, bytes) else _tail(answer["entries"], *found)
+        expected = _BLOB.fullmatch(name)
+        if expected is None or sha256_hex(data) != expected[1]:
+            raise _MachineFailed(machine, f"the blob {name} arrived damaged")
+        blobs[name] = data
+    return blobs
 
 
 def _tail(entries: Mapping[str, bytes], key: str, size: int) -> bytes:

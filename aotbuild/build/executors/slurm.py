@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from aotbuild.build.executors.bundle import Bundle, remove_old
-from aotbuild.build.executors.machines import Machines, Unusable
+from aotbuild.build.executors.machines import Given, Machines, Unusable
 from aotbuild.build.executors.submitted import Listed, Passing, SubmittedJobs
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.uv import cache_folder
@@ -53,11 +53,11 @@ class SlurmMachines(Machines):
         super().__init__(executor, name)
         self._folder = folder
 
-    def give(self, bundle: Bundle) -> bytes | str | None:
+    def give(self, bundle: Bundle) -> Given:
         """Put the bundle into the folder once; all jobs read it there."""
         path = self._folder / f"{bundle.digest}.zip"
         path.write_bytes(bundle.data)
-        return str(path)
+        return Given(file=path)
 
     def close(self) -> None:
         """Cancel what has not ended, and remove the folder."""
