@@ -11,7 +11,7 @@ from typing import Protocol
 from aotbuild.build.child import NotStarted, Worker, WorkerExited
 from aotbuild.build.jobs import Job
 from aotbuild.build.pool import WorkerPool
-from aotbuild.build.protocol import Busy, GoldenStarted, Reply, ShrinkStarted
+from aotbuild.build.replies import Busy, GoldenStarted, Reply, ShrinkStarted
 from aotbuild.build.settings import Settings
 
 

@@ -1,13 +1,11 @@
-"""A worker process as the build sees it: how it is started, given jobs, read, and how it exited."""
+"""A worker process as the build sees it: how it is given jobs and read, and how it exited."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,28 +13,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import (
-    Done,
-    Elsewhere,
-    Fetched,
-    Hello,
-    NotAMessage,
-    Ready,
-    Reply,
-    Request,
-    RunJob,
-    Wanted,
-    WrongVersion,
-    read_reply,
-    to_line,
-)
+from aotbuild.build.launch import started_with, worker_command
+from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, to_line
+from aotbuild.build.replies import Done, Elsewhere, Ready, Reply, Wanted
+from aotbuild.build.requests import Fetched, Hello, Request, RunJob
 from aotbuild.build.settings import Settings
-from aotbuild.spec.keys import PASSPHRASE
 from aotbuild.spec.temporary import temporary_folder
-from aotbuild.store.places import VARIABLE
-from aotbuild.store.trust import KEY
 from aotbuild.toolchains.lifeline import Lifeline
-from aotbuild.toolchains.toolchain import Toolchain
 
 # For one job, in seconds.
 DEFAULT_TIMEOUT = 3600.0
@@ -48,7 +31,6 @@ _FIRST_LINE = 1000
 _LOG_TAIL = 4000
 _NO_MEMORY = ("std::bad_alloc", "out of memory", "cannot allocate memory", "memoryerror")
 _LESS_MEMORY = "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS"
-_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class WorkerExited(Exception):
@@ -259,25 +241,6 @@ class Worker:
         return tail.decode("utf-8", "replace").strip()
 
 
-@contextmanager
-def started_with(settings: Settings) -> Iterator[tuple[dict[str, str], list[int]]]:
-    """Yield the variables of a worker, and the files that it gets: the library it loads first.
-
-    The library is in memory, because a folder might not allow that its files are run.
-    """
-    environment, library = worker_environment(settings), settings.library
-    if library is None:
-        yield environment, []
-        return
-    file = os.memfd_create("aotbuild-library")
-    try:
-        os.write(file, library)
-        libraries = [f"/proc/self/fd/{file}", environment.get("LD_PRELOAD", "")]
-        yield {**environment, "LD_PRELOAD": " ".join(filter(None, libraries))}, [file]
-    finally:
-        os.close(file)
-
-
 def describe_exit(code: int, log: str) -> str:
     """Return how a process ended by itself, from its exit code and its log."""
     if -code == signal.SIGKILL:
@@ -292,44 +255,6 @@ def describe_exit(code: int, log: str) -> str:
     if any(sign in log.lower() for sign in _NO_MEMORY):
         return f"{words}: it ran out of memory; {_LESS_MEMORY}"
     return words
-
-
-def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
-    """Return the command of a worker that imports the project's sources from `import_root`.
-
-    The running interpreter imports what its parent does; another one what its environment has.
-    """
-    given = {
-        "aotbuild": str(_PACKAGE),
-        "path": worker_path(toolchain, import_root),
-        "whole": toolchain.interpreter is None,
-        "module": "aotbuild.worker.main",
-    }
-    interpreter = str(toolchain.interpreter or sys.executable)
-    # -P: nothing is imported from the script's own folder.
-    return [interpreter, "-P", str(_PACKAGE / "worker" / "start.py"), json.dumps(given)]
-
-
-def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
-    """Return the entries of sys.path that a worker is given; another interpreter adds its own."""
-    path = [str(import_root)]
-    if toolchain.interpreter is None:
-        path += [str(Path(entry).absolute()) for entry in sys.path if entry]
-    return path
-
-
-def worker_environment(settings: Settings) -> dict[str, str]:
-    """Return the variables of a worker; only this Python gets those that move its imports.
-
-    Where the store is and what signs its entries is secret, and the business of the build alone.
-    """
-    environment = settings.environment(dict(os.environ))
-    for name in (VARIABLE, KEY, PASSPHRASE):
-        environment.pop(name, None)
-    if settings.toolchain.interpreter is not None:
-        for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
-            environment.pop(name, None)
-    return environment
 
 
 def _hello_problem(line: str) -> str | None:

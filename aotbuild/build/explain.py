@@ -11,7 +11,8 @@ from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerExited
 from aotbuild.build.jobs import Fed, Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
-from aotbuild.build.protocol import Failed, FedBack, Hello, Reply, TraceExplained
+from aotbuild.build.replies import Failed, FedBack, Reply, TraceExplained
+from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure

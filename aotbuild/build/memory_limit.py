@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from aotbuild.build.events import UnitDone
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import UnitDone
 from aotbuild.errors import UnitFailure
 from aotbuild.platforms.building import description
 from aotbuild.spec.record import DEVICE_BYTES, MemoryUse, gib_text, memory_use

@@ -18,10 +18,10 @@ from typing import Any
 from aotbuild.build.assemble import Assembled, assemble
 from aotbuild.build.direct.reads import Reads
 from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
+from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.placing import put_into_place, workplace
 from aotbuild.build.plan import Plan
-from aotbuild.build.progress import Listener, UnitDone, ignore
 from aotbuild.build.result_types import result_type_notes
 from aotbuild.build.results import PlanFacts, ShardFile, results_of
 from aotbuild.build.shares import Share, data_files

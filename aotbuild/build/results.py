@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from aotbuild.build.events import UnitDone
 from aotbuild.build.left_out import reason, without_folders
 from aotbuild.build.plan import BuildUnit, Plan
-from aotbuild.build.progress import UnitDone
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.canonical import (
     canonical_json,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from aotbuild.build.events import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.cli.output import make_console, say
 from aotbuild.report.words import bytes_text, plural
 

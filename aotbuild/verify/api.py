@@ -31,12 +31,12 @@ from aotbuild.verify.contents import (
     CHECKS,
     Contents,
     check_contents,
-    check_stages,
     files_of_folder,
     files_of_wheel,
 )
 from aotbuild.verify.identity import IdentityOptions, check_identity
 from aotbuild.verify.jobs import Job
+from aotbuild.verify.kept_stages import check_stages
 from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, Status, concluded, not_checked
 from aotbuild.verify.process import Children

@@ -1,26 +1,22 @@
-"""The files of an `_aot` folder: index, records, blobs and kept stages are intact and complete."""
+"""The files of an `_aot` folder: index, records and blobs are intact and complete."""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from aotbuild.errors import AotbuildError, DamagedBlob
+from aotbuild.errors import AotbuildError
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source, index_place, read_index
-from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
 from aotbuild.spec.about import About
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL, companions_of, packaged_blobs
+from aotbuild.spec.layout import companions_of, packaged_blobs
 from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.shard import SHARD, SHARD_NAME, read_shard
@@ -30,7 +26,6 @@ from aotbuild.spec.sources import read_sources
 from aotbuild.spec.target import HOST
 from aotbuild.spec.weights import from_header
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
-from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
 
 _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}", re.ASCII)
 _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9][af]?", re.ASCII)
@@ -267,55 +262,3 @@ def _shard_outcomes(source: Source, index: Index) -> Iterator[Outcome]:
     except (OSError, ValueError) as err:
         wrong = [str(err)]
     yield concluded("shard", place, wrong)
-
-
-CHECK = "stages"
-_SHOWN = 20
-
-
-def check_stages(path: str, contents: Contents, limits: Limits) -> list[Outcome]:
-    """Return the outcome of the file of kept stages beside a wheel or folder, if it has one."""
-    header = contents.index.header if contents.index else {}
-    blobs = {blob.path: blob for record in contents.records for _, blob in record.stages}
-    where = header.get(HEADER_KEY)
-    if where == WHEEL or (where is None and not blobs):
-        return []
-    file = beside(Path(path))
-    if where != BESIDE:
-        problem = f"records name kept stages, and the header says {where!r}: expected {BESIDE!r}"
-        return [concluded(CHECK, file.name, [problem])]
-    if not file.is_file():
-        return [not_checked(CHECK, file.name, f"the file is not there: {file}")]
-    problems = list(islice(_problems(file, blobs, limits), _SHOWN))
-    return [concluded(CHECK, file.name, [*problems, *([REMEDY] if problems else [])])]
-
-
-def _problems(file: Path, blobs: dict[str, Blob], limits: Limits) -> Iterator[str]:
-    problems = list(islice(_archive_problems(file, limits), _SHOWN))
-    yield from problems
-    if not problems:
-        yield from _text_problems(file, blobs)
-
-
-def _archive_problems(file: Path, limits: Limits) -> Iterator[str]:
-    """Yield why the members cannot be read safely; the limits are those of a wheel."""
-    try:
-        with file.open("rb") as raw, zipfile.ZipFile(raw) as archive:
-            yield from layout_problems(raw, archive)
-            yield from member_problems(archive, limits)
-            counts = Counter(archive.namelist())
-            yield from (f"{name!r} is there twice" for name, n in counts.items() if n > 1)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, UnicodeError) as err:
-        yield f"not a zip file that can be read: {err}"
-
-
-def _text_problems(file: Path, blobs: dict[str, Blob]) -> Iterator[str]:
-    with closing(StagesFile(file)) as source:
-        for _, blob in sorted(blobs.items()):
-            try:
-                read_stage(source, blob)
-            except DamagedBlob as err:
-                yield f"{blob.path}: expected {err.expected}, found {err.found}"
-        for name in source.names():
-            if name not in blobs:
-                yield f"{name!r} belongs to no record"

@@ -14,18 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from aotbuild.build.protocol import (
-    Done,
-    Fetched,
-    Hello,
-    Ready,
-    Reply,
-    RunJob,
-    Wanted,
-    WrongVersion,
-    read_request,
-    to_line,
-)
+from aotbuild.build.protocol import WrongVersion, read_request, to_line
+from aotbuild.build.replies import Done, Ready, Reply, Wanted
+from aotbuild.build.requests import Fetched, Hello, RunJob
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.worker.printed import keep_printed
 from aotbuild.worker.recording.recorder import Recorder

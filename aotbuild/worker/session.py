@@ -14,7 +14,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import (
+from aotbuild.build.replies import (
     Busy,
     Compiled,
     CompileStarted,
@@ -22,12 +22,12 @@ from aotbuild.build.protocol import (
     Entries,
     Failed,
     FedBack,
-    Hello,
     Imported,
     Inputs,
     Reply,
     TraceExplained,
 )
+from aotbuild.build.requests import Hello
 from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import Hardware, compiler, description

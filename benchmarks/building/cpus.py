@@ -13,9 +13,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from aotbuild.build.events import Event, UnitDone, UnitStarted
 from aotbuild.build.pack import build_package
 from aotbuild.build.pool import usable_cpus
-from aotbuild.build.progress import Event, UnitDone, UnitStarted
 from aotbuild.cli.project import Project
 from benchmarks.building.projects import opened, variables, write_blocks
 

@@ -20,8 +20,8 @@ from time import perf_counter
 from typing import Any
 from unittest.mock import patch
 
-from aotbuild.build.child import started_with
 from aotbuild.build.jobs import make_jobs
+from aotbuild.build.launch import started_with
 from benchmarks.building.projects import opened, write_blocks, write_transformer
 from benchmarks.places import ROOT
 
@@ -109,7 +109,8 @@ def _workers(root: Path, folder: Path) -> Iterator[Callable[[str], dict[str, flo
 def serve() -> None:
     """Run the job once for each line of stdin, and print how long its parts took."""
     from aotbuild.build.jobs import Job
-    from aotbuild.build.protocol import Compiled, Hello
+    from aotbuild.build.replies import Compiled
+    from aotbuild.build.requests import Hello
     from aotbuild.store.local import Store
     from aotbuild.worker.compile import NativeCompiler
     from aotbuild.worker.session import Session

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
 
+from aotbuild.build.events import Event, UnitDone
 from aotbuild.build.pack import build_package
-from aotbuild.build.progress import Event, UnitDone
 from aotbuild.cli.project import Project, open_project
 from aotbuild.toolchains.environments import make_environments
 from benchmarks.models.data import BATCH, SEQUENCE, transformer_shapes

@@ -12,10 +12,10 @@ from support.cli import invoke
 from support.projects import MANIFEST, write_project
 from support.reports import make_record
 
+from aotbuild.build.events import UnitDone
 from aotbuild.build.memory_limit import STAGE, check_memory
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import BuildUnit, Plan, make_plan
-from aotbuild.build.progress import UnitDone
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError, ManifestError, UnitFailure
 from aotbuild.manifest import load_manifest, parse_manifest

@@ -13,11 +13,13 @@ from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.child import NotStarted, Worker
+from aotbuild.build.events import UnitDone
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import BuildUnit, make_plan
-from aotbuild.build.progress import UnitDone
-from aotbuild.build.protocol import VERSION, Hello, Ready, to_line
+from aotbuild.build.protocol import to_line
+from aotbuild.build.replies import Ready
+from aotbuild.build.requests import VERSION, Hello
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError

@@ -11,9 +11,9 @@ import pytest
 from support.manifests import manifest
 from support.records import make_function, make_record
 
-from aotbuild.build import protocol
-from aotbuild.build.child import worker_command
+from aotbuild.build import replies, requests
 from aotbuild.build.jobs import FedLeaf, make_jobs
+from aotbuild.build.launch import worker_command
 from aotbuild.build.plan import make_plan
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, read_request, to_line
 from aotbuild.spec.record import Blob, Golden
@@ -32,9 +32,9 @@ FED = {
         FedLeaf(dtype="int8", weak_type=False, shape=(2, 0)),
     )
 }
-REQUESTS: list[protocol.Request] = [
-    protocol.Hello(blobs=Path("/blobs")),
-    protocol.Hello(
+REQUESTS: list[requests.Request] = [
+    requests.Hello(blobs=Path("/blobs")),
+    requests.Hello(
         blobs=Path("/not utf-8 \udcff"),
         store=Path("/store"),
         behind=True,
@@ -44,36 +44,36 @@ REQUESTS: list[protocol.Request] = [
         config=(("jax_enable_x64", True), ("jax_a", float("inf"))),
         explain=True,
     ),
-    protocol.Fetched(found=True),
-    protocol.RunJob(job=JOB),
-    protocol.RunJob(job=JOB.after_feedback(FED).after_feedback(FED)),
+    requests.Fetched(found=True),
+    requests.RunJob(job=JOB),
+    requests.RunJob(job=JOB.after_feedback(FED).after_feedback(FED)),
 ]
-REPLIES: list[protocol.Reply] = [
-    protocol.Ready(),
-    protocol.Elsewhere(),
-    protocol.CompileStarted(target="cpu:x86-64-v3:1"),
-    protocol.Compiled(
+REPLIES: list[replies.Reply] = [
+    replies.Ready(),
+    replies.Elsewhere(),
+    replies.CompileStarted(target="cpu:x86-64-v3:1"),
+    replies.Compiled(
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), notes=("a\nb",)
     ),
-    protocol.Compiled(
+    replies.Compiled(
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), plain=BLOB
     ),
-    protocol.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
-    protocol.Busy(doing="importing mypkg.model"),
-    protocol.PaddingStarted(),
-    protocol.PaddingFailed(error="changes"),
-    protocol.GoldenStarted(),
-    protocol.GoldenMade(golden=Golden(((0, BLOB),), BLOB, 0.5), floats=("float32",), notes=("n",)),
-    protocol.GoldenSkipped(reason="never", notes=("n",)),
-    protocol.GoldenFailed(error="raised"),
-    protocol.ShrinkStarted(),
-    protocol.ShrinkCompared(target="cpu:x86-64-v3:1"),
-    protocol.ShrinkCompared(target="cpu:x86-64-v3:1", note="another result"),
-    protocol.FedBack(fed=FED),
-    protocol.Imported(files=(("proj/a.py", "0" * 64),)),
-    protocol.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
-    protocol.Wanted(key="0" * 64),
-    protocol.Inputs(
+    replies.Failed(target="cpu:x86-64-v3:1", stage="trace", error="zu groß: ∞ \u2028"),
+    replies.Busy(doing="importing mypkg.model"),
+    replies.PaddingStarted(),
+    replies.PaddingFailed(error="changes"),
+    replies.GoldenStarted(),
+    replies.GoldenMade(golden=Golden(((0, BLOB),), BLOB, 0.5), floats=("float32",), notes=("n",)),
+    replies.GoldenSkipped(reason="never", notes=("n",)),
+    replies.GoldenFailed(error="raised"),
+    replies.ShrinkStarted(),
+    replies.ShrinkCompared(target="cpu:x86-64-v3:1"),
+    replies.ShrinkCompared(target="cpu:x86-64-v3:1", note="another result"),
+    replies.FedBack(fed=FED),
+    replies.Imported(files=(("proj/a.py", "0" * 64),)),
+    replies.TraceExplained(steps=((0, "add", "m.py:1 in f", "ab12"),), notes=("n",)),
+    replies.Wanted(key="0" * 64),
+    replies.Inputs(
         own={"modules": ["m"], "variables": ["A"]},
         shared={"modules": ["numpy"], "distributions": True},
         state="0" * 64,
@@ -82,28 +82,28 @@ REPLIES: list[protocol.Reply] = [
         marks=({"modules": "0000", "variables": "none"}, {"modules": "0000"}),
         because="m changed",
     ),
-    protocol.Inputs(own={}, shared={}, state="", obstacle="m starts a process"),
-    protocol.Entries(made=("0" * 64,), used=()),
-    protocol.Done(),
+    replies.Inputs(own={}, shared={}, state="", obstacle="m starts a process"),
+    replies.Entries(made=("0" * 64,), used=()),
+    replies.Done(),
 ]
 
 
 def test_all_messages_are_here() -> None:
-    assert {type(message) for message in REQUESTS} == set(get_args(protocol.Request))
-    assert {type(message) for message in REPLIES} == set(get_args(protocol.Reply))
+    assert {type(message) for message in REQUESTS} == set(get_args(requests.Request))
+    assert {type(message) for message in REPLIES} == set(get_args(replies.Reply))
 
 
 @pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.type)
-def test_round_trip_of_a_request(message: protocol.Request) -> None:
+def test_round_trip_of_a_request(message: requests.Request) -> None:
     line = to_line(message)
     assert line.count("\n") == 1
     assert to_line(read_request(line)) == line
-    if not isinstance(message, protocol.RunJob):  # NaN to pad with does not equal itself
+    if not isinstance(message, requests.RunJob):  # NaN to pad with does not equal itself
         assert read_request(line) == message
 
 
 @pytest.mark.parametrize("message", REPLIES, ids=lambda message: message.type)
-def test_round_trip_of_a_reply(message: protocol.Reply) -> None:
+def test_round_trip_of_a_reply(message: replies.Reply) -> None:
     line = to_line(message)
     assert line.count("\n") == 1
     assert read_reply(line) == message
@@ -123,7 +123,7 @@ def test_round_trip_of_a_reply(message: protocol.Reply) -> None:
         '{"type": "ready"}',
         '{"type": "done", "more": 1}',
         '{"type": "failed", "target": "cpu"}',
-        json.dumps({"type": "hello", "version": protocol.VERSION, "blobs": "/b"}),
+        json.dumps({"type": "hello", "version": requests.VERSION, "blobs": "/b"}),
         to_line(REPLIES[3]).replace('"outputs"', '"other"'),
         "[" * 100_000,
     ],
@@ -139,9 +139,9 @@ def test_messages_cannot_be_changed() -> None:
         REPLIES[0].version = 2  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("version", [0, protocol.VERSION + 1, "1", None])
+@pytest.mark.parametrize("version", [0, requests.VERSION + 1, "1", None])
 def test_another_version_is_refused_whatever_else_it_says(version: object) -> None:
-    expected = f"version {version} of the worker protocol, expected {protocol.VERSION}"
+    expected = f"version {version} of the worker protocol, expected {requests.VERSION}"
     for read, kind in ((read_request, "hello"), (read_reply, "ready")):
         with pytest.raises(WrongVersion) as caught:
             read(json.dumps({"type": kind, "version": version, "unheard": "of"}))
@@ -162,5 +162,5 @@ def test_a_worker_refuses_another_version_in_words(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"aotbuild: the build speaks version 99 of the worker protocol, "
-        f"expected {protocol.VERSION}\n"
+        f"expected {requests.VERSION}\n"
     )

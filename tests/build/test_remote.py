@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from support.projects import MANIFEST, write_project
 
+from aotbuild.build.events import Event, UnitBusy, UnitDone
 from aotbuild.build.executors import chosen, dask, machines, remote
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.executors.machine import run_packet
 from aotbuild.build.executors.machines import Machines, Unusable, WorkerLost
 from aotbuild.build.plan import make_plan
-from aotbuild.build.progress import Event, UnitBusy, UnitDone
-from aotbuild.build.protocol import CompileStarted, Failed, Imported, Message, to_line
+from aotbuild.build.protocol import to_line
+from aotbuild.build.replies import CompileStarted, Failed, Imported
+from aotbuild.build.requests import Message
 from aotbuild.build.sources import TracedFiles, find_sources
 from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from aotbuild.build.events import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.pack import Origins, Package
 from aotbuild.build.plan import BuildUnit
-from aotbuild.build.progress import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.cli import progress
 from aotbuild.cli.progress import Tracker, UnitState, progress_table, summary, tracked, visible
 from aotbuild.errors import UnitFailure

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from aotbuild.build.events import Event, UnitDone
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.progress import Event, UnitDone
 from aotbuild.build.sources import find_sources
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe

@@ -17,10 +17,10 @@ from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build import attempt
 from aotbuild.build import child as process
+from aotbuild.build.events import UnitDone
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
-from aotbuild.build.progress import UnitDone
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest

@@ -15,23 +15,21 @@ from aotbuild.build.direct.outer import machine_facts, outer_key
 from aotbuild.build.direct.reads import JobReads, Reads
 from aotbuild.build.direct.world import Worlds
 from aotbuild.build.progress import compared
-from aotbuild.build.protocol import (
+from aotbuild.build.protocol import NotAMessage, json_of, reply_of
+from aotbuild.build.replies import (
     Compiled,
     Failed,
     FedBack,
     GoldenFailed,
     GoldenMade,
     GoldenSkipped,
-    Hello,
     Imported,
     Inputs,
-    NotAMessage,
     PaddingFailed,
     Reply,
     ShrinkCompared,
-    json_of,
-    reply_of,
 )
+from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.spec.files import write_whole

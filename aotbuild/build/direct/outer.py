@@ -7,7 +7,7 @@ from typing import Any
 
 from aotbuild.build.attempt import Request
 from aotbuild.build.direct.world import Python
-from aotbuild.build.protocol import Hello
+from aotbuild.build.requests import Hello
 from aotbuild.build.sources import SourceTree
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import description

@@ -10,8 +10,8 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
-from aotbuild.build.child import worker_environment, worker_path
 from aotbuild.build.direct.entries import Names
+from aotbuild.build.launch import worker_environment, worker_path
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.store.file_digests import FileDigests

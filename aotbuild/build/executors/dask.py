@@ -27,7 +27,7 @@ from aotbuild.build.executors.machines import (
     WorkerLost,
 )
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import Busy
+from aotbuild.build.replies import Busy
 from aotbuild.errors import PlanError
 
 # For a scheduler to be there; for it to answer a question; for a worker. In seconds.

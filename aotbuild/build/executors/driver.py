@@ -19,6 +19,7 @@ from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
 from aotbuild.build.child import DEFAULT_TIMEOUT
 from aotbuild.build.direct.mode import DirectMode
 from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
+from aotbuild.build.events import Listener, UnitBusy, UnitDone
 from aotbuild.build.executors.bundle import make_bundle
 from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines
 from aotbuild.build.executors.remote import Remote, open_remote
@@ -26,8 +27,9 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import Plan
 from aotbuild.build.pool import open_pool
-from aotbuild.build.progress import GOLDEN, START, Listener, Progress, UnitBusy, UnitDone
-from aotbuild.build.protocol import Busy, Entries, Hello, Imported, Inputs, Reply
+from aotbuild.build.progress import GOLDEN, START, Progress
+from aotbuild.build.replies import Busy, Entries, Imported, Inputs, Reply
+from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.spec.switches import is_on

@@ -24,7 +24,9 @@ from aotbuild.build.attempt import Request, run_attempt
 from aotbuild.build.executors.bundle import unpacked
 from aotbuild.build.executors.packet import outcome_to_json, read_request
 from aotbuild.build.pool import WorkerPool, usable_cpus
-from aotbuild.build.protocol import Busy, CompileStarted, Entries, Hello, Reply, to_line
+from aotbuild.build.protocol import to_line
+from aotbuild.build.replies import Busy, CompileStarted, Entries, Reply
+from aotbuild.build.requests import Hello
 from aotbuild.errors import AotbuildError
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.temporary import temporary_folder

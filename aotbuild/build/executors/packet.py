@@ -43,7 +43,7 @@ from typing import Any
 from aotbuild.build.attempt import Exited, Outcome, Request
 from aotbuild.build.executors.bundle import Bundle
 from aotbuild.build.jobs import Job
-from aotbuild.build.protocol import Hello
+from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.toolchains.exact import ExactToolchain
 from aotbuild.toolchains.toolchain import Toolchain

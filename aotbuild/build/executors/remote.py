@@ -16,7 +16,9 @@ from aotbuild.build.attempt import Exited, Outcome, Request, Tell
 from aotbuild.build.executors.bundle import Bundle
 from aotbuild.build.executors.machines import MOST_LOST, Lost, Machines
 from aotbuild.build.executors.packet import make_packet, outcome_from_json
-from aotbuild.build.protocol import Busy, Hello, Reply, read_reply
+from aotbuild.build.protocol import read_reply
+from aotbuild.build.replies import Busy, Reply
+from aotbuild.build.requests import Hello
 from aotbuild.errors import PlanError
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.files import write_whole

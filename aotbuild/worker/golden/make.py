@@ -1,6 +1,6 @@
 """Make golden outputs: what the function returned when it was built, for `verify` to compare with.
 
-The last step of a job; see the golden messages in `build.protocol`.
+The last step of a job; see the golden messages in `build.replies`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from aotbuild.build.constant_blobs import serialize
 from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
-from aotbuild.build.protocol import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
+from aotbuild.build.replies import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.platforms.base import machine
 from aotbuild.spec.golden import stored_bytes, widened

@@ -1,6 +1,6 @@
 """Check that padding changes no result: call the function at a smaller size, and padded from it.
 
-See the padding messages in `build.protocol`. Dims that the manifest calls safe are not checked:
+See the padding messages in `build.replies`. Dims that the manifest calls safe are not checked:
 they keep their size here.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.build.protocol import PaddingFailed, PaddingStarted, Reply
+from aotbuild.build.replies import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.base import machine
 from aotbuild.spec.canonical import sha256_hex

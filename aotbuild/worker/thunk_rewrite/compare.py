@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from aotbuild.build.progress import plain_kept
-from aotbuild.build.protocol import Reply, ShrinkCompared, ShrinkStarted
+from aotbuild.build.replies import Reply, ShrinkCompared, ShrinkStarted
 from aotbuild.spec.target import HOST
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store

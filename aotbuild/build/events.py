@@ -1,0 +1,73 @@
+"""The events of a build: a unit was started, is worked at, or is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aotbuild.build.plan import BuildUnit
+from aotbuild.build.replies import (
+    Embedded,
+)
+from aotbuild.errors import UnitFailure
+from aotbuild.spec.record import Record
+from aotbuild.spec.signature import Function
+
+
+@dataclass(frozen=True)
+class UnitDone:
+    """A finished unit: its record and function, or why it failed. `notes` are for the user.
+
+    `stored` says that the store had its executable, `direct` that nothing was traced to find it,
+    `traced_because` what differs from the last time if something was, and `obstacle` why the next
+    build must trace it. `embedded` are the constants in it. `seconds`
+    is how long it took from its start, where another machine did it, whose messages come at once.
+    Of a unit that failed, `function` and `key`, that of its signature, are there if they are known.
+    """
+
+    unit: BuildUnit
+    function: Function | None = None
+    record: Record | None = None
+    failure: UnitFailure | None = None
+    notes: tuple[str, ...] = ()
+    key: str | None = None
+    stored: bool = False
+    direct: bool = False
+    obstacle: str = ""
+    traced_because: str = ""
+    embedded: Embedded | None = None
+    seconds: float | None = None
+
+    def failed(self, stage: str, message: str, printed: str = "") -> UnitDone:
+        """Return this unit as one that failed after it was compiled."""
+        failure = UnitFailure(str(self.unit), stage, message, printed)
+        key = self.record.signature.key() if self.record else self.key
+        return UnitDone(self.unit, self.function, failure=failure, key=key)
+
+
+@dataclass(frozen=True)
+class UnitStarted:
+    """A worker began to compile this unit."""
+
+    unit: BuildUnit
+
+
+@dataclass(frozen=True)
+class UnitBusy:
+    """What is done for this unit before or after it is compiled, as `tracing f(batch=1)`.
+
+    `waits` says that it is only waited for; an empty text, that this is over.
+    """
+
+    unit: BuildUnit
+    doing: str
+    waits: bool = False
+
+
+Event = UnitStarted | UnitBusy | UnitDone
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Do nothing: the listener of a build that nobody watches."""
+    del event

@@ -1,0 +1,75 @@
+"""The command, the variables and the files that a worker process starts with."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aotbuild.build.settings import Settings
+from aotbuild.spec.keys import PASSPHRASE
+from aotbuild.store.places import VARIABLE
+from aotbuild.store.trust import KEY
+from aotbuild.toolchains.toolchain import Toolchain
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def worker_command(toolchain: Toolchain, import_root: Path) -> list[str]:
+    """Return the command of a worker that imports the project's sources from `import_root`.
+
+    The running interpreter imports what its parent does; another one what its environment has.
+    """
+    given = {
+        "aotbuild": str(_PACKAGE),
+        "path": worker_path(toolchain, import_root),
+        "whole": toolchain.interpreter is None,
+        "module": "aotbuild.worker.main",
+    }
+    interpreter = str(toolchain.interpreter or sys.executable)
+    # -P: nothing is imported from the script's own folder.
+    return [interpreter, "-P", str(_PACKAGE / "worker" / "start.py"), json.dumps(given)]
+
+
+def worker_path(toolchain: Toolchain, import_root: Path) -> list[str]:
+    """Return the entries of sys.path that a worker is given; another interpreter adds its own."""
+    path = [str(import_root)]
+    if toolchain.interpreter is None:
+        path += [str(Path(entry).absolute()) for entry in sys.path if entry]
+    return path
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """Return the variables of a worker; only this Python gets those that move its imports.
+
+    Where the store is and what signs its entries is secret, and the business of the build alone.
+    """
+    environment = settings.environment(dict(os.environ))
+    for name in (VARIABLE, KEY, PASSPHRASE):
+        environment.pop(name, None)
+    if settings.toolchain.interpreter is not None:
+        for name in ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"):
+            environment.pop(name, None)
+    return environment
+
+
+@contextmanager
+def started_with(settings: Settings) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """Yield the variables of a worker, and the files that it gets: the library it loads first.
+
+    The library is in memory, because a folder might not allow that its files are run.
+    """
+    environment, library = worker_environment(settings), settings.library
+    if library is None:
+        yield environment, []
+        return
+    file = os.memfd_create("aotbuild-library")
+    try:
+        os.write(file, library)
+        libraries = [f"/proc/self/fd/{file}", environment.get("LD_PRELOAD", "")]
+        yield {**environment, "LD_PRELOAD": " ".join(filter(None, libraries))}, [file]
+    finally:
+        os.close(file)
