@@ -158,6 +158,7 @@ def build_package(
         layers.push()
         store = layers.store
         package.reads.used |= store.made | store.used | store.local | layers.uncounted
+        package.reads.used |= layers.indexes.rows.keys()
         package.reads.complete &= UNKEPT not in layers.store.problems
         return replace(package, store=layers.counts)
 

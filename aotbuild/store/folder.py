@@ -52,6 +52,13 @@ class Folder:
         except OSError:
             return None
 
+    def remove_no_file(self, key: str) -> None:
+        """Remove what is no file in the place of an entry: a pipe, or a link to nowhere."""
+        # Another build may have done it, it is a folder, or the one around it is read-only.
+        with contextlib.suppress(OSError):
+            if not self.has(key):
+                self.path(key).unlink()
+
     def touch(self, key: str) -> None:
         """Say that an entry was used now; `store.prune` removes the least recently used first."""
         # The folder may be read-only, or of somebody else.

@@ -38,30 +38,27 @@ def direct_key(facts: Mapping[str, Any]) -> str:
     return key_of({"entry": "direct 1", **facts})
 
 
-def names_key(outer: str, number: int) -> str:
-    """Return the key of one of the sets of names under an outer key."""
-    return key_of({"entry": "direct names", "outer": outer, "number": number})
+def index_key(outer: str) -> str:
+    """Return the key of the index of all names that jobs with an outer key read."""
+    return key_of({"entry": "direct index", "outer": outer})
 
 
-def shared_key(digest: str) -> str:
-    """Return the key of a set of names that several jobs share, by its digest."""
-    return key_of({"entry": "direct shared", "sha256": digest})
+def names_key(digest: str) -> str:
+    """Return the key of a set of names, by its digest."""
+    return key_of({"entry": "direct names", "sha256": digest})
 
 
-def result_key(outer: str, names: str, state: str) -> str:
+def result_key(outer: str, names: Iterable[str], state: str) -> str:
     """Return the key of a job's messages: what is known of it, what it read, and what was there.
 
-    `names` is the digest of the names.
+    `names` are the digests of the names.
     """
-    return key_of({"entry": "direct result", "outer": outer, "names": names, "state": state})
+    return key_of({"entry": "direct result", "outer": outer, "names": [*names], "state": state})
 
 
-def marks_key(outer: str, names: str, own: str = "") -> str:
-    """Return the key of the marks of a job that was traced last, or with these marks of its own.
-
-    `names` and `own` are digests.
-    """
-    return key_of({"entry": "direct marks", "outer": outer, "names": names, "own": own})
+def marks_key(digest: str) -> str:
+    """Return the key of marks, by their digest."""
+    return key_of({"entry": "direct marks", "sha256": digest})
 
 
 def blob_key(sha256: str) -> str:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 from aotbuild.spec.temporary import remove_abandoned, temporary_folder
 from aotbuild.store.entry import DamagedEntry, check_entry, is_local
 from aotbuild.store.folder import Folder
+from aotbuild.store.index import Indexes
+from aotbuild.store.layer import Files, Layer
 from aotbuild.store.local import UNKEPT, Store
 from aotbuild.store.places import Place, places
 from aotbuild.store.remote import open_remote
@@ -30,97 +31,6 @@ from aotbuild.store.trust import Trust, read_trust
 # Entries that are written to other layers at a time.
 _TRANSFERS = 8
 _LOG = logging.getLogger("aotbuild")
-
-
-class Files(Protocol):
-    """The files of a layer by the keys of their entries, unchecked; OSError if it does not work."""
-
-    def has(self, key: str) -> bool:
-        """Return whether there is a file for this key."""
-
-    def read(self, key: str) -> bytes | None:
-        """Return the file of an entry; None if there is none."""
-
-    def write(self, key: str, raw: bytes) -> None:
-        """Write the file of an entry, whole or not at all."""
-
-
-@dataclass(eq=False)
-class Layer:
-    """One layer: where it is, and its files. Safe to use from several threads.
-
-    What is read must be as `trust` says, and mean something on this machine. After one failure the
-    layer is `off`: nothing is found in it, and nothing is written. `known` are keys that it has,
-    `lacking` are keys that were looked for in vain, or whose entries are not used.
-    """
-
-    place: Place
-    files: Files
-    trust: Trust = field(default_factory=Trust)
-    off: bool = False
-    refused: bool = False
-    known: set[str] = field(default_factory=set)
-    lacking: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def read(self, key: str) -> bytes | None:
-        """Return the checked file of an entry; None if there is none that can be believed."""
-        try:
-            raw = None if self.off else self.files.read(key)
-        except OSError as err:
-            self._fail(err)
-            return None
-        try:
-            found = None if raw is None else self._checked(raw, key)
-        except DamagedEntry as err:
-            self.refuse(key, str(err))
-            return None
-        (self.lacking if found is None else self.known).add(key)
-        return found
-
-    def write(self, key: str, raw: bytes, *, again: bool = False) -> bool:
-        """Write the file of an entry; return whether it was written.
-
-        One that is there stays, unless it was read here and is to be written `again`.
-        """
-        if again and key in self.known:
-            self._forget(key)
-        if self.off or not self.place.writable or key in self.known:
-            return False
-        try:
-            if key not in self.lacking and self.files.has(key):
-                return False
-            self.files.write(key, raw)
-        except OSError as err:
-            self._fail(err)
-            return False
-        self.known.add(key)
-        return True
-
-    def _checked(self, raw: bytes, key: str) -> bytes | None:
-        """Return the file of an entry; None if it is of another machine alone. DamagedEntry."""
-        head = check_entry(raw, key)
-        if problem := self.trust.problem(head):
-            raise DamagedEntry(problem)
-        return None if is_local(raw, head) else raw
-
-    def refuse(self, key: str, problem: str) -> None:
-        """Say that an entry is not used, and may be replaced; warn once, of maybe thousands."""
-        self._forget(key)
-        with self._lock:
-            had_refused, self.refused = self.refused, True
-        if not had_refused:
-            _LOG.warning("%s: the entry %s is not used: %s", self.place, key, problem)
-
-    def _forget(self, key: str) -> None:
-        self.known.discard(key)
-        self.lacking.add(key)
-
-    def _fail(self, error: OSError) -> None:
-        with self._lock:
-            was_off, self.off = self.off, True
-        if not was_off:
-            _LOG.warning("%s: left out for the rest of the build: %s", self.place, error)
 
 
 @dataclass(frozen=True)
@@ -154,6 +64,7 @@ class Layers:
     def __post_init__(self) -> None:
         self.store = Store(self.front, self.fetch)
         self.behind = tuple(layer for layer in self.layers if layer.place.folder != self.front)
+        self.indexes = Indexes(self.store.uncounted(), self.behind, self.trust)
 
     def __enter__(self) -> Layers:
         return self
@@ -191,8 +102,9 @@ class Layers:
     def push(self, keys: Iterable[str] | None = None) -> None:
         """Write entries of the front to every other layer that lacks them and may be written.
 
-        By default all that were made and used.
+        By default all that were made and used, and then the rows of indexes, which lead to them.
         """
+        indexes = () if keys is not None else tuple(self.indexes.rows)
         if keys is None:
             keys = self.store.made | self.store.used | self.uncounted
         layers = [layer for layer in self.behind if layer.place.writable and not layer.off]
@@ -201,12 +113,8 @@ class Layers:
         if obstacle := self.trust.obstacle:
             _LOG.warning("nothing is pushed to %s: %s", layers[0].place, obstacle)
             return
-        threads = ThreadPoolExecutor(_TRANSFERS)
-        try:
-            for done in [threads.submit(self._push, key, layers) for key in sorted(set(keys))]:
-                done.result()
-        finally:  # Ctrl-C too: do not wait for what has not begun
-            threads.shutdown(cancel_futures=True)
+        for keys_of, push in ((keys, self._push), (indexes, self.indexes.push)):
+            _for_each(sorted(set(keys_of)), partial(push, layers=layers))
 
     def _push(self, key: str, layers: Sequence[Layer]) -> None:
         assert self.front is not None
@@ -238,6 +146,15 @@ class Layers:
             return False
         self._fetched.add(key)
         return True
+
+
+def _for_each(keys: Sequence[str], call: Callable[[str], None]) -> None:
+    threads = ThreadPoolExecutor(_TRANSFERS)
+    try:
+        for done in [threads.submit(call, key) for key in keys]:
+            done.result()
+    finally:  # Ctrl-C too: do not wait for what has not begun
+        threads.shutdown(cancel_futures=True)
 
 
 def open_store(environment: Mapping[str, str]) -> Layers:

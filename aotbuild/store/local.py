@@ -90,6 +90,7 @@ class Store:
     def _read(self, folder: Folder, key: str, parse: Callable[[Entry], _T]) -> _T | None:
         raw = folder.read(key)
         if raw is None:
+            folder.remove_no_file(key)
             return None
         try:
             entry = read_entry(raw, key)

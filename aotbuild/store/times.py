@@ -18,7 +18,8 @@ from aotbuild.spec.canonical import whole
 from aotbuild.spec.switches import is_on
 from aotbuild.store.entry import DamagedEntry, Entry, read_entry
 from aotbuild.store.keys import key_of
-from aotbuild.store.layers import Layer, Layers
+from aotbuild.store.layer import Layer
+from aotbuild.store.layers import Layers
 
 TIMES_VARIABLE = "AOTBUILD_TIMES"
 _READERS = 16

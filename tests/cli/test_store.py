@@ -18,7 +18,8 @@ from support.signing import keys, public_file
 from aotbuild.spec.keys import SigningKey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder
-from aotbuild.store.keys import key_of
+from aotbuild.store.index import Index, Row
+from aotbuild.store.keys import index_key, key_of
 from aotbuild.store.layers import open_store
 
 DAY = 86400.0
@@ -232,7 +233,7 @@ class TestShown:
         kinds = {
             "executable": {"requires": {}},
             "golden": {"finite": True},
-            "direct": {"entry": "direct"},
+            "direct index": {"entry": "direct index"},
             "other": {},
         }
         for number, (kind, facts) in enumerate(kinds.items()):
@@ -342,6 +343,33 @@ class TestCopy:
         assert self.copied("pull")["copied"] == 0
         assert keys_in(root) == set()
 
+    def test_indexes_get_what_they_lack(self, root: Path, other: Path) -> None:
+        """The index of direct mode is the one entry that layers have in different forms."""
+        put_index(root, "a", "here")
+        put_index(other, "b")
+        assert self.copied("push")["copied"] == 1
+        assert rows_in(other) == [ROWS["b"], ROWS["a"]]
+        found = self.copied("push")
+        assert (found["copied"], found["present"]) == (0, 1)
+        assert self.copied("pull")["copied"] == 1
+        assert rows_in(root) == [ROWS["a"], ROWS["here"], ROWS["b"]]
+        assert (self.copied("pull")["copied"], self.copied("pull")["present"]) == (0, 1)
+        for command in ("verify", "list"):
+            run("store", command, other)
+
+    def test_only_trusted_rows_are_signed(
+        self, root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put_index(root, "a")
+        put_index(other, "b")
+        Path("a.pem").write_bytes(A.private_pem(None))
+        monkeypatch.setenv("AOTBUILD_STORE_KEY", "a.pem")
+        assert self.copied("push")["copied"] == 1
+        assert rows_in(other) == [ROWS["a"]]
+        run("store", "verify", other)
+        assert self.copied("push")["copied"] == 0
+        assert self.copied("push", "--again")["copied"] == 1
+
     def test_damaged_entries_are_not_copied(self, root: Path, other: Path) -> None:
         bad, good = put(root, "bad"), put(root, "good")
         Folder(root).path(bad).write_bytes(b"x")
@@ -409,6 +437,22 @@ class TestCopy:
         (tmp_path / "file").touch()
         result = run("store", "push", "file", code=6)
         assert "Not a directory" in result.stderr
+
+
+INDEX = index_key("0" * 64)
+ROWS = {
+    "a": Row("a" * 64, "0" * 64),
+    "b": Row("b" * 64, "0" * 64, (("1" * 64, "2" * 64),)),
+    "here": Row("c" * 64, "0" * 64, local=True),
+}
+
+
+def put_index(root: Path, *names: str) -> None:
+    Folder(root).write(INDEX, Index(tuple(ROWS[name] for name in names)).to_file(INDEX))
+
+
+def rows_in(root: Path) -> list[Row]:
+    return list(Index.in_file(Folder(root).read(INDEX), INDEX).rows)
 
 
 class TestVerify:

@@ -250,6 +250,7 @@ def entries_of(stores: Path) -> set[str]:
     for layer in stores.iterdir():
         for item in survey(layer).entries:
             facts = read_entry(item.path.read_bytes(), item.key).facts
-            if "seconds" not in facts and facts.get("entry") not in ("direct", "finished"):
+            entry = str(facts.get("entry"))
+            if "seconds" not in facts and not entry.startswith(("direct", "finished")):
                 found.add(f"{layer.name}/{item.key}")
     return found

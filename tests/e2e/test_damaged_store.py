@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -58,7 +57,8 @@ packages = ["proj"]
 # before it can be used.
 KINDS = (
     ("planned", "finished"),
-    ("names", "shared", "result", "blob"),
+    ("direct result", "blob"),
+    ("direct index", "direct names", "direct marks"),
     ("executable", "stages", "golden", "padding", "time"),
 )
 NAMES = [name for line in KINDS for name in line]
@@ -94,15 +94,10 @@ def kinds_in(store: Path) -> dict[str, list[Path]]:
 
 
 def kind_of(entry: Entry) -> str:
-    if entry.facts.get("entry") == "direct":
-        signs = {"own": "names", "modules": "shared", "messages": "result"}
-        content = json.loads(entry.data)
-    else:
-        signs = {"seconds": "time", "finite": "golden", "analysis": "executable", "cost": "stages"}
-        signs |= {name: name for name in ("padding", "entry")}
-        content = entry.facts
-    sign = next(name for name in signs if name in content)
-    return str(content["entry"] if sign == "entry" else signs[sign])
+    signs = {"seconds": "time", "finite": "golden", "analysis": "executable", "cost": "stages"}
+    signs |= {name: name for name in ("padding", "entry")}
+    sign = next(name for name in signs if name in entry.facts)
+    return str(entry.facts["entry"] if sign == "entry" else signs[sign])
 
 
 def test_every_kind_is_there(built: Path) -> None:

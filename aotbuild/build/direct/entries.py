@@ -1,53 +1,51 @@
 """The entries of direct mode in the store.
 
-| entry  | its key                         | what it has                                         |
-|--------|---------------------------------|-----------------------------------------------------|
-| names  | the outer key and a number      | a job's own `ReadSet`, and the key of the shared one |
-| shared | its own digest                  | the `ReadSet` that jobs of one process share        |
-| result | outer key, names, present state | the job's messages, and where its blobs are         |
-| blob   | its own digest                  | bytes that no other entry of the store has          |
-| marks  | outer key, names, own marks     | a job's own `Marks`, and the key of the shared ones |
+| entry  | its key                           | what it has                               |
+|--------|-----------------------------------|-------------------------------------------|
+| index  | the outer key                     | a `Row` for each set of names             |
+| names  | its own digest                    | a `ReadSet`: a job's own, or a shared one |
+| result | outer key, names, present state   | the job's messages, and where its blobs are |
+| blob   | its own digest                    | bytes that no other entry of the store has |
+| marks  | its own digest                    | the `Marks` of one set of names           |
 
-An outer key has several entries of names, because what is read depends on what was read: a module
-that is edited may import another one. They are numbered from 0 without a gap. Digests and values
-are in no entry, only in keys; marks have some digits. They are kept twice, with the job's own marks
-in the key, and without them for what was traced last: a job whose own files are the same is nearer.
+An outer key has several sets of names, because what is read depends on what was read: a module that
+is edited may import another one. All entries but the index never change. Digests and values are in
+no entry, only in keys; marks have some digits.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.store.entry import Entry
-from aotbuild.store.keys import blob_key, marks_key, names_key, result_key, shared_key
+from aotbuild.store.index import Row
+from aotbuild.store.keys import blob_key, index_key, marks_key, names_key, result_key
+from aotbuild.store.layers import Layers
 from aotbuild.store.local import Store
 from aotbuild.store.marks import Marks
 from aotbuild.store.read_set import ReadSet
 
 BothMarks = tuple[Marks, Marks]
-# How many sets of names an outer key may have; one more takes the place of another.
-MOST_NAMES = 8
-_FACTS = {"entry": "direct"}
-# `local` says that an entry means nothing on another machine: it is not pushed.
-_LOCAL = {**_FACTS, "local": True}
+_NAMES, _RESULT, _MARKS = "direct names", "direct result", "direct marks"
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names of what a job read: its own, and those that it shares, with their digest."""
+    """The names of what a job read: its own, and those that it shares; and the digests of both."""
 
     own: ReadSet
     shared: ReadSet
+    own_digest: str
     shared_digest: str
 
     @staticmethod
     def of(own: ReadSet, shared: ReadSet) -> Names:
         """Return the names of two sets."""
-        return Names(own, shared, sha256_hex(canonical_json(shared.to_json())))
+        return Names(own, shared, _digest(own.to_json()), _digest(shared.to_json()))
 
     @property
     def sets(self) -> tuple[ReadSet, ReadSet]:
@@ -55,9 +53,9 @@ class Names:
         return self.own, self.shared
 
     @property
-    def data(self) -> bytes:
-        """What the entry of names has."""
-        return canonical_json({"own": self.own.to_json(), "shared": self.shared_digest})
+    def digests(self) -> tuple[str, str]:
+        """The digests of both sets."""
+        return self.own_digest, self.shared_digest
 
     @property
     def is_local(self) -> bool:
@@ -73,37 +71,68 @@ class Result:
     blobs: dict[str, str]
 
 
-@dataclass
-class DirectEntries:
-    """Reads and writes the entries of direct mode. Entries that are local go to `local`."""
+@dataclass(frozen=True)
+class Candidate:
+    """Names that a job may read again, the row that has them, and the store to look into.
 
+    `is_far` says that the row is from another layer than the folder in front.
+    """
+
+    names: Names
+    row: Row
     store: Store
-    local: Store
-    _shared: dict[str, ReadSet | None] = field(default_factory=dict)
-    _marks: set[str] = field(default_factory=set)
+    is_far: bool
 
-    def names(self, outer: str) -> Iterator[Names]:
-        """Yield the sets of names that jobs with this outer key had."""
-        for number in range(MOST_NAMES):
-            entry = self._get(names_key(outer, number))
-            if entry is None:
-                return
-            found = json.loads(entry.data)
-            shared = self._shared_set(found["shared"])
-            if shared is not None:
-                yield Names(ReadSet.from_json(found["own"]), shared, found["shared"])
 
-    def result(self, outer: str, names: Names, state: str) -> Result | None:
+class DirectEntries:
+    """Reads and writes the entries of direct mode. Safe to use from several threads."""
+
+    def __init__(self, layers: Layers) -> None:
+        store = layers.store
+        self._indexes, self.store = layers.indexes, store
+        # The folder in front alone; what is found there counts as used all the same.
+        self._near = replace(store, fetch=lambda _: False)
+        self._sets: dict[str, ReadSet] = {}
+        self._kept_marks: set[str] = set()
+
+    def candidates(self, outer: str) -> Iterator[Candidate]:
+        """Yield the names that jobs with this outer key read, the last traced first.
+
+        Those that the folder in front knows cost no request of another layer.
+        """
+        key = index_key(outer)
+        yield from self._candidates(self._indexes.near(key).rows, self._near, is_far=False)
+        for index in self._indexes.far(key):
+            yield from self._candidates(index.rows, self.store, is_far=True)
+
+    def _candidates(
+        self, rows: tuple[Row, ...], store: Store, *, is_far: bool
+    ) -> Iterator[Candidate]:
+        for row in rows:
+            # Both, so that a damaged one is seen.
+            own, shared = (self._set(digest, store) for digest in row.names)
+            if own is not None and shared is not None:
+                yield Candidate(Names(own, shared, *row.names), row, store, is_far)
+
+    def result(self, outer: str, candidate: Candidate, state: str) -> Result | None:
         """Return the result of a job that read this, if it is kept."""
-        entry = self._get(result_key(outer, sha256_hex(names.data), state))
+        entry = candidate.store.get(result_key(outer, candidate.row.names, state))
         if entry is None:
             return None
         found = json.loads(entry.data)
         return Result(found["messages"], found["blobs"])
 
+    def use(self, outer: str, candidate: Candidate) -> None:
+        """Note that a candidate's result was used."""
+        key, row = index_key(outer), candidate.row
+        if candidate.is_far:
+            self._indexes.add(key, Row(*row.names))
+        else:
+            self._indexes.use(key, row)
+
     def blob(self, key: str, sha256: str) -> bytes | None:
         """Return the bytes of a blob, if its entry still has them."""
-        entry = self._get(key)
+        entry = self.store.get(key)
         return entry.data if entry and sha256_hex(entry.data) == sha256 else None
 
     def keep_blob(self, data: bytes, sha256: str) -> str:
@@ -112,63 +141,69 @@ class DirectEntries:
         self.store.put(key, Entry({"entry": "blob"}, data))
         return key
 
-    def keep(self, outer: str, names: Names, state: str, result: Result, *, local: bool) -> None:
-        """Keep a job's result, and the names of what it read."""
-        is_local = local or names.is_local
-        store, facts = (self.local, _LOCAL) if is_local else (self.store, _FACTS)
-        if self._shared.get(names.shared_digest) is None:
-            self._shared[names.shared_digest] = names.shared
-            data = canonical_json(names.shared.to_json())
-            store.put(shared_key(names.shared_digest), Entry(facts, data))
-        content = canonical_json({"messages": result.messages, "blobs": result.blobs})
-        key = result_key(outer, sha256_hex(names.data), state)
-        store.put(key, Entry(facts, content))
-        number = self._number(outer, names)
-        if number is not None:
-            store.put(names_key(outer, number), Entry(facts, names.data))
+    def keep(
+        self,
+        outer: str,
+        names: Names,
+        state: str,
+        result: Result,
+        marks: BothMarks | None,
+        *,
+        local: bool,
+    ) -> None:
+        """Keep a job's result, the names of what it read, and their marks."""
+        for digest, each in zip(names.digests, names.sets, strict=True):
+            if digest not in self._sets:
+                self._put(names_key(digest), _NAMES, each.to_json(), local=each.is_local)
+                self._sets[digest] = each
+        local = local or names.is_local
+        content = {"messages": result.messages, "blobs": result.blobs}
+        self._put(result_key(outer, names.digests, state), _RESULT, content, local=local)
+        kept: tuple[tuple[str, str], ...] = ()
+        if marks:
+            own, shared = map(self._keep_marks, marks, (each.is_local for each in names.sets))
+            kept = ((own, shared),)
+        # At last, as it leads to the others.
+        self._indexes.add(index_key(outer), Row(*names.digests, kept, local))
 
-    def keep_marks(self, outer: str, names: Names, marks: BothMarks, *, local: bool) -> None:
-        """Keep the marks of a job that was traced."""
-        is_local = local or names.is_local
-        store, facts = (self.local, _LOCAL) if is_local else (self.store, _FACTS)
-        own, shared = map(canonical_json, marks)
-        key = blob_key(sha256_hex(shared))
-        if key not in self._marks:
-            self._marks.add(key)
-            store.put(key, Entry(facts, shared))
-        data = canonical_json({"own": marks[0], "shared": key})
-        for chosen in (sha256_hex(own), ""):
-            store.put(marks_key(outer, sha256_hex(names.data), chosen), Entry(facts, data))
+    def marks(self, candidate: Candidate, now: BothMarks) -> BothMarks | None:
+        """Return the marks of the nearest state with these names, if they are kept.
 
-    def marks(self, outer: str, names: Names, now: BothMarks) -> BothMarks | None:
-        """Return the marks of the nearest job that was traced, if they are kept."""
-        for own in (sha256_hex(canonical_json(now[0])), ""):
-            entry = self._get(marks_key(outer, sha256_hex(names.data), own))
-            found = json.loads(entry.data) if entry else None
-            shared = self._get(found["shared"]) if found else None
-            if found and shared:
-                return found["own"], json.loads(shared.data)
-        return None
+        That is one in which the job's own files were as they are now, or else the last one.
+        """
+        states, own_now = candidate.row.marks, _digest(now[0])
+        if not states:
+            return None
+        nearest = next((pair for pair in states if pair[0] == own_now), states[0])
+        own, shared = map(self._marks_of, nearest)
+        return None if own is None or shared is None else (own, shared)
 
-    def _get(self, key: str) -> Entry | None:
-        entry = self.store.get(key)
-        if entry and entry.facts.get("local"):
-            self.store.used.discard(key)
-        return entry
+    def _marks_of(self, digest: str) -> Marks | None:
+        entry = self.store.get(marks_key(digest))
+        return json.loads(entry.data) if entry else None
 
-    def _number(self, outer: str, names: Names) -> int | None:
-        """Return the number for a new entry of names; None if there is one like it."""
-        for number in range(MOST_NAMES):
-            entry = self._get(names_key(outer, number))
-            if entry is None:
-                return number
-            if entry.data == names.data:
+    def _keep_marks(self, marks: Marks, local: bool) -> str:
+        digest = _digest(marks)
+        if digest not in self._kept_marks:
+            self._kept_marks.add(digest)
+            self._put(marks_key(digest), _MARKS, marks, local=local)
+        return digest
+
+    def _put(self, key: str, kind: str, content: Mapping[str, Any], *, local: bool) -> None:
+        facts = {"entry": kind, "local": True} if local else {"entry": kind}
+        self.store.put(key, Entry(facts, canonical_json(content)))
+
+    def _set(self, digest: str, store: Store) -> ReadSet | None:
+        if digest not in self._sets:
+            entry = store.get(names_key(digest))
+            if entry is None or sha256_hex(entry.data) != digest:
                 return None
-        return int(sha256_hex(names.data), 16) % MOST_NAMES
+            try:
+                self._sets[digest] = ReadSet.from_json(json.loads(entry.data))
+            except (ValueError, TypeError, AttributeError):
+                return None
+        return self._sets[digest]
 
-    def _shared_set(self, digest: str) -> ReadSet | None:
-        if digest not in self._shared:
-            entry = self._get(shared_key(digest))
-            found = entry and ReadSet.from_json(json.loads(entry.data))
-            self._shared[digest] = found or None
-        return self._shared[digest]
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return sha256_hex(canonical_json(content))

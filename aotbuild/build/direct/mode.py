@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from subprocess import SubprocessError
 
 from aotbuild.build.attempt import Outcome, Request, Tell
-from aotbuild.build.direct.entries import DirectEntries, Names, Result
+from aotbuild.build.direct.entries import Candidate, DirectEntries, Names, Result
 from aotbuild.build.direct.outer import machine_facts, outer_key
 from aotbuild.build.direct.reads import JobReads, Reads
 from aotbuild.build.direct.world import Worlds
@@ -45,6 +45,8 @@ _KEPT = (FedBack, Compiled, GoldenMade, GoldenSkipped)
 # Modes of golden outputs that this build chose, for what happened in it. The next one starts anew.
 _CHOSEN_BY_BUILD = ("unsafe", "slow")
 _MANIFEST = "manifest"
+# States that a job is compared with, to say what differs: marks may be behind a network.
+_COMPARED = 6
 # A path in a note, and how it is kept.
 _PATH = re.compile(r"(?<![\w.:/>])/[^\s:'\"`,;()<>]+")
 _NAME = re.compile(r"<((?:import|root|home):[^<>]+)>")
@@ -85,7 +87,7 @@ class DirectMode:
         self._attempt, self._hello, self._sources = attempt, hello, sources
         self._digests = FileDigests(layers.front / DIGESTS)
         self._worlds = Worlds(sources, self._digests)
-        self._entries = DirectEntries(layers.store, layers.store)
+        self._entries = DirectEntries(layers)
         self._reads = reads
 
     def __call__(self, request: Request, tell: Tell) -> Outcome:
@@ -125,31 +127,44 @@ class DirectMode:
 
     def _found(self, job: _Job) -> list[Reply] | None:
         """Return the messages of a job whose inputs are as they were; its blobs are there then."""
-        known: list[Names] = []
+        known: list[Candidate] = []
         try:
-            for names in self._entries.names(job.outer):
-                known.append(names)
-                state = self._worlds.state(job.world, names)
-                result = self._entries.result(job.outer, names, state)
-                if result is None:
-                    continue
-                messages = [*self._messages(result, job.world.places)]
-                if self._fetch(messages, result.blobs):
-                    self._reads.saw(job.world, names)
-                    self._reads.add(JobReads(job.settings, names, state), result.blobs)
+            for candidate in self._entries.candidates(job.outer):
+                known.append(candidate)
+                if messages := self._messages_of(job, candidate):
                     return messages
             job.because = self._because(job, known)
-        except (NotAMessage, *_BROKEN) as err:
+        except _BROKEN as err:
             _LOG.warning("an entry of the store for direct mode is not used: %s", err)
         return None
 
-    def _because(self, job: _Job, known: Sequence[Names]) -> str:
+    def _messages_of(self, job: _Job, candidate: Candidate) -> list[Reply] | None:
+        """Return the messages of a job that read these names, if it found what is there now."""
+        try:
+            names = candidate.names
+            state = self._worlds.state(job.world, names)
+            result = self._entries.result(job.outer, candidate, state)
+            if result is None:
+                return None
+            messages = [*self._messages(result, job.world.places)]
+            if not self._fetch(messages, result.blobs):
+                return None
+        except (NotAMessage, *_BROKEN) as err:
+            _LOG.warning("an entry of the store for direct mode is not used: %s", err)
+            return None
+        self._entries.use(job.outer, candidate)
+        self._reads.saw(job.world, names)
+        self._reads.add(JobReads(job.settings, names, state), result.blobs)
+        return messages
+
+    def _because(self, job: _Job, known: Sequence[Candidate]) -> str:
         """Return the first thing that differs from the nearest state that is known, by its name."""
         found: list[tuple[int, str]] = []
-        # The last ones first: of two that are as near, they are newer.
-        for names in reversed(known):
+        # Of two that are as near, the first one is newer.
+        for candidate in known[:_COMPARED]:
+            names = candidate.names
             now = self._worlds.marks(job.world, names)
-            before = self._entries.marks(job.outer, names, now)
+            before = self._entries.marks(candidate, now)
             if before is not None:
                 texts = [*differences(names.sets, before, now)]
                 found.append((len(texts), (texts or [values_differ(names.sets, now)])[0]))
@@ -222,9 +237,7 @@ class DirectMode:
         ]
         is_local = any(_PATH.search(note) for m in messages for note in m.get("notes", ()))
         result = Result(messages, keys)
-        self._entries.keep(job.outer, names, inputs.state, result, local=is_local)
-        if inputs.marks:
-            self._entries.keep_marks(job.outer, names, inputs.marks, local=is_local)
+        self._entries.keep(job.outer, names, inputs.state, result, inputs.marks, local=is_local)
         self._digests.save()
         self._reads.add(JobReads(job.settings, names, inputs.state), keys)
         return True
