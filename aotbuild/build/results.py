@@ -16,10 +16,13 @@ from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.errors import UnitFailure
 from aotbuild.spec.canonical import (
     canonical_json,
+    flag,
+    mapping,
     optional,
     read_canonical,
     sha256_hex,
     text,
+    texts,
     whole,
 )
 from aotbuild.spec.left_out import LONGEST_LABEL, LeftOut
@@ -246,18 +249,46 @@ class ShardFile:
             if head["format"] != FORMAT:
                 msg = f"expected format {FORMAT}, found {head['format']!r}"
                 raise ValueError(msg)
-            return cls(
+            sources = head["sources"]
+            found = cls(
                 PlanFacts.from_json(head["facts"]),
-                tuple(map(text, head["units"])),
+                texts(head["units"]),
                 tuple(map(whole, head["shards"])),
-                head["keep_going"] is True,
-                SourceDigests(**head["sources"]),
+                flag(head["keep_going"]),
+                SourceDigests(
+                    _digests(sources["files"]),
+                    text(sources["import_root"]),
+                    optional(text, sources["manifest"]),
+                ),
                 tuple(map(Result.from_json, lines)),
-                {text(name): text(digest) for name, digest in head.get("data", {}).items()},
+                _digests(head.get("data", {})),
             )
+            found._check()
+            return found
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not the results of a shard: {type(err).__name__}: {err}"
             raise ValueError(msg) from err
+
+    def _check(self) -> None:
+        """Raise ValueError if what it says of units, shards and results does not go together."""
+        count, toolchains = len(self.units), len(self.facts.toolchains)
+        if len(self.shards) != count:
+            msg = f"expected the shards of {count} units, found {len(self.shards)}"
+            raise ValueError(msg)
+        seen: set[tuple[int, int]] = set()
+        for result in self.results:
+            unit = result.unit
+            place = (unit.number, unit.fed_back)
+            is_known = 0 <= unit.number < count and 0 <= unit.toolchain < toolchains
+            is_done = result.function is not None and result.record is not None
+            if not is_known or place in seen or is_done == (result.failure is not None):
+                msg = f"the result of {cut(unit.label, LONGEST_LABEL)} is of no unit of the plan"
+                raise ValueError(msg)
+            seen.add(place)
+
+
+def _digests(data: Any) -> dict[str, str]:
+    return {text(name): text(digest) for name, digest in mapping(data).items()}
 
 
 def _facts_json(facts: PlanFacts) -> dict[str, Any]:

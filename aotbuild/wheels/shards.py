@@ -76,9 +76,21 @@ def read_part(place: str, source: Readable, index: Index) -> Part:
         if found != (header.results, header.plan, header.split):
             msg = f"expected SHA-256 {header.results}, found {found[0]}"
             raise ValueError(msg)
+        _check_share(file, header.shard)
     except (OSError, ValueError) as err:
         raise WheelRefused(place, problem, [str(err)], remedy) from err
     return Part(place, header, file)
+
+
+def _check_share(file: ShardFile, shard: Shard) -> None:
+    """Raise ValueError if the file's units are shared out otherwise than its header says."""
+    if not all(1 <= number <= shard.of for number in file.shards):
+        msg = f"expected numbers of shards from 1 to {shard.of}"
+        raise ValueError(msg)
+    for unit in (result.unit for result in file.results):
+        if file.shards[unit.number] != shard.number:
+            msg = f"{unit.label} belongs to shard {file.shards[unit.number]}"
+            raise ValueError(msg)
 
 
 def join_shards(parts: Sequence[Part]) -> Assembled:

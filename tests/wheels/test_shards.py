@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,12 @@ from aotbuild.build.results import PlanFacts, Planned, Result, ShardFile
 from aotbuild.build.shares import Share
 from aotbuild.errors import BuildError, DamagedBlob, UnitFailure, WheelRefused
 from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import Index, write_index
 from aotbuild.spec.record import Record
-from aotbuild.spec.shard import Shard
+from aotbuild.spec.shard import Shard, ShardHeader
 from aotbuild.spec.sources import SourceDigests
-from aotbuild.wheels.shards import merge_folders
+from aotbuild.wheels.shards import merge_folders, read_part
 
 FACTS = PlanFacts(
     manifest="0" * 64,
@@ -187,6 +188,61 @@ SPLIT = (
 )
 ALL = "Give one build of each shard; build those that are missing."
 AGAIN = "Build the shard again."
+
+
+def of_others(number: int) -> Sequence[Result]:
+    return [result(place) for place in range(COUNT) if SHARDS[place] == number]
+
+
+# What a whole file of a shard may say that no build writes.
+WRONG: dict[str, dict[str, Any]] = {
+    "fewer shards than units": {"shards": (1, 2, 3)},
+    "fewer units than shards": {"labels": LABELS[:2]},
+    "a shard that there is not": {"shards": (1, 2, 9, 1, 2)},
+    "no shard": {"shards": (1, 2, 0, 1, 2)},
+    "a digest that is a number": {"sources": SourceDigests({"a.py": 1}, "", "aot.yaml")},  # type: ignore[dict-item]
+    "no folder": {"sources": SourceDigests({}, None, "aot.yaml")},  # type: ignore[arg-type]
+    "another word for yes": {"keep_going": "yes"},
+    "a unit twice": {"results": [result(0), result(3), result(0)]},
+    "a unit of another shard": {"results": of_others(2)},
+    "a unit that the plan lacks": {
+        "results": [replace(result(0), unit=replace(result(0).unit, number=7))]
+    },
+    "a toolchain that the plan lacks": {
+        "results": [replace(result(0), unit=replace(result(0).unit, toolchain=3))]
+    },
+    "neither done nor failed": {"results": [result(0, record=None)]},
+    "done and failed": {"results": [replace(failed(0), record=result(0).record)]},
+}
+
+
+@dataclass
+class Bytes:
+    """A place that has one file."""
+
+    data: bytes
+
+    def read(self, name: str, /) -> bytes:
+        return self.data
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_file_that_contradicts_itself(shards: list[Path], out: Path, what: str) -> None:
+    """It has the digest that its header names; one error says what is wrong all the same."""
+    folder = shards[0]
+    index = open_index(DirectorySource(folder))
+    file = ShardFile.from_bytes((folder / "shard").read_bytes())
+    names = {"labels": "units"}
+    changed = replace(file, **{names.get(name, name): v for name, v in WRONG[what].items()})
+    data = changed.to_bytes()
+    digests = (changed.plan, changed.split, sha256_hex(data))
+    header = ShardHeader(Shard(1, 3), *digests).to_header()
+    index = replace(index, header={**index.header, **header})
+    with pytest.raises(WheelRefused) as caught:
+        read_part(str(folder), Bytes(data), index)
+    assert caught.value.problem == "its results cannot be read"
+    assert caught.value.remedy == AGAIN
+    assert not out.exists()
 
 
 class TestRefused:
