@@ -19,6 +19,19 @@ def canonical_json(value: Any) -> bytes:
     return _ENCODER.encode(value).encode("utf-8")
 
 
+def canonical_digest(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON of `value`.
+
+    Unlike `canonical_json`, it takes texts that are not UTF-8, such as names of files (PEP 383).
+    """
+    return sha256_hex(_ENCODER.encode(value).encode("utf-8", "surrogatepass"))
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether a text of the system can be encoded, as most can."""
+    return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
+
+
 def read_canonical(data: bytes) -> Any:
     """Read what `canonical_json` wrote; ValueError for any other bytes.
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.canonical import canonical_digest
 from aotbuild.store.file_digests import MISSING
 from aotbuild.store.read_set import ReadSet
 
@@ -86,7 +86,7 @@ def _mark(kind: str, row: list[Any]) -> str:
 
 
 def _digits(found: Any) -> str:
-    return sha256_hex(canonical_json(found))[:_WIDTH]
+    return canonical_digest(found)[:_WIDTH]
 
 
 def _difference(kind: str, name: str, before: str, now: str) -> str:

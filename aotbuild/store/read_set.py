@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, flag, sha256_hex, texts
+from aotbuild.spec.canonical import canonical_digest, flag, is_utf8, sha256_hex, texts
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
 from aotbuild.store.import_path import ImportPath, ModulePlace
@@ -49,6 +49,13 @@ class ReadSet:
         """Whether a name is an absolute path, which means nothing on another machine."""
         names = (*self.files, *self.listings, *self.looked, *self.sizes, *self.links)
         return any(name.startswith("/") for name in names)
+
+    def encodable(self) -> ReadSet:
+        """Return it without names that are not UTF-8, which no entry can have."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return ReadSet(
+            **{n: v if v is True else (*filter(is_utf8, v),) for n, v in found.items() if v}
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, without what is empty."""
@@ -161,7 +168,7 @@ class World:
         # A folder's times change with its names.
         if self.digests.of(place, since=None) != FOLDER:
             return MISSING
-        return sha256_hex(canonical_json(names_in(place)))
+        return canonical_digest(names_in(place))
 
     def _kind(self, name: str) -> str:
         place = Path(self.places.place(name))
@@ -219,7 +226,7 @@ def names_in(folder: str) -> list[str]:
 
 def state_of(rows: Mapping[str, list[Any]]) -> str:
     """Return the digest of what `World.rows` gives."""
-    return sha256_hex(canonical_json(rows))
+    return canonical_digest(rows)
 
 
 def joined(own: str, shared: str) -> str:

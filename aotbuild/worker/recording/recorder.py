@@ -103,8 +103,11 @@ class Recorder:
             known = imported.files | imported.own_files
             shared = self._set(imported.libraries, [common], known, imported.lost)
             obstacle = next(self._obstacles(names, common), "")
+            sets, (own, shared) = (own, shared), (own.encodable(), shared.encodable())
+            if sets != (own, shared):
+                obstacle = obstacle or "a name that was read is not UTF-8"
             if obstacle:
-                return JobInputs(own, shared, "", obstacle)
+                return JobInputs(own, shared, "", _encodable(obstacle))
             world = World(self._places, self._digests, self._environment, self._started)
             try:
                 self._check_folders({*own.listings, *shared.listings})
@@ -112,7 +115,8 @@ class Recorder:
                 marks = marks_of(rows[0]), marks_of(rows[1])
                 return JobInputs(own, shared, joined(*map(state_of, rows)), marks=marks)
             except ChangedSince as err:
-                return JobInputs(own, shared, "", f"{err} was written to while it was used")
+                obstacle = f"{_encodable(str(err))} was written to while it was used"
+                return JobInputs(own, shared, "", obstacle)
             finally:
                 self._digests.save()
 
@@ -211,3 +215,7 @@ class Recorder:
             yield "is not where the path of imports leads to"
         if is_stale(spec):
             yield "has old bytecode: delete its __pycache__"
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
