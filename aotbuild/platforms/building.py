@@ -203,6 +203,13 @@ class Description:
         """Return what decides the bytes of a build beside the features of this machine's CPU."""
         return []
 
+    def known_provenance(self, versions: Versions, *, fix_hashes: bool) -> Mapping[str, Any]:
+        """Return what provenance will say of a process, as far as that is known before it starts.
+
+        Direct mode keeps no record that says something else: its bytes are of another state.
+        """
+        return {}
+
     def cap(self, target: Target, versions: Versions) -> str | None:
         """Return the cap of a process that compiles a target, if it needs one."""
         return None

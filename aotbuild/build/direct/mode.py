@@ -11,7 +11,7 @@ from subprocess import SubprocessError
 
 from aotbuild.build.attempt import Outcome, Request, Tell
 from aotbuild.build.direct.entries import Candidate, DirectEntries, Names, Result
-from aotbuild.build.direct.outer import machine_facts, outer_key
+from aotbuild.build.direct.outer import is_as_known, machine_facts, outer_key
 from aotbuild.build.direct.reads import JobReads, Reads
 from aotbuild.build.direct.world import Worlds
 from aotbuild.build.progress import compared
@@ -205,6 +205,9 @@ class DirectMode:
             return False
         if (inputs.machine, inputs.python) != (machine_facts(), job.python):
             return False  # another machine did it, where golden outputs may be others
+        records = [m.record for m in job.messages if isinstance(m, Compiled)]
+        if not all(is_as_known(each, job.settings, self._hello) for each in records):
+            return False
         compiled = {m.target: m for m in job.messages if isinstance(m, Compiled)}
         notes = [m for m in job.messages if isinstance(m, ShrinkCompared)]
         if any(m.note for m in notes):

@@ -8,9 +8,11 @@ from typing import Any
 from aotbuild.build.attempt import Request
 from aotbuild.build.direct.world import Python
 from aotbuild.build.requests import Hello
+from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import description
+from aotbuild.spec.record import Record
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.keys import direct_key
 from aotbuild.toolchains.installed import own_code
@@ -42,10 +44,24 @@ def outer_key(
             for target, hardware in zip(job.targets, job.hardware, strict=True)
         ],
         "keep": list(hello.keep),
-        "fix_hashes": hello.fix_hashes,
+        "provenance": [
+            known_provenance(target.platform, settings, hello) for target in job.targets
+        ],
         "import_root": sources.below(sources.import_root),
     }
     return direct_key(facts)
+
+
+def known_provenance(platform: str, settings: Settings, hello: Hello) -> dict[str, Any]:
+    """Return what the provenance of a platform's records says of their process."""
+    known = description(platform).known_provenance
+    return {**known(settings.toolchain, fix_hashes=hello.fix_hashes)}
+
+
+def is_as_known(record: Record, settings: Settings, hello: Hello) -> bool:
+    """Return whether the process that made a record was what the outer key says."""
+    known = known_provenance(record.target.platform, settings, hello)
+    return known.items() <= record.provenance.items()
 
 
 @cache

@@ -20,7 +20,7 @@ from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cpu import cpu_count
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.describe import cross_compiles, told
-from aotbuild.platforms.cpu.hash_seeds import fix_seeds
+from aotbuild.platforms.cpu.hash_seeds import ANY, FIXED, fix_seeds
 from aotbuild.platforms.cpu.instructions import features_beyond, prepare
 from aotbuild.platforms.cpu.isa import IsaLevel, level_of, missing_features
 from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
@@ -32,8 +32,6 @@ _DEVICE, _MACHINE, _LOCAL = 1, 5, 3
 _TRIPLE, _CPU, _FEATURES = 1, 2, 3
 # Where XLA is.
 _LIBRARY = "libjax_common.so"
-# What a record says of the order of hash tables, and so of buffers in the kernels of small loops.
-_FIXED, _ANY = "fixed", "of the process"
 
 
 def retarget(topology: bytes, level: IsaLevel, devices: int) -> bytes:
@@ -69,12 +67,12 @@ def _cpu_topology(here: bytes, level: IsaLevel, devices: int) -> bytes:
 class CpuCompiler(Compiler):
     """See `Compiler`. `_hashes` says whether hash tables have one order."""
 
-    _hashes = _ANY
+    _hashes = ANY
 
     def start(self, *, fix_hashes: bool) -> None:
         prepare()
         if fix_hashes and fix_seeds(_LIBRARY, jaxlib_version):
-            self._hashes = _FIXED
+            self._hashes = FIXED
 
     def devices(self, target: Target, _: Hardware, private: Any) -> Sequence[Any]:
         """Return devices of the target's level; for older jaxlibs, those of this process."""

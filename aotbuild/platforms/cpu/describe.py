@@ -17,7 +17,7 @@ from aotbuild.platforms.building import (
     Request,
     Versions,
 )
-from aotbuild.platforms.cpu import cpu_count
+from aotbuild.platforms.cpu import cpu_count, hash_seeds
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Count, Model, listed, refuse
 from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
@@ -188,6 +188,10 @@ class Cpu(Description):
 
     def deciding_facts(self, hardware: Hardware) -> list[Any]:
         return [] if told(hardware) else [cpu_count.found()]
+
+    def known_provenance(self, versions: Versions, *, fix_hashes: bool) -> Mapping[str, Any]:
+        is_fixed = fix_hashes and hash_seeds.can_fix(versions.jaxlib)
+        return {"hashes": hash_seeds.FIXED if is_fixed else hash_seeds.ANY}
 
     def cap(self, target: Target, versions: Versions) -> str | None:
         return None if cross_compiles(versions.jaxlib) else target.detail

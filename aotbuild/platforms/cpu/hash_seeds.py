@@ -35,7 +35,14 @@ _KNOWN = {
     "0.12.0": (9, 6618),
     "0.12.0.1": (9, 6618),
 }
+# What a record says of the order of hash tables, and so of buffers in the kernels of small loops.
+FIXED, ANY = "fixed", "of the process"
 _RUN, _CHANGE = 0x5, 0x7  # PROT_READ | PROT_EXEC, and PROT_WRITE
+
+
+def can_fix(jaxlib: str) -> bool:
+    """Return whether seeds can be fixed here, if the code is that of the known wheels."""
+    return sys.platform == "linux" and platform.machine() == "x86_64" and jaxlib in _KNOWN
 
 
 def fix_seeds(library: str, jaxlib: str) -> bool:
@@ -44,7 +51,7 @@ def fix_seeds(library: str, jaxlib: str) -> bool:
     Nothing is changed where this version of jaxlib is unknown, where the code is not exactly what
     is known of it, or where the system does not allow it.
     """
-    if sys.platform != "linux" or platform.machine() != "x86_64" or jaxlib not in _KNOWN:
+    if not can_fix(jaxlib):
         return False
     with suppress(OSError):
         places = list(_places(library))

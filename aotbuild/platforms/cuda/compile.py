@@ -19,20 +19,12 @@ from jax.experimental import topologies
 from aotbuild.errors import TraceRefused
 from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cuda.bytes import NotReadable, readable, records
-from aotbuild.platforms.cuda.describe import CUDA_ROOT
+from aotbuild.platforms.cuda.describe import COMPILERS, CUDA_ROOT
 from aotbuild.platforms.cuda.hardware import TARGET_CONFIG, target_config_text, tuning_to
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target
 
 PLUGIN = "jax-cuda13-pjrt"
-# Distributions that decide the bytes of an executable beside jax and jaxlib, if installed.
-_COMPILERS = (
-    "jax-cuda13-plugin",
-    PLUGIN,
-    "nvidia-cuda-nvcc",
-    "nvidia-nvvm",
-    "nvidia-cudnn-cu13",
-)
 # The files that XLA reads, and the distribution of each.
 _FILES = {"bin/ptxas": "nvidia-cuda-nvcc", "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm"}
 
@@ -89,7 +81,7 @@ def _toolkit() -> Path | None:
 
 
 def _installed() -> Iterator[tuple[str, str]]:
-    for name in _COMPILERS:
+    for name in COMPILERS:
         try:
             yield name, metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -38,8 +38,10 @@ from aotbuild.spec.words import did_you_mean, quote
 # NVIDIA's packages are installed; this is the path without them.
 CUDA_ROOT = "./cuda_sdk_lib"
 
-# The required distributions; cuDNN is only for functions that use it.
-_COMPILERS = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm")
+_REQUIRED = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm")
+# All that decide the bytes of an executable beside jax and jaxlib; cuDNN is only for functions that
+# use it.
+COMPILERS = (*_REQUIRED, "nvidia-cudnn-cu13")
 # Pallas needs it for GPUs, and does not require it (jax 0.10.2).
 _HELPERS = ("absl-py",)
 _REMEDY = "aotbuild tune writes one on a machine with the GPU"
@@ -132,7 +134,7 @@ class Cuda(Description):
     summary = "NVIDIA GPUs"
     aliases = ("gpu", "gpus", "nvidia")
     example = "{gpu: h100-sxm}"
-    plugins = _COMPILERS
+    plugins = COMPILERS
     worker_variables = (("CUDA_ROOT", CUDA_ROOT),)
     device_prefixes = ("CUDA_",)
     hints = _HINTS
@@ -169,19 +171,19 @@ class Cuda(Description):
         return bool(request.options.processes > 1)
 
     def packages(self, jax: str) -> Sequence[str]:
-        plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _COMPILERS)
+        plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _REQUIRED)
         return [*plugins, *_HELPERS]
 
     def problems(self, _: Request, versions: Versions, __: BuildMachine) -> Iterator[str]:
         installed = dict(versions.plugins)
-        missing = [name for name in _COMPILERS if name not in installed]
+        missing = [name for name in _REQUIRED if name not in installed]
         if missing:
             remedy = " ".join(f"'{requirement}'" for requirement in self.packages(versions.jax))
             yield (
                 f"cuda: {', '.join(missing)} is not installed beside jax {versions.jax}; name the "
                 f"toolchain under toolchains:, or install it here: pip install {remedy}"
             )
-        for name in _COMPILERS:
+        for name in _REQUIRED:
             version = installed.get(name, versions.jax)
             if name.startswith("jax-") and version != versions.jax:
                 found = f"{name} is {version}, beside jax {versions.jax}"
