@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -315,3 +316,27 @@ def test_old_bytecode(place: Place) -> None:
     shutil.rmtree(source.parent / "__pycache__")
     assert place.traced() == {"one"}
     assert place.traced() == set()
+
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not os.access(MEMORY, os.W_OK), reason="needs a file system in memory")
+def test_data_among_folders_of_the_system(place: Place) -> None:
+    """Users put data there, too."""
+    with TemporaryDirectory(dir=MEMORY) as name:
+        folder = Path(name)
+        modules = {
+            "by_file": f"def f(x): return x * float(open('{folder}/factor').read())",
+            "by_names": f"import os\ndef f(x): return x * len(os.listdir('{folder}'))",
+            "by_no_file": f"import os\ndef f(x): return x * os.path.exists('{folder}/flag')",
+            "by_nothing": "def f(x): return x * len(open('/proc/self/stat').read())",
+        }
+        (folder / "factor").write_text("2")
+        write_project(place.root, manifest([*modules]), **modules)
+        assert place.traced() == {*modules}
+        assert place.traced() == set()
+        (folder / "factor").write_text("3")
+        assert place.traced() == {"by_file"}
+        (folder / "flag").touch()
+        assert place.traced() == {"by_names", "by_no_file"}

@@ -29,6 +29,11 @@ _SYSTEM = (
     *("/bin/", "/dev/", "/etc/", "/lib/", "/lib64/", "/proc/", "/run/", "/sbin/", "/sys/"),
     *("/usr/", "/var/run/"),
 )
+# Where users put data there.
+_DATA = (
+    *("/dev/shm/", "/run/media/", "/run/user/", "/usr/local/share/", "/usr/local/src/"),  # noqa: S108
+    *("/usr/src/", "/var/run/user/"),
+)
 # Another digest stands for aotbuild.
 _AOTBUILD = f"{Path(__file__).parents[2]}{os.sep}"
 _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
@@ -136,7 +141,7 @@ class Recorder:
 
         def names(paths: Iterable[str]) -> tuple[str, ...]:
             found = {self._places.name(p) for p in paths if not p.startswith(_AOTBUILD)}
-            return tuple(sorted(name for name in found if not name.startswith(_SYSTEM)))
+            return tuple(sorted(name for name in found if not _is_of_system(name)))
 
         def inside(kind: str) -> Iterator[str]:
             return filter(self._is_inside, every(kind) - known)
@@ -219,3 +224,7 @@ class Recorder:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _is_of_system(name: str) -> bool:
+    return name.startswith(_SYSTEM) and not f"{name}/".startswith(_DATA)
