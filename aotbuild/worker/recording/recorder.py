@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import marshal
 import os
 import sys
 import time
@@ -16,7 +17,6 @@ from aotbuild.store.import_path import ImportPath, other_finders
 from aotbuild.store.marks import Marks, marks_of
 from aotbuild.store.read_set import Places, ReadSet, World, joined, names_in, state_of
 from aotbuild.worker.recording.by_module import Read, ReadsByModule
-from aotbuild.worker.recording.bytecode import is_stale
 from aotbuild.worker.recording.events import watch_events
 from aotbuild.worker.recording.functions import watch_functions
 from aotbuild.worker.recording.imports import watch_imports
@@ -37,6 +37,8 @@ _DATA = (
 # Another digest stands for aotbuild.
 _AOTBUILD = f"{Path(__file__).parents[2]}{os.sep}"
 _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+# The bytes before the code in a file of bytecode.
+_HEADER = 16
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ class Recorder:
         place = self._places.path.find(name)
         if place is None or place.file != spec.origin:
             yield "is not where the path of imports leads to"
-        if is_stale(spec):
+        if _has_old_bytecode(spec):
             yield "has old bytecode: delete its __pycache__"
 
 
@@ -228,3 +230,20 @@ def _encodable(text: str) -> str:
 
 def _is_of_system(name: str) -> bool:
     return name.startswith(_SYSTEM) and not f"{name}/".startswith(_DATA)
+
+
+def _has_old_bytecode(spec: ModuleSpec) -> bool:
+    """Return whether the bytecode that belongs to a module is not that of its source.
+
+    Python compares the time of a source in seconds, and its size. Archives and checkouts can give
+    an edited file the time of the one before.
+    """
+    try:
+        source, cached = Path(str(spec.origin)), Path(str(spec.cached))
+        if not spec.cached or cached.stat().st_mtime_ns > source.stat().st_ctime_ns:
+            return False  # it was written after the last change
+        code = compile(source.read_bytes(), str(source), "exec", dont_inherit=True)
+        old = marshal.loads(cached.read_bytes()[_HEADER:])  # noqa: S302 (Python has run it)
+        return bool(old != code)
+    except (OSError, ValueError, EOFError, TypeError, SyntaxError):
+        return False
