@@ -16,6 +16,7 @@ from aotbuild.store.index import KIND, Index
 from aotbuild.store.kinds import kind_of
 from aotbuild.store.places import Place
 from aotbuild.store.remote import Listed, RemoteFiles, open_remote
+from aotbuild.store.room import Room
 from aotbuild.store.trust import Trust
 
 # Entries that are copied at a time.
@@ -132,9 +133,14 @@ def _copy(
     recent = [e for e in entries if since is None or e.used is None or e.used >= since]
     wanted = [entry for entry in recent if entry.key not in there - changing]
     copied.present = len(recent) - len(wanted)
-    threads = ThreadPoolExecutor(_TRANSFERS)
+    threads, room = ThreadPoolExecutor(_TRANSFERS), Room()
+
+    def with_room(entry: Item | Listed) -> bool:
+        with room.holding(entry.size):
+            return transfer(entry.key)
+
     try:
-        started = {threads.submit(transfer, entry.key): entry for entry in wanted}
+        started = {threads.submit(with_room, entry): entry for entry in wanted}
         for done in as_completed(started):
             try:
                 if done.result():

@@ -44,6 +44,13 @@ class Folder:
         """Return whether there is a file for this key, as far as this user may see it."""
         return os.path.isfile(self.path(key))  # noqa: PTH113 (Path's raises where it may not look)
 
+    def size(self, key: str) -> int:
+        """Return the bytes of an entry's file; 0 if there is none."""
+        try:
+            return self.path(key).stat().st_size
+        except OSError:
+            return 0
+
     def read(self, key: str) -> bytes | None:
         """Return the file of an entry; None if there is none that can be read."""
         try:

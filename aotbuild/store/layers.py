@@ -26,6 +26,7 @@ from aotbuild.store.layer import Files, Layer
 from aotbuild.store.local import UNKEPT, Store
 from aotbuild.store.places import Place, places
 from aotbuild.store.remote import open_remote
+from aotbuild.store.room import Room
 from aotbuild.store.trust import Trust, read_trust
 
 # Entries that are written to other layers at a time.
@@ -58,6 +59,7 @@ class Layers:
     trust: Trust = field(default_factory=Trust)
     uncounted: set[str] = field(default_factory=set)
     _cleanup: ExitStack = field(default_factory=ExitStack)
+    _room: Room = field(default_factory=Room)
     _fetched: set[str] = field(default_factory=set)
     _pushed: set[str] = field(default_factory=set)
 
@@ -118,9 +120,13 @@ class Layers:
 
     def _push(self, key: str, layers: Sequence[Layer]) -> None:
         assert self.front is not None
-        raw = Folder(self.front).read(key)
-        if raw is None:
-            return
+        front = Folder(self.front)
+        with self._room.holding(front.size(key)):
+            raw = front.read(key)
+            if raw is not None:
+                self._push_raw(key, raw, layers)
+
+    def _push_raw(self, key: str, raw: bytes, layers: Sequence[Layer]) -> None:
         try:
             if is_local(raw, check_entry(raw, key)):
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from support.projects import build, write_project
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.store.folder import Folder
 from aotbuild.store.keys import key_of
+from aotbuild.store.layer import Layer
 from aotbuild.store.layers import Counts, Layers, open_store
 from aotbuild.store.local import Store
+from aotbuild.store.room import Room
 
 KEY, OTHER = key_of({"a": 1}), key_of({"a": 2})
 ENTRY = Entry({"flops": 2.0}, b"code")
@@ -102,6 +105,34 @@ def test_an_entry_that_was_made_in_place_of_a_fetched_one(tmp_path: Path) -> Non
         store.push()
     for folder in (a, b):
         assert Store(folder).parsed(KEY, lambda entry: entry.facts["new"]) == 1
+
+
+def test_large_entries_are_pushed_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small ones go together; no more bytes than there is room for are in memory."""
+    held, most, lock = [0], [0], threading.Lock()
+    write = Layer.write
+
+    def watched(layer: Layer, key: str, raw: bytes, *, again: bool = False) -> bool:
+        with lock:
+            held[0] += len(raw)
+            most[0] = max(most[0], held[0])
+        done = write(layer, key, raw, again=again)
+        with lock:
+            held[0] -= len(raw)
+        return done
+
+    monkeypatch.setattr(Layer, "write", watched)
+    a, b = (tmp_path / name for name in "ab")
+    keys = [key_of({"number": number}) for number in range(12)]
+    with layers(a, b) as store:
+        store._room = Room(3000)
+        for number, key in enumerate(keys):
+            store.store.put(key, Entry({}, bytes(5000 if number % 4 == 0 else 1000)))
+        store.push()
+    assert all(Folder(b).has(key) for key in keys)
+    assert most[0] < 6000
 
 
 def test_what_is_no_key_names_no_file(tmp_path: Path) -> None:
