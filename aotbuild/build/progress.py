@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from aotbuild.build.events import Listener, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.jobs import Fed
@@ -66,6 +67,8 @@ class Progress:
     `obstacle` is why direct mode cannot keep the job, and `traced_because` why it did not have it.
     `at` is the time of the last message and
     `started` has those of each unit's start, where another machine sent them with its messages.
+    `machine` is what the worker says of its machine, and `entries` are the keys of what it made or
+    used in the store.
     """
 
     waiting: dict[str, BuildUnit]
@@ -84,6 +87,8 @@ class Progress:
     started: dict[str, float | None] = field(default_factory=dict)
     obstacle: str = ""
     traced_because: str = ""
+    machine: tuple[Any, ...] = ()
+    entries: set[str] = field(default_factory=set)
 
     @property
     def is_unfinished(self) -> bool:

@@ -201,6 +201,19 @@ class TraceExplained(Message):
     notes: tuple[str, ...] = ()
 
 
+class TracedAgain(Message):
+    """What another process gets of a job, to compare with what the first one got.
+
+    `trace` is as in `worker.program.program_of`. `variables` have the digest of each value that a
+    module of the project keeps, and the line that assigns it. `machine` says what ran the job.
+    """
+
+    type: Literal["traced_again"] = "traced_again"
+    trace: dict[str, str]
+    variables: dict[str, tuple[str, str]]
+    machine: list[Any]
+
+
 class Wanted(Message):
     """An entry that the folder of the store lacks; the worker waits for `fetched`."""
 
@@ -268,6 +281,7 @@ Reply = (
     | ShrinkStarted
     | ShrinkCompared
     | TraceExplained
+    | TracedAgain
     | Inputs
     | Wanted
     | Entries

@@ -26,7 +26,7 @@ class Hello(Message):
     `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
     its modules are to be reported. `keep` names the stages to keep. No byte of a package may
     contain one of `secret_paths`. Each record's provenance begins with `provenance`. `config` holds
-    settings of jax. With `explain`, the worker traces and does not compile. With
+    settings of jax. With `explain` or `again`, the worker only traces. With
     `inputs`, it says what jobs read; `digests` is the file that keeps the digests of files. With
     `fix_hashes`, hash tables of XLA have one order, where it can be fixed.
     """
@@ -42,6 +42,7 @@ class Hello(Message):
     provenance: dict[str, str] = {}
     config: tuple[tuple[str, Any], ...] = ()
     explain: bool = False
+    again: bool = False
     inputs: bool = False
     digests: Path | None = None
     fix_hashes: bool = True

@@ -111,7 +111,8 @@ def _print(
     for unit, group in groupby(found, lambda difference: difference.unit):
         lines = [printable(unit or "the folder")]
         # The source says it, for all of its units.
-        its = [each for each in group if each.part != _TRACED]
+        hidden = (_TRACED, "provenance.trace.constants", "provenance.trace.operations")
+        its = [each for each in group if each.part not in hidden]
         its.sort(key=lambda each: each.part == EXECUTABLE)
         lines += (f"  {printable(str(difference))}" for difference in its)
         for line in lines:

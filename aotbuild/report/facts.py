@@ -350,7 +350,10 @@ def stored_twice(facts: PackageFacts) -> int:
 # Entries of the provenance that differ for each executable. The measurements of `startup: tuned`
 # have a table of their own.
 _OF_ONE_UNIT = frozenset(
-    {"stablehlo", "floats", "golden", "shrink.check", "shrink.note", "startup.measured"}
+    {
+        *("stablehlo", "trace.constants", "trace.operations", "floats", "golden"),
+        *("shrink.check", "shrink.note", "startup.measured"),
+    }
 )
 
 

@@ -54,7 +54,7 @@ def stored_shape(aval: Aval) -> tuple[int, ...]:
 
 def stored_bytes(aval: Aval) -> int:
     """Return the size in bytes in which an aval is stored."""
-    return math.prod(stored_shape(aval)) * int(_dtype(aval.dtype).itemsize)
+    return math.prod(stored_shape(aval)) * int(numpy_dtype(aval.dtype).itemsize)
 
 
 def sample_indices(size: int) -> Any:
@@ -75,8 +75,8 @@ def _fill(seed: str, dtype: str, count: int) -> Any:
     """Return `count` elements, each from its own little-endian bytes of the stream."""
     if dtype in _PARTS:
         parts = _fill(seed, _PARTS[dtype], 2 * count)
-        return parts.view(_dtype(dtype))
-    element = _dtype(dtype)
+        return parts.view(numpy_dtype(dtype))
+    element = numpy_dtype(dtype)
     words = _words(seed, element.itemsize, count)
     if dtype in KEYS:
         return words
@@ -109,7 +109,8 @@ def _floats(words: Any, bits: int) -> Any:
     return values
 
 
-def _dtype(name: str) -> Any:
+def numpy_dtype(name: str) -> Any:
+    """Return numpy's dtype of a name; for typed PRNG keys, that of their data."""
     import numpy as np
 
     if name in KEYS:

@@ -80,6 +80,11 @@ class Folder:
         with temporary_folder(self.root) as temporary:
             write_whole(path, raw, temporary / key)
 
+    def remove(self, key: str) -> None:
+        """Remove the file of an entry, if it is there."""
+        with contextlib.suppress(OSError):  # the folder may be read-only, or of somebody else
+            self.path(key).unlink()
+
     def set_aside(self, key: str) -> None:
         """Rename the file of a damaged entry, so that it is made again."""
         path = self.path(key)

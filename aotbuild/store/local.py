@@ -83,6 +83,14 @@ class Store:
         else:
             (self.local if entry.is_local else self.made).add(key)
 
+    def forget(self, key: str) -> None:
+        """Remove an entry that turned out to be of no use, as far as this user may."""
+        if self.root is not None:
+            Folder(self.root).remove(key)
+        self.made.discard(key)
+        self.used.discard(key)
+        self.local.discard(key)
+
     def uncounted(self) -> Store:
         """Return the same folder, for entries that do not count as made or used."""
         return Store(self.root, problems=self.problems)

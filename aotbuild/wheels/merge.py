@@ -23,6 +23,7 @@ from aotbuild.spec.record_json import record_to_json
 from aotbuild.spec.shard import SHARD
 from aotbuild.spec.sources import join_sources
 from aotbuild.spec.words import quote
+from aotbuild.wheels.agreement import Built, disagreements
 from aotbuild.wheels.draft import (
     Artifacts,
     Draft,
@@ -100,7 +101,8 @@ def _draft(
     tag = joined_tag(tags)
     if tag is None:
         problems.append(f"no tag of a wheel says just {', '.join(sorted(set(tags)))}")
-    problems += [*unlike, *contradictions, *conflicts, *unequal]
+    builds = [Built(str(whole.path), whole.records, whole.read) for whole in wholes]
+    problems += [*unlike, *contradictions, *conflicts, *unequal, *disagreements(builds)]
     if problems or tag is None:
         _refuse(wholes, problems)
     wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")

@@ -21,6 +21,7 @@ from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs
 from aotbuild.spec.record import Blob, Record
 from aotbuild.spec.shard import SHARD, SHARD_NAME, Shard, ShardHeader, read_shard
 from aotbuild.spec.sources import SourceDigests
+from aotbuild.wheels.agreement import Built, disagreements
 
 if TYPE_CHECKING:
     from aotbuild.runtime.stages import StagesFile
@@ -36,15 +37,24 @@ _ONE_SPLIT = (
     "Build all of them as shards of one number. Shares are balanced by the times in the store, so "
     "shards take one store (AOTBUILD_STORE), or AOTBUILD_TIMES=off, which counts units alone."
 )
+_ONE_PROGRAM = "Correct the function, and build the shards again."
+
+
+class Readable(Protocol):
+    """What has the files of a shard."""
+
+    def read(self, name: str, /) -> bytes:
+        """Return the bytes of a file; OSError if it cannot be read."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A shard, as it was read: where it is, which one it is, and its results."""
+    """A shard, as it was read: where it is, which one it is, its results, and its files."""
 
     place: str
     header: ShardHeader
     file: ShardFile
+    source: Readable
 
     @property
     def shard(self) -> Shard:
@@ -53,13 +63,6 @@ class Part:
 
     def __str__(self) -> str:
         return f"{self.place}, shard {self.shard}"
-
-
-class Readable(Protocol):
-    """What has the files of a shard."""
-
-    def read(self, name: str, /) -> bytes:
-        """Return the bytes of a file; OSError if it cannot be read."""
 
 
 def read_part(place: str, source: Readable, index: Index) -> Part:
@@ -79,7 +82,7 @@ def read_part(place: str, source: Readable, index: Index) -> Part:
         _check_share(file, header.shard)
     except (OSError, ValueError) as err:
         raise WheelRefused(place, problem, [str(err)], remedy) from err
-    return Part(place, header, file)
+    return Part(place, header, file, source)
 
 
 def _check_share(file: ShardFile, shard: Shard) -> None:
@@ -105,6 +108,7 @@ def join_shards(parts: Sequence[Part]) -> Assembled:
         (_other_plans, _ONE_PLAN),
         (_other_splits, _ONE_SPLIT),
         (_gaps, _ALL_SHARDS),
+        (_other_programs, _ONE_PROGRAM),
     ):
         if problems := list(find(parts)):
             raise WheelRefused(places, "these shards are not one package", problems, remedy)
@@ -197,6 +201,16 @@ def _gaps(parts: Sequence[Part]) -> Iterator[str]:
             found = {result.unit.number for result in group[0].file.results}
             lost = [label for place, label in units.items() if place not in found]
             yield from (f"{group[0]}: {text}" for text in _some("no result of", lost))
+
+
+def _other_programs(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield the signatures whose targets were traced to other programs by other shards."""
+    yield from disagreements(
+        [
+            Built(str(part), [r.record for r in part.file.results if r.record], part.source.read)
+            for part in parts
+        ]
+    )
 
 
 def _some(words: str, names: Sequence[str]) -> Iterator[str]:

@@ -40,6 +40,12 @@ class Whole:
         failed = {unit.function for unit in read_left_out(self.header).units}
         return failed - {record.function for record in self.records}
 
+    def read(self, name: str) -> bytes:
+        """Return a file of its `_aot` folder, such as a blob; KeyError if no part has it."""
+        wheels = (self.wheel, *self.parts)
+        holder = next((w for w in wheels if f"{w.folder}{name}" in w.names), self.wheel)
+        return holder.archive.read(f"{holder.folder}{name}")
+
 
 def make_whole(wheels: Sequence[OpenedWheel]) -> list[Whole]:
     """Return each package of the wheels, complete; WheelRefused if a part is missing."""

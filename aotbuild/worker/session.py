@@ -25,7 +25,6 @@ from aotbuild.build.replies import (
     Imported,
     Inputs,
     Reply,
-    TraceExplained,
 )
 from aotbuild.build.requests import Hello
 from aotbuild.errors import AotbuildError, TraceRefused
@@ -35,8 +34,10 @@ from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.record import Blob
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
+from aotbuild.spec.trace import TRACE
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
+from aotbuild.worker.again import traced_again
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import CustomCalls, Made, NativeCompiler, decision_notes
@@ -58,7 +59,7 @@ from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.recording.recorder import Recorder
-from aotbuild.worker.skeleton import skeleton
+from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
 from aotbuild.worker.thunk_rewrite.rewrite import LOADED
@@ -76,7 +77,7 @@ class Session:
     def __init__(
         self, hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None = None
     ) -> None:
-        self._explain = hello.explain
+        self._say = explained if hello.explain else traced_again if hello.again else None
         self._recorder = recorder
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
@@ -140,8 +141,8 @@ class Session:
         own_files = self._own_files()
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
-        if self._explain:
-            yield TraceExplained(steps=tuple(skeleton(traced.closed_jaxpr)), notes=traced.notes)
+        if self._say:
+            yield self._say(traced)
             return
         candidates: list[Candidate] = []
         for target, hardware in zip(job.targets, job.hardware, strict=True):
@@ -245,6 +246,7 @@ class Session:
             **({"dims": dims} if (dims := traced.job.symbolic or traced.job.dims) else {}),
             "config": self._imports.traced_with(),
             "compiler_options": traced.job.function.compiler_options,
+            TRACE: traced.program,
         }
         if any(callbacks_in(traced.closed_jaxpr)):
             check_target(traced.job.call, target)

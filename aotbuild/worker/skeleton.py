@@ -8,10 +8,12 @@ from typing import Any
 
 from jax.extend.core import Literal
 
+from aotbuild.build.replies import TraceExplained
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.purity.normalize import normalized
+from aotbuild.worker.traced import Traced
 
 # Parameters that follow from the sizes of the arrays. Dimension numbers do not.
 _SIZES = {
@@ -35,6 +37,11 @@ _SHAPE = re.compile(r"\[[\d, ]*\]")
 
 # Depth of nesting, primitive, `file:line in function` or "", digest of the rest.
 Step = tuple[int, str, str, str]
+
+
+def explained(traced: Traced) -> TraceExplained:
+    """Return what a build that explains its traces is told of one."""
+    return TraceExplained(steps=tuple(skeleton(traced.closed_jaxpr)), notes=traced.notes)
 
 
 def skeleton(closed_jaxpr: Any) -> list[Step]:

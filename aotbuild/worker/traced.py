@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from jax.sharding import Mesh
@@ -14,6 +15,7 @@ from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import Tree
 from aotbuild.worker.feedback import Again
 from aotbuild.worker.jitted import Jitted, jit_job
+from aotbuild.worker.program import program_of
 from aotbuild.worker.shardings import Spec, in_specs, is_same_spec, out_specs
 
 
@@ -46,6 +48,11 @@ class Traced:
     templates: tuple[Template, ...] = ()
     again: tuple[Again, ...] = ()
     own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())
+
+    @cached_property
+    def program(self) -> dict[str, str]:
+        """What tells it from another trace: `provenance.trace`."""
+        return program_of(self.closed_jaxpr)
 
     @property
     def donated(self) -> tuple[int, ...]:

@@ -320,6 +320,19 @@ class TestRefused:
         (reason,) = error.reasons
         assert "two executables for the same call and target" in reason
 
+    def test_other_constants_that_no_golden_outputs_tell_apart(
+        self, native: Built, tmp_path: Path
+    ) -> None:
+        traces = [{"constants": digit * 64, "operations": digit * 64} for digit in "12"]
+        built = replace(native, record=replace(native.record, golden=None))
+        here = with_provenance(built, trace=traces[0])
+        there = with_provenance(for_target(built, "cpu:aarch64:1"), trace=traces[1])
+        wheels = [put(tmp_path / X86, [here]), put(tmp_path / ARM, [there])]
+        (reason,) = refused(wheels, tmp_path / "out").reasons
+        assert "have different constants, and without golden outputs nothing tells" in reason
+        there = with_provenance(there, trace=traces[0])
+        assert merge([wheels[0], put(tmp_path / "same" / ARM, [there])], tmp_path / "out").wheels
+
     def test_references_to_two_templates(self, native: Built, x86: Path, tmp_path: Path) -> None:
         place = ("x.fn", (0, 0), 1)
         one, other = (

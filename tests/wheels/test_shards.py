@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.cli import run
 from support.installs import tree_of
-from support.reports import make_function, make_record
+from support.reports import make_blob, make_function, make_record
 
 from aotbuild.build.assemble import assemble
 from aotbuild.build.pack import finish, new_package
@@ -25,9 +26,10 @@ from aotbuild.errors import BuildError, DamagedBlob, UnitFailure, WheelRefused
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.record import Record
+from aotbuild.spec.record import Golden, Record
 from aotbuild.spec.shard import Shard, ShardHeader
 from aotbuild.spec.sources import SourceDigests
+from aotbuild.spec.tensors import write_tensors
 from aotbuild.wheels.shards import merge_folders, read_part
 
 FACTS = PlanFacts(
@@ -434,3 +436,76 @@ def rewrite(folder: Path, index: Index, changes: dict[str, Any]) -> None:
     functions = list(index.functions())
     records = [record for f in functions for record in index.records(f.name)]
     (folder / "index").write_bytes(write_index({**index.header, **changes}, functions, records))
+
+
+class TestOtherPrograms:
+    """Two shards that built targets of one signature, and what each of them traced."""
+
+    V3, V4 = "cpu:x86-64-v3:1", "cpu:x86-64-v4:1"
+
+    def merged(self, tmp_path: Path, out: Path, *made: tuple[str, str, list[float] | None]) -> Path:
+        """Merge shards with one unit each: its target, its trace, and its golden outputs."""
+        labels = tuple(f"f(batch=1) for {target}" for target, _, _ in made)
+        parts = []
+        for number, (target, trace, outputs) in enumerate(made):
+            record = make_record(
+                "f", 1, target, data=data(number), provenance={"trace": TRACES[trace]}
+            )
+            samples = [] if outputs is None else [golden_outputs(outputs)]
+            for content in samples:
+                blob = make_blob(content, "safetensors")
+                record = replace(record, golden=Golden((), blob))
+            unit = Planned(number, "f", labels[number], "batch", target, 0, "0.10.2")
+            results = [Result(unit, make_function("f"), record)]
+            folder = tmp_path / str(number)
+            parts.append(
+                put(folder, number + 1, shards=(1, 2), of=2, labels=labels, results=results)
+            )
+            for content in samples:
+                blob = make_blob(content, "safetensors")
+                (parts[-1] / blob.path).write_bytes(content)
+        return merge_folders(parts, out).folder
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (("one", None), ("one", None)),
+            (("one", [1.0, 2.0]), ("rounded", [1.0, 2.0 + 2e-7])),
+            (("one", [1.0, 2.0]), ("other constants", [1.0, 2.0])),
+            (("one", None), ("other operations", None)),
+        ],
+    )
+    def test_they_may_be_together(
+        self, first: tuple[str, Any], second: tuple[str, Any], out: Path, tmp_path: Path
+    ) -> None:
+        assert self.merged(tmp_path, out, (self.V3, *first), (self.V4, *second)) == out
+
+    @pytest.mark.parametrize("trace", ["other constants", "other operations"])
+    def test_other_results(self, trace: str, out: Path, tmp_path: Path) -> None:
+        with pytest.raises(WheelRefused) as caught:
+            self.merged(
+                *(tmp_path, out, (self.V3, "one", [1.0, 2.0]), (self.V4, trace, [1.0, 2.1]))
+            )
+        (reason,) = caught.value.reasons
+        assert reason.startswith(f"f(batch=1) {self.V3} in {tmp_path}/0/_aot, shard 1/2 and ")
+        assert "were traced to different programs, whose golden outputs differ" in reason
+        assert not out.exists()
+
+    def test_nobody_can_tell(self, out: Path, tmp_path: Path) -> None:
+        with pytest.raises(WheelRefused, match="different constants, and without golden outputs"):
+            self.merged(
+                *(tmp_path, out, (self.V3, "one", None), (self.V4, "other constants", [1.0, 2.0]))
+            )
+
+
+TRACES = {
+    "one": {"constants": "1" * 64, "operations": "1" * 64},
+    "rounded": {"constants": "2" * 64, "operations": "2" * 64},
+    "other constants": {"constants": "3" * 64, "operations": "3" * 64},
+    "other operations": {"constants": "1" * 64, "operations": "3" * 64},
+}
+
+
+def golden_outputs(values: list[float]) -> bytes:
+    array = np.asarray(values, np.float32)
+    return write_tensors({"0": ("f4", array.shape, array.tobytes())})

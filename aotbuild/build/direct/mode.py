@@ -30,11 +30,13 @@ from aotbuild.build.replies import (
     ShrinkCompared,
 )
 from aotbuild.build.requests import Hello
+from aotbuild.build.schedule import Task
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.spec.files import write_whole
 from aotbuild.spec.record import Blob
 from aotbuild.store.file_digests import DIGESTS, FileDigests
+from aotbuild.store.keys import result_key
 from aotbuild.store.layers import Layers
 from aotbuild.store.marks import differences, values_differ
 from aotbuild.store.read_set import Places, ReadSet, World
@@ -62,6 +64,7 @@ class _Job:
     """
 
     outer: str
+    label: str
     settings: Settings
     python: str
     world: World
@@ -89,6 +92,11 @@ class DirectMode:
         self._worlds = Worlds(sources, self._digests)
         self._entries = DirectEntries(layers)
         self._reads = reads
+        self._kept: dict[tuple[Settings, str], set[str]] = {}
+
+    def kept(self, task: Task) -> set[str]:
+        """Return the keys of what is kept of a task's job, or was taken."""
+        return self._kept.get((task.settings, task.job.label), set())
 
     def __call__(self, request: Request, tell: Tell) -> Outcome:
         """Take a job from the store, or give it to a worker and keep what that says."""
@@ -120,7 +128,8 @@ class DirectMode:
             python = self._worlds.python(request.settings.toolchain)
             outer = outer_key(request, self._hello, self._sources, python, self._digests)
             settings = request.settings
-            return _Job(outer, settings, python.version, self._worlds.of(settings))
+            label, world = request.job.label, self._worlds.of(settings)
+            return _Job(outer, label, settings, python.version, world)
         except _BROKEN as err:
             _LOG.debug("%s: not looked up: %s", request.job.label, err)
             return None
@@ -154,7 +163,7 @@ class DirectMode:
             return None
         self._entries.use(job.outer, candidate)
         self._reads.saw(job.world, names)
-        self._reads.add(JobReads(job.settings, names, state), result.blobs)
+        self._add(job, names, state, result.blobs)
         return messages
 
     def _because(self, job: _Job, known: Sequence[Candidate]) -> str:
@@ -242,8 +251,14 @@ class DirectMode:
         result = Result(messages, keys)
         self._entries.keep(job.outer, names, inputs.state, result, inputs.marks, local=is_local)
         self._digests.save()
-        self._reads.add(JobReads(job.settings, names, inputs.state), keys)
+        self._add(job, names, inputs.state, keys)
         return True
+
+    def _add(self, job: _Job, names: Names, state: str, blobs: Mapping[str, str]) -> None:
+        """Note what a job read, and where the store has what it made."""
+        self._reads.add(JobReads(job.settings, names, state), blobs)
+        result = result_key(job.outer, names.digests, state)
+        self._kept[job.settings, job.label] = {result, *blobs.values()}
 
     def _kept_blob(self, blob: Blob) -> str:
         data = (self._hello.blobs / blob.path).read_bytes()

@@ -8,18 +8,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from aotbuild.build.agreement import Compared, Ran
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
 from aotbuild.build.child import DEFAULT_TIMEOUT
 from aotbuild.build.direct.mode import DirectMode
 from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
+from aotbuild.build.executors.again import TraceAgain, with_verdicts
 from aotbuild.build.executors.bundle import make_bundle
 from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines
 from aotbuild.build.executors.remote import Remote, open_remote
@@ -88,11 +90,15 @@ def run_units(
     hello = _hello(plan, sources, blobs, layers, direct=direct)
     times = times_of(layers, os.environ)
     tasks = _timed([Task(*job) for job in make_jobs(plan.units)], times)
-    opened = _opened(hello, plan, sources, len(tasks), executor, jobs, layers, listener)
-    with opened as (attempt, threads):
+
+    def opened(hello: Hello, most: int) -> AbstractContextManager[tuple[Attempt, Executor]]:
+        return _opened(hello, plan, sources, most, executor, jobs, layers, listener)
+
+    with opened(hello, len(tasks)) as (attempt, threads):
+        once = DirectMode(attempt, hello, sources, layers, traced.reads) if direct else attempt
         runner = _Runner(
             Schedule(tasks),
-            DirectMode(attempt, hello, sources, layers, traced.reads) if direct else attempt,
+            once,
             listener,
             plan.manifest.memory,
             timeout,
@@ -104,8 +110,11 @@ def run_units(
         futures = [threads.submit(runner.run_next) for _ in tasks]
         # By identity: to Python, units with the static values 1 and True are equal.
         done: dict[int, list[UnitDone]] = {}
-        for result in (result for future in futures for result in future.result()):
-            done.setdefault(id(result.unit.first or result.unit), []).append(result)
+        results = [result for future in futures for result in future.result()]
+    refused, undecided = TraceAgain(opened, hello, layers, listener, timeout)(runner.ran)
+    runner.forget(refused, once)
+    for result in with_verdicts(results, refused, undecided):
+        done.setdefault(id(result.unit.first or result.unit), []).append(result)
     times.keep(runner.took)
     return [result for unit in plan.units for result in done[id(unit)]]
 
@@ -147,6 +156,7 @@ class _Runner:
     `attempt` gives one job to one worker. `memory` is the manifest's `memory:`. `unsafe` are
     functions whose golden inputs killed a worker once. `spent` has the seconds that each function's
     golden outputs took so far, and `took` those of jobs of which all was compiled, by their keys.
+    `ran` has each task that was run.
     """
 
     schedule: Schedule
@@ -161,6 +171,7 @@ class _Runner:
     unsafe: set[str] = field(default_factory=set)
     spent: dict[str, float] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
+    ran: list[Ran] = field(default_factory=list)
     # The settings that this thread had last, and the seconds of its task so far.
     _thread: threading.local = field(default_factory=threading.local)
 
@@ -178,6 +189,15 @@ class _Runner:
             self.schedule.finish(task, seconds)
         return results
 
+    def forget(self, refused: Sequence[Compared], once: Attempt | DirectMode) -> None:
+        """Remove from the store what was kept of signatures that are refused."""
+        for ran in (ran for compared in refused for ran in compared.group):
+            kept = once.kept(ran.task) if isinstance(once, DirectMode) else set()
+            for key in ran.entries | kept:
+                self.layers.store.forget(key)
+        if refused:
+            self.traced.reads.complete = False
+
     def _run(self, task: Task) -> list[UnitDone]:
         """Run one task. When its worker exits, the unit at work fails and the others go on."""
         waiting = {str(unit.target): unit for unit in task.units}
@@ -186,6 +206,7 @@ class _Runner:
         while progress.is_unfinished:
             progress.restart()
             self._attempt(task, progress)
+        self.ran.append(Ran(task, tuple(progress.results), progress.machine, progress.entries))
         if progress.fed is None or all(result.failure for result in progress.results):
             return progress.results
         return progress.results + self._run(task.after_feedback(progress.fed))
@@ -208,9 +229,11 @@ class _Runner:
             self.traced.add(message.files)
         elif isinstance(message, Inputs):
             progress.obstacle, progress.traced_because = message.obstacle, message.because
+            progress.machine = tuple(message.machine)
         elif isinstance(message, Entries):
             self.layers.store.made.update(message.made)
             self.layers.store.used.update(message.used)
+            progress.entries |= {*message.made, *message.used}
             for kind, text in message.problems.items():
                 self.layers.store.tell(kind, text)
         else:
