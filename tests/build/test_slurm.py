@@ -71,7 +71,8 @@ class Cluster:
         (folder / "bin").mkdir(parents=True)
         (folder / "fails").mkdir()
         (folder / "number").write_text("0")
-        (folder / "queue").touch()
+        # However long they take: a job that is not listed counts as lost after a while.
+        (folder / "queue").write_text("1_0|RUNNING|None\n1_1|RUNNING|None\n2|RUNNING|None\n")
         for name, text in COMMANDS.items():
             script = folder / "bin" / name
             script.write_text(FAILS + text)
