@@ -210,16 +210,16 @@ def form(name: str, found: ModulePlace) -> str:
 def names_in(folder: str) -> list[str]:
     """Return the names in a folder, sorted, without what builds write there.
 
-    Those of folders end with a slash.
+    Those of folders end with a slash, and those of links with two more.
     """
     try:
         with os.scandir(folder) as entries:
-            found = [(each.name, each.is_dir()) for each in entries]
+            found = [(e.name, "/" * (e.is_dir() + 2 * e.is_symlink())) for e in entries]
     except OSError:
         return []
     return sorted(
-        f"{name}/" if is_folder else name
-        for name, is_folder in found
+        f"{name}{slashes}"
+        for name, slashes in found
         if name not in _OWN_NAMES and not name.startswith(_OWN_PREFIX)
     )
 

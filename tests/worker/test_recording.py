@@ -44,6 +44,21 @@ MODULES = {
     "by_readlink": (
         "import os\n" + HERE + "def f(x): return x * float(os.readlink(HERE / 'data' / 'number'))"
     ),
+    "by_same_file": (
+        HERE
+        + "def f(x):\n    one, other = HERE / 'data' / 'latest' / 'w', HERE / 'data' / '2' / 'w'\n"
+        "    return x * (2 if one.samefile(other) else 3)"
+    ),
+    "by_broken_link": (
+        "import os\n"
+        + HERE
+        + "def f(x): return x * (2 if os.path.lexists(HERE / 'data' / 'broken2') else 3)"
+    ),
+    "by_link_in_folder": (
+        "import os\n"
+        + HERE
+        + "def f(x): return x * sum(e.is_symlink() for e in os.scandir(HERE / 'data' / 'linked'))"
+    ),
     "by_memmap": (
         "import numpy as np\n" + HERE + "def f(x):\n"
         "    return x * np.array(np.memmap(HERE / 'data' / 'mapped', 'float32', shape=(2,)))"
@@ -183,6 +198,7 @@ def fill(place: Place, number: int) -> None:
         "inner": n,
         f"parts/{n}": "",
         f"tree/a/b/{n}": "",
+        "linked/b": "",
         f"../plugins/plugin{n}.py": "",
         "../four.py": _FACTOR.format(n),
         "../../../late/spread/part.py": _FACTOR.format(n),
@@ -195,6 +211,13 @@ def fill(place: Place, number: int) -> None:
         (data / folder / "w").write_text(folder)
     _link(data / "latest", n)
     _link(data / "number", n)
+    for name in ("broken2", "linked/a"):
+        (data / name).unlink(missing_ok=True)
+    if number == 2:
+        _link(data / "broken2", "nowhere")
+        _link(data / "linked" / "a", "b")
+    else:
+        (data / "linked" / "a").write_text("")
     np.full(2, number, "float32").tofile(data / "mapped")
     np.full(2, number, "float32").tofile(data / "raw")
     np.save(data / "w.npy", np.full((2, 2), number, "float32"))

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from aotbuild.store.import_path import ImportPath
@@ -38,12 +39,15 @@ _SCANNERS = {
 _TRANSPARENT = ("os", "collections.abc")
 _FOLLOWING = ("realpath", "_joinrealpath")
 _METADATA = "importlib.metadata"
+# The file of a distribution that is compared whenever distributions were listed.
+_ENTRY_POINTS = (".dist-info/entry_points.txt", ".egg-info/entry_points.txt")
 # It asks which frames to leave out of what it prints.
 _TRACEBACKS = "jax._src.traceback_util"
+_SAME = "samefile"
 # Functions of the standard library that ask whether something exists, or is a link.
 _EXISTENCE = frozenset(
     {
-        *("exists", "lexists", "_exists", "_lexists", "isfile", "isdir", "ismount", "samefile"),
+        *("exists", "lexists", "_exists", "_lexists", "isfile", "isdir", "ismount", _SAME),
         *("is_file", "is_dir", "is_mount", "is_block_device", "is_char_device", "is_fifo"),
     }
 )
@@ -98,9 +102,12 @@ class ReadsByModule:
         is_new = flags & os.O_CREAT and flags & os.O_EXCL
         if flags & _NOT_READ or is_new:
             self._written.add(path)
-        elif _lists_distributions(frame):
+            return
+        if _lists_distributions(frame):
             self.listed(path, frame)
-        elif path not in self._written:
+            if path.endswith(_ENTRY_POINTS):
+                return
+        if path not in self._written:
             if looks_installed(path):
                 self._hold(path)
             for read in self._of(frame):
@@ -126,17 +133,25 @@ class ReadsByModule:
             else:
                 read.listings.add(path)
 
-    def looked(self, path: str, frame: FrameType) -> None:
-        """It was asked whether a file exists, or what the system knows of it."""
+    def looked(self, path: str, frame: FrameType, *, follows: bool = True) -> None:
+        """It was asked whether a file exists, or what the system knows of it.
+
+        With `follows` false, of a link itself.
+        """
         if _lists_distributions(frame):
             self.listed(path, frame)
             return
         # Following links asks for every folder on the way.
         if path in self._written or frame.f_code.co_name in _FOLLOWING:
             return
-        asker, kind = _asked_for(frame)
+        asker, kind, functions = _asked_for(frame)
         for read in self._of(frame) if asker != _TRACEBACKS else ():
             getattr(read, kind).add(path)
+            if not follows:
+                read.links.add(path)
+            if _SAME in functions:
+                # Each folder on the way may be a link.
+                read.links.update((path, *map(str, Path(path).parents)))
 
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""
@@ -220,8 +235,8 @@ class ReadsByModule:
         return name not in sys.modules and self._path.find(name) is None
 
 
-def _asked_for(frame: FrameType | None) -> tuple[str, str]:
-    """Return who asks something of a file through the standard library, and what.
+def _asked_for(frame: FrameType | None) -> tuple[str, str, list[str]]:
+    """Return who asks something of a file through the standard library, what, and by which.
 
     It is `looked`, `links` or `sizes`.
     """
@@ -231,10 +246,10 @@ def _asked_for(frame: FrameType | None) -> tuple[str, str]:
         frame = frame.f_back
     asker = str(frame.f_globals.get("__name__")) if frame else ""
     if not _EXISTENCE.isdisjoint(functions):
-        return asker, "looked"
+        return asker, "looked", functions
     if not _LINK.isdisjoint(functions):
-        return asker, "links"
-    return asker, "sizes" if functions[-1] in _STAT else "looked"
+        return asker, "links", functions
+    return asker, "sizes" if functions[-1] in _STAT else "looked", functions
 
 
 def _is_of_stdlib(frame: FrameType) -> bool:

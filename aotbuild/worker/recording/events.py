@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib.util import source_from_cache
 from types import FrameType
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
+from aotbuild.worker.recording.databases import tell_database
 from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
 
 # Events whose effect no digest can stand for, and what they are for people.
@@ -85,11 +85,7 @@ def _library_loaded(reader: Reader, _: str, arguments: tuple[Any, ...], frame: F
 
 
 def _connected(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
-    """Tell of a database of SQLite, which may be named by a URI."""
-    name = os.fsdecode(arguments[0])
-    path = as_path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
-    if path and name and name != ":memory:":
-        reader.opened(path, frame)
+    tell_database(reader, arguments[0], frame)
 
 
 def _left(reader: Reader, event: str, _: tuple[Any, ...], frame: FrameType) -> None:

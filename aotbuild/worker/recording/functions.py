@@ -7,7 +7,6 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
@@ -16,8 +15,9 @@ from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
 def watch_functions(reader: Reader) -> None:
     """Tell what functions of `os` are asked."""
     _watch_environment(reader)
-    for name in ("stat", "lstat", "access"):
+    for name in ("stat", "access"):
         _watch(name, reader.looked)
+    _watch("lstat", functools.partial(reader.looked, follows=False))
     _watch("readlink", reader.followed)
     _watch_open(reader)
     _watch_spawn(reader)
@@ -54,7 +54,7 @@ def _watch_environment(reader: Reader) -> None:
     os.environ.__class__ = os.environb.__class__ = _Environ
 
 
-def _watch(name: str, tell: Callable[[str, FrameType], None]) -> None:
+def _watch(name: str, tell: Callable[..., None]) -> None:
     """Replace a function of `os` whose first argument is a path by one that tells it."""
     plain = getattr(os, name)
 
@@ -63,7 +63,9 @@ def _watch(name: str, tell: Callable[[str, FrameType], None]) -> None:
         if is_seen():
             with unseen():
                 found = as_path(path, kwargs.get("dir_fd"))
-                if found is not None:
+                if found is not None and not kwargs.get("follow_symlinks", True):
+                    tell(found, sys._getframe(1), follows=False)
+                elif found is not None:
                     tell(found, sys._getframe(1))
         return plain(path, *args, **kwargs)
 

@@ -12,12 +12,17 @@ from importlib.util import resolve_name
 from types import FrameType
 from typing import Any
 
+from aotbuild.worker.recording.databases import watch_databases
 from aotbuild.worker.recording.reader import Reader, is_seen, unseen
+
+_SQLITE = "_sqlite3"
 
 
 def watch_imports(reader: Reader) -> None:
     """Tell of import statements, of `import_module` and `find_spec`, and of what is not found."""
     builtins.__import__ = _statement(reader)
+    if _SQLITE in sys.modules:
+        watch_databases(reader, sys.modules[_SQLITE])
 
     def imported(name: str, frame: FrameType) -> None:
         reader.imported(name, frame, None)
@@ -59,6 +64,9 @@ def _statement(reader: Reader) -> Any:
                 found = _full_names(name, names, fromlist or (), level)
                 tell = functools.partial(reader.imported, frame=sys._getframe(1), importer=importer)
                 settled = [tell(full) for full in found]
+                if name == _SQLITE and name in sys.modules:
+                    # Before anything has its functions.
+                    watch_databases(reader, sys.modules[name])
                 if all(settled):
                     seen.add(known)
 

@@ -23,8 +23,11 @@ class Reader(Protocol):
     def listed(self, path: str, frame: FrameType) -> None:
         """The names in a folder were read."""
 
-    def looked(self, path: str, frame: FrameType) -> None:
-        """It was asked whether a file exists, or what the system knows of it."""
+    def looked(self, path: str, frame: FrameType, *, follows: bool = True) -> None:
+        """It was asked whether a file exists, or what the system knows of it.
+
+        With `follows` false, of a link itself.
+        """
 
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""
