@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import struct
 from pathlib import Path
 
 import pytest
@@ -65,34 +66,71 @@ DATABASES = {
 }
 
 
-def _base(path: Path, number: int) -> sqlite3.Connection:
-    base = sqlite3.connect(path)
+def _write(base: sqlite3.Connection, number: int) -> None:
     base.execute("create table if not exists t (x)")
     base.execute("delete from t")
     base.execute("insert into t values (?)", (number,))
     base.commit()
-    return base
 
 
 def test_databases(place: Place, tmp_path: Path) -> None:
-    """What is beside a database counts, too: changes that are not in it yet."""
+    """What is beside a database counts, too: changes that are not in it yet.
+
+    As root, SQLite sets the owner of that file when it reads it, so `by_log` is traced each time.
+    """
     write_project(place.root, manifest([*DATABASES]), **DATABASES)
     package = place.root / "proj"
-    writer = sqlite3.connect(tmp_path / "log.db")
-    writer.execute("pragma journal_mode=wal")
+    log = sqlite3.connect(tmp_path / "log.db")
+    attached = sqlite3.connect(package / "attached.db")
+    log.execute("pragma journal_mode=wal")
 
     def fill(number: int) -> None:
-        _base(tmp_path / "log.db", number).close()
+        for base in (log, attached):
+            _write(base, number)
         for name in ("log.db", "log.db-wal"):
             shutil.copyfile(tmp_path / name, package / name)
-        _base(package / "attached.db", number).close()
 
     fill(2)
     before = (package / "log.db").read_bytes()
     assert place.traced() == {*DATABASES}
     why = "proj.by_parameter attaches a database that a parameter names"
-    assert place.why() == {"by_parameter": why}
+    assert place.why()["by_parameter"] == why
     fill(3)
     assert (package / "log.db").read_bytes() == before
     assert place.traced() == {*DATABASES}
-    writer.close()
+    for base in (log, attached):
+        base.close()
+
+
+CACHED = {
+    "lines": HERE
+    + "import linecache\nFACTOR = float(linecache.getline(str(HERE / 'lines.txt'), 1))\n",
+    "texts": HERE + "import gettext\n"
+    "FACTOR = float(gettext.translation('d', HERE, ['xx']).gettext('k'))\n",
+}
+
+
+def _catalogue(text: str) -> bytes:
+    """Return a catalogue of gettext with one text, whose name is `k`."""
+    head = struct.pack("<7I", 0x950412DE, 0, 1, 28, 36, 0, 44)
+    places = struct.pack("<4I", 1, 44, len(text), 46)
+    return head + places + b"k\0" + text.encode() + b"\0"
+
+
+def test_caches(place: Place) -> None:
+    """The second function gets what the first one has read, and depends on it as much."""
+    modules = {
+        f"{n}{i}": f"{t}def f(x): return x * FACTOR" for n, t in CACHED.items() for i in (1, 2)
+    }
+    write_project(place.root, manifest([*modules]), **modules)
+    (place.root / "proj" / "xx" / "LC_MESSAGES").mkdir(parents=True)
+
+    def fill(number: str) -> None:
+        place.write("proj/lines.txt", number)
+        (place.root / "proj" / "xx" / "LC_MESSAGES" / "d.mo").write_bytes(_catalogue(number))
+
+    fill("2")
+    assert place.traced() == {*modules}
+    assert place.traced() == set()
+    fill("3")
+    assert place.traced() == {*modules}

@@ -206,11 +206,11 @@ class ReadsByModule:
 
     def left(self, what: str, frame: FrameType) -> None:
         """Code asked something outside of this process and its files."""
-        for read in self._of(frame):
+        for read in self._of(frame, caches=False):
             read.obstacles.add(what)
 
-    def _of(self, frame: FrameType) -> Iterator[Read]:
-        for name in owners(frame):
+    def _of(self, frame: FrameType, *, caches: bool = True) -> Iterator[Read]:
+        for name in owners(frame, caches=caches):
             if name != EVERYBODY:
                 # Whatever led there, this job ran its code.
                 self.roots.add(name)

@@ -32,6 +32,25 @@ _QUIET = frozenset(
         *sys.stdlib_module_names,
     }
 )
+# Quiet modules that keep nothing of what they read for one caller. Others may have a cache, so what
+# they read belongs to all who might ask later.
+_FORGETTING = frozenset(
+    {
+        *("__main__", "aotbuild", "jax", "jaxlib", "ml_dtypes", "numpy", "scipy", "yaml"),
+        *("_compression", "_pyio", "_strptime", "_sqlite3", "abc", "argparse", "array", "ast"),
+        *("asyncio", "base64", "bz2", "codecs", "collections", "compression", "concurrent"),
+        *("configparser", "contextlib", "contextvars", "copy", "copyreg", "csv", "ctypes"),
+        *("dataclasses", "datetime", "decimal", "encodings", "enum", "fileinput", "fnmatch"),
+        *("fractions", "functools", "genericpath", "getpass", "glob", "graphlib", "gzip"),
+        *("hashlib", "heapq", "html", "importlib", "io", "ipaddress", "itertools", "json"),
+        *("logging", "lzma", "marshal", "math", "mmap", "multiprocessing", "numbers", "operator"),
+        *("os", "pathlib", "pickle", "pkgutil", "plistlib", "posixpath", "pprint", "queue"),
+        *("random", "re", "reprlib", "runpy", "sched", "selectors", "shlex", "shutil", "socket"),
+        *("sqlite3", "stat", "statistics", "string", "struct", "subprocess", "tarfile"),
+        *("tempfile", "textwrap", "threading", "timeit", "tokenize", "tomllib", "types"),
+        *("typing", "unittest", "uuid", "wave", "weakref", "xml", "zipapp", "zipfile"),
+    }
+)
 _OURS = "aotbuild"
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _STDLIB = tuple(
@@ -39,19 +58,24 @@ _STDLIB = tuple(
 )
 
 
-def owners(frame: FrameType | None) -> tuple[str, ...]:
+def owners(frame: FrameType | None, *, caches: bool = True) -> tuple[str, ...]:
     """Return the modules that a read belongs to, which is done below this frame.
 
     EVERYBODY is among them if installed code is between the read and the user's: it may keep what
-    it read for the next who asks. So it is in a thread of which nobody knows who started it. None
-    at all: it is the compiler's own affair.
+    it read for the next who asks. So may some modules of the standard library, with `caches`. So it
+    is in a thread of which nobody knows who started it. None at all: it is the compiler's own
+    affair.
     """
     found: dict[str, None] = {}
-    has_own = False
-    for name, kind in _callers(frame):
+    has_own = may_keep = False
+    for name, kind in _modules(frame):
         if kind == "own":
+            if may_keep and not has_own:
+                found[EVERYBODY] = None
             has_own = True
             found[name] = None
+        elif kind == "quiet":
+            may_keep |= caches and name.partition(".")[0] not in _FORGETTING
         elif not has_own:
             found[EVERYBODY] = None
     return tuple(found) or (() if _is_below_worker(frame) else (EVERYBODY,))
@@ -59,22 +83,21 @@ def owners(frame: FrameType | None) -> tuple[str, ...]:
 
 def importer_of(frame: FrameType | None) -> tuple[str, Kind] | None:
     """Return the module that wants an import, and its kind; None if it is the worker itself."""
-    for found in _callers(frame):
-        return found
+    for found in _modules(frame):
+        if found[1] != "quiet":
+            return found
     return None if is_worker(frame) else (EVERYBODY, "installed")
 
 
-def _callers(frame: FrameType | None) -> Iterator[tuple[str, Kind]]:
-    """Yield the modules at work, the innermost first, without the quiet ones."""
+def _modules(frame: FrameType | None) -> Iterator[tuple[str, Kind]]:
+    """Yield the modules at work, the innermost first."""
     last = None
     while frame is not None:
         names = frame.f_globals
         name = names.get("__name__")
         if name is not last and isinstance(name, str):
             last = name
-            kind = _kind(name, names.get("__file__"))
-            if kind != "quiet":
-                yield name, kind
+            yield name, _kind(name, names.get("__file__"))
         frame = frame.f_back
 
 
