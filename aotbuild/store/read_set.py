@@ -22,6 +22,10 @@ from aotbuild.store.import_path import ImportPath, ModulePlace
 _OWN_NAMES = ("__pycache__", FOLDER_NAME, f"{FOLDER_NAME}.stages.zip")
 _OWN_PREFIX = ".aotbuild-"
 _DISTRIBUTIONS = (".dist-info", ".egg-info")
+# Of `links`, the one that leads to the folder a build was started in.
+WORKING_FOLDER = "working folder"
+# Labels of names outside of the project, relative to it, and to where a link to it leads.
+_BESIDE, _BESIDE_REAL = "beside", "beside-real"
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,10 @@ class ReadSet:
     def encodable(self) -> ReadSet:
         """Return it without names that are not UTF-8, which no entry can have."""
         found = {each.name: getattr(self, each.name) for each in fields(self)}
-        return ReadSet(
-            **{n: v if v is True else (*filter(is_utf8, v),) for n, v in found.items() if v}
-        )
+        kept: dict[str, Any] = {
+            n: v if v is True else (*filter(is_utf8, v),) for n, v in found.items() if v
+        }
+        return ReadSet(**kept)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON, without what is empty."""
@@ -86,18 +91,42 @@ def union(sets: Iterable[ReadSet]) -> ReadSet:
 
 @dataclass(frozen=True)
 class Places:
-    """Where names are found: the project's folder, the path of imports, the user's home."""
+    """Where names are found: the project's folder, the path of imports, the user's home.
+
+    `working` is the working folder.
+    """
 
     root: str
     path: ImportPath
     home: str = field(default_factory=lambda: str(Path.home()))
+    working: str = field(default_factory=os.getcwd)
+
+    def names(self, path: str) -> set[str]:
+        """Return all names of a file or folder: the one that `name` gives, and more.
+
+        A file beside the project may have been reached from the project or not, which nobody knows.
+        So it has a name for each way: if what they mean here is the same, any way leads to it.
+        """
+        found = self.name(path)
+        if found.startswith(("root:", "import:")):
+            return {found}
+        path = os.path.abspath(path)  # noqa: PTH100 (follows no link)
+        real = os.path.realpath(self.root)
+        beside = {f"{_BESIDE}:{os.path.relpath(path, self.root)}"}
+        if real != self.root:
+            beside.add(f"{_BESIDE_REAL}:{os.path.relpath(path, real)}")
+        return {found, *beside}
 
     def name(self, path: str) -> str:
-        """Return the name of a file or folder: `import:…`, `root:…`, `home:…`, or its path."""
-        path = os.path.abspath(path)  # noqa: PTH100 (follows no link)
+        """Return the name of a file or folder: `import:…`, `root:…`, `home:…`, or its path.
+
+        A `..` stays in it, because it may follow a link.
+        """
         for entry in sorted(set(self.path.entries), key=len, reverse=True):
             relative = _below(entry, path)
-            if relative not in (None, ".") and self.path.first(relative) in (path, None):
+            if relative is None or relative == "." or relative.startswith(os.pardir):
+                continue
+            if self.path.first(relative) in (path, None):
                 return f"import:{relative}"
         for label, folder in (("root", self.root), ("home", self.home)):
             # A project may be reached through a link.
@@ -109,10 +138,15 @@ class Places:
 
     def place(self, name: str) -> str:
         """Return the path that a name means here."""
+        if name == WORKING_FOLDER:
+            return self.working
         label, _, relative = name.partition(":")
         if label == "import":
             # Where it does not exist, any of them will do.
             return self.path.first(relative) or os.path.join(self.path.entries[0], relative)
+        if label in (_BESIDE, _BESIDE_REAL):
+            folder = self.root if label == _BESIDE else os.path.realpath(self.root)
+            return os.path.normpath(os.path.join(folder, relative))
         folders = {"root": self.root, "home": self.home}
         return os.path.join(folders[label], relative) if label in folders else name
 
@@ -182,6 +216,8 @@ class World:
 
     def _link(self, name: str) -> str:
         place = self.places.place(name)
+        if name == WORKING_FOLDER:
+            return self.places.name(place)
         try:
             target = os.path.join(os.path.dirname(place), Path(place).readlink())
         except OSError:

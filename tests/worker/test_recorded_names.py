@@ -11,6 +11,7 @@ from support.projects import write_project
 
 pytestmark = pytest.mark.process
 
+PLAIN = HERE + "def f(x): return x * len(str(HERE.resolve() / 'file'))"
 # Bytes that are no UTF-8, in names of files and in values.
 NOT_UTF8 = {
     "lists": "import os\n" + HERE + "def f(x): return x * len(os.listdir(HERE / 'odd'))",
@@ -39,3 +40,66 @@ def test_what_is_not_utf8(place: Place) -> None:
     (folder / os.fsdecode(b"\xe8")).write_text("a")
     place.patch.setenv("PROJ_ODD", "\udce9\udce9")
     assert place.traced() == {*NOT_UTF8}
+
+
+def test_two_checkouts_with_a_file_beside_each(place: Place, tmp_path: Path) -> None:
+    """It is reached from the project, so each has its own, below the home folder or not."""
+    text = HERE + "def f(x): return x * len((HERE.parents[1] / 'shared' / '{}').read_text())"
+    modules = {"elsewhere": text.format("a"), "below_home": text.format("b")}
+    for name, size in (("one", 2), ("two", 3)):
+        place.root = tmp_path / name / "project"
+        write_project(place.root, manifest([*modules]), **modules)
+        (tmp_path / name / "shared").mkdir()
+        for file in ("a", "b"):
+            (tmp_path / name / "shared" / file).write_text("x" * size)
+    for home in (tmp_path / "none", tmp_path):
+        place.patch.setenv("HOME", str(home))
+        place.patch.setenv("AOTBUILD_STORE", str(home / "store"))
+        for name in ("two", "one"):
+            place.root = tmp_path / name / "project"
+            assert place.traced() == {*modules}
+        assert place.traced() == set()
+
+
+def test_two_dots_behind_a_link(place: Place) -> None:
+    text = HERE + "def f(x): return x * len(open(f'{HERE}/link/../size').read())"
+    write_project(place.root, manifest(["one"]), one=text)
+    package = place.root / "proj"
+    (package / "real" / "inner").mkdir(parents=True)
+    (package / "real" / "size").write_text("x")
+    (package / "other" / "inner").mkdir(parents=True)
+    (package / "other" / "size").write_text("xxx")
+    (package / "link").symlink_to("real/inner")
+    assert place.traced() == {"one"}
+    assert place.traced() == set()
+    (package / "real" / "size").write_text("xx")
+    assert place.traced() == {"one"}
+    (package / "link").unlink()
+    (package / "link").symlink_to("other/inner")
+    assert place.traced() == {"one"}
+
+
+# Each depends on the folder that the build is started in.
+BY_WORKING_FOLDER = {
+    "opens": "def f(x): return x * len(open('size').read())",
+    "asks": "import os\ndef f(x): return x * len(os.path.basename(os.getcwd()))",
+    "looks": "import os\ndef f(x): return x * (2 if os.path.exists('size') else 3)",
+}
+
+
+def test_the_working_folder(place: Place) -> None:
+    """It counts for what asks for it, relative to the project."""
+    write_project(
+        place.root, manifest([*BY_WORKING_FOLDER, "fine"]), **BY_WORKING_FOLDER, fine=PLAIN
+    )
+    (place.root / "size").write_text("xx")
+    (place.root / "proj" / "size").write_text("xxx")
+    place.patch.chdir(place.root)
+    assert place.traced() == {*BY_WORKING_FOLDER, "fine"}
+    assert place.traced() == set()
+    place.patch.chdir(place.root / "proj")
+    assert place.why() == dict.fromkeys(BY_WORKING_FOLDER, "the working folder is another one")
+    place.patch.chdir(place.root.parent)
+    place.root = place.root.rename(place.root.with_name("elsewhere"))
+    place.patch.chdir(place.root)
+    assert place.traced() == set()

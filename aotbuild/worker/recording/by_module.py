@@ -70,6 +70,7 @@ class Read:
     modules: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
     distributions: bool = False
+    working_folder: bool = False
     obstacles: set[str] = field(default_factory=set)
 
 
@@ -203,6 +204,11 @@ class ReadsByModule:
         """It was asked where a module is, without importing it."""
         for read in self._of(frame):
             read.modules.add(name)
+
+    def worked_in(self, frame: FrameType) -> None:
+        """The working folder decided where something is."""
+        for read in self._of(frame):
+            read.working_folder = True
 
     def left(self, what: str, frame: FrameType) -> None:
         """Code asked something outside of this process and its files."""

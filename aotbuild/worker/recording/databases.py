@@ -9,7 +9,7 @@ from types import FrameType, ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
+from aotbuild.worker.recording.reader import Reader, is_seen, told_path, unseen
 
 # The database, and what is beside it: changes that are not in it yet.
 _SUFFIXES = ("", "-wal", "-journal")
@@ -19,10 +19,10 @@ _ATTACH = 24  # SQLITE_ATTACH
 def tell_database(reader: Reader, given: Any, frame: FrameType) -> None:
     """Tell of the files of a database, which may be named by a URI."""
     name = os.fsdecode(given)
-    path = as_path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
-    if path and name and name != ":memory:":
-        for suffix in _SUFFIXES:
-            reader.opened(path + suffix, frame)
+    given = unquote(urlsplit(name).path) if name.startswith("file:") else name
+    path = told_path(reader, given, frame) if given and name != ":memory:" else None
+    for suffix in _SUFFIXES if path else ():
+        reader.opened(f"{path}{suffix}", frame)
 
 
 def watch_databases(reader: Reader, module: ModuleType) -> None:

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from aotbuild.worker.recording.databases import tell_database
-from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
+from aotbuild.worker.recording.reader import Reader, as_path, is_seen, told_path, unseen
 
 # Events whose effect no digest can stand for, and what they are for people.
 _OUTSIDE = {
@@ -46,7 +46,7 @@ def watch_events(reader: Reader) -> None:
 def _opened(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
     if isinstance(arguments[0], int):
         return  # it is open already
-    path = as_path(arguments[0])
+    path = told_path(reader, arguments[0], frame)
     if path is None:
         return
     if frame.f_globals.get("__name__") == _BOOTSTRAP and path.endswith(_MODULE_FILES):
@@ -70,18 +70,18 @@ def _imported(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameTy
 
 
 def _listed(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
-    path = as_path(os.curdir if arguments[0] is None else arguments[0])
+    path = told_path(reader, os.curdir if arguments[0] is None else arguments[0], frame)
     if path is not None and frame.f_globals.get("__name__") != _BOOTSTRAP:
         reader.listed(path, frame)
 
 
 def _library_loaded(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
     """Tell of a shared library: its file is read; one that is found by name is the system's."""
-    name, path = arguments[0], as_path(arguments[0])
-    if path and os.sep in os.fsdecode(name):
+    name = as_path(arguments[0]) and os.fsdecode(arguments[0])
+    if name and os.sep not in name:
+        reader.left(f"loads {name}", frame)
+    elif name and (path := told_path(reader, name, frame)):
         reader.opened(path, frame)
-    elif path:
-        reader.left(f"loads {os.fsdecode(name)}", frame)
 
 
 def _connected(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:

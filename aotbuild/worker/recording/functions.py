@@ -9,17 +9,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from aotbuild.worker.recording.reader import Reader, as_path, is_seen, unseen
+from aotbuild.worker.recording.reader import Reader, as_path, is_seen, told_path, unseen
 
 
 def watch_functions(reader: Reader) -> None:
     """Tell what functions of `os` are asked."""
     _watch_environment(reader)
     for name in ("stat", "access"):
-        _watch(name, reader.looked)
-    _watch("lstat", functools.partial(reader.looked, follows=False))
-    _watch("readlink", reader.followed)
+        _watch(name, reader, reader.looked)
+    _watch("lstat", reader, functools.partial(reader.looked, follows=False))
+    _watch("readlink", reader, reader.followed)
     _watch_open(reader)
+    for name in ("getcwd", "getcwdb"):
+        _watch_working_folder(name, reader)
     _watch_spawn(reader)
 
 
@@ -54,7 +56,7 @@ def _watch_environment(reader: Reader) -> None:
     os.environ.__class__ = os.environb.__class__ = _Environ
 
 
-def _watch(name: str, tell: Callable[..., None]) -> None:
+def _watch(name: str, reader: Reader, tell: Callable[..., None]) -> None:
     """Replace a function of `os` whose first argument is a path by one that tells it."""
     plain = getattr(os, name)
 
@@ -62,12 +64,26 @@ def _watch(name: str, tell: Callable[..., None]) -> None:
     def function(path: Any, *args: Any, **kwargs: Any) -> Any:
         if is_seen():
             with unseen():
-                found = as_path(path, kwargs.get("dir_fd"))
+                frame = sys._getframe(1)
+                found = told_path(reader, path, frame, kwargs.get("dir_fd"))
                 if found is not None and not kwargs.get("follow_symlinks", True):
-                    tell(found, sys._getframe(1), follows=False)
+                    tell(found, frame, follows=False)
                 elif found is not None:
-                    tell(found, sys._getframe(1))
+                    tell(found, frame)
         return plain(path, *args, **kwargs)
+
+    _put(name, plain, function)
+
+
+def _watch_working_folder(name: str, reader: Reader) -> None:
+    plain = getattr(os, name)
+
+    @functools.wraps(plain)
+    def function() -> Any:
+        if is_seen():
+            with unseen():
+                reader.worked_in(sys._getframe(1))
+        return plain()
 
     _put(name, plain, function)
 

@@ -44,6 +44,9 @@ class Reader(Protocol):
     def sought(self, name: str, frame: FrameType) -> None:
         """It was asked where a module is, without importing it."""
 
+    def worked_in(self, frame: FrameType) -> None:
+        """The working folder was asked for, or a path is relative to it."""
+
     def left(self, what: str, frame: FrameType) -> None:
         """Code asked something outside of this process and its files."""
 
@@ -70,6 +73,13 @@ def unseen() -> Iterator[None]:
         _guard.is_busy = before
 
 
+def absolute(path: str) -> str:
+    """Return an absolute path, in which `..` stays: it may follow a link."""
+    if os.pardir not in path:
+        return os.path.abspath(path)  # noqa: PTH100 (follows no link)
+    return str(Path.cwd() / path)
+
+
 def as_path(given: Any, folder: int | None = None) -> str | None:
     """Return a path as text, which may be relative to an open folder; None for what is no path.
 
@@ -81,6 +91,17 @@ def as_path(given: Any, folder: int | None = None) -> str | None:
             return path if path.startswith("/") else None
         path = os.fsdecode(given)
         start = "" if folder is None else Path(f"/proc/self/fd/{folder}").readlink()
-        return os.path.abspath(os.path.join(start, path))  # noqa: PTH100 (follows no link)
+        return absolute(os.path.join(start, path))
     except (TypeError, ValueError, OSError):
         return None
+
+
+def told_path(
+    reader: Reader, given: Any, frame: FrameType, folder: int | None = None
+) -> str | None:
+    """Return `as_path`, and tell if the working folder decides where that is."""
+    path = as_path(given, folder)
+    is_named = path is not None and folder is None and not isinstance(given, int)
+    if is_named and not os.fsdecode(given).startswith(os.sep):
+        reader.worked_in(frame)
+    return path

@@ -15,7 +15,15 @@ from pathlib import Path
 from aotbuild.store.file_digests import ChangedSince, FileDigests
 from aotbuild.store.import_path import ImportPath, other_finders
 from aotbuild.store.marks import Marks, marks_of
-from aotbuild.store.read_set import Places, ReadSet, World, joined, names_in, state_of
+from aotbuild.store.read_set import (
+    WORKING_FOLDER,
+    Places,
+    ReadSet,
+    World,
+    joined,
+    names_in,
+    state_of,
+)
 from aotbuild.worker.recording.by_module import Read, ReadsByModule
 from aotbuild.worker.recording.events import watch_events
 from aotbuild.worker.recording.functions import watch_functions
@@ -36,6 +44,7 @@ _DATA = (
 )
 # Another digest stands for aotbuild.
 _AOTBUILD = f"{Path(__file__).parents[2]}{os.sep}"
+_UP = f"{os.sep}{os.pardir}{os.sep}"
 _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 # The bytes before the code in a file of bytecode.
 _HEADER = 16
@@ -142,22 +151,31 @@ class Recorder:
             return {each for read in reads for each in [*getattr(read, kind)]}
 
         def names(paths: Iterable[str]) -> tuple[str, ...]:
-            found = {self._places.name(p) for p in paths if not p.startswith(_AOTBUILD)}
-            return tuple(sorted(name for name in found if not _is_of_system(name)))
+            found = {name for p in paths for name in self._names(p)}
+            return tuple(sorted(found))
 
         def inside(kind: str) -> Iterator[str]:
             return filter(self._is_inside, every(kind) - known)
 
+        work = [WORKING_FOLDER] if any(read.working_folder for read in reads) else []
         return ReadSet(
             modules=tuple(sorted({*modules, *every("modules")})),
             files=names({*files, *((every("files") | every("sources")) - known)}),
             listings=names(every("listings")),
             looked=names(inside("looked")),
             sizes=names(inside("sizes")),
-            links=names(inside("links")),
+            links=tuple(sorted((*names(inside("links")), *work))),
             variables=tuple(sorted(every("variables"))),
             distributions=any(read.distributions for read in reads),
         )
+
+    def _names(self, path: str) -> set[str]:
+        """Return the names of a path; none if something else stands for it."""
+        if path.startswith(_AOTBUILD):
+            return set()
+        names = self._places.names(path)
+        is_given = any(_is_of_system(n) and _UP not in n for n in names)
+        return set() if is_given else names
 
     def _is_inside(self, path: str) -> bool:
         """Return whether a path is not on the way to the project, or to a place of modules."""
