@@ -17,7 +17,7 @@ from aotbuild.store.read_set import WORKING_FOLDER, ReadSet
 
 # The marks of each kind of names, in their order, without anything between them.
 Marks = dict[str, str]
-_CODE_AND_FILES = ("modules", "files", "listings", "looked", "sizes", "links")
+_CODE_AND_FILES = ("modules", "files", "listings", "looked", "sizes", "links", "searched")
 _DISTRIBUTIONS = "distributions"
 _WIDTH = 4
 _NOTHING, _SET = "none", "some"
@@ -95,6 +95,8 @@ def _difference(kind: str, name: str, before: str, now: str) -> str:
     name = _shown(kind, name)
     if kind == "listings":
         return f"the names in {name} changed"
+    if kind == "searched":
+        return f"the modules in {name} changed"
     if kind == "links":
         return f"{name} leads elsewhere"
     is_variable = kind == "variables"

@@ -34,9 +34,9 @@ class ReadSet:
 
     `modules` were imported, or looked for in vain. `files` were opened, the names in `listings`
     were read, of `looked` it was asked whether it exists, of `sizes` how large it is, and of
-    `links` where it leads to. `variables` are of the environment; a star at the end of a name
-    stands for all that begin like it. `distributions` says whether installed distributions were
-    listed.
+    `links` where it leads to. In the folders `searched`, modules were looked for. `variables` are
+    of the environment; a star at the end of a name stands for all that begin like it.
+    `distributions` says whether installed distributions were listed.
     """
 
     modules: tuple[str, ...] = ()
@@ -45,14 +45,15 @@ class ReadSet:
     looked: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    searched: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     distributions: bool = False
 
     @property
     def is_local(self) -> bool:
         """Whether a name is an absolute path, which means nothing on another machine."""
-        names = (*self.files, *self.listings, *self.looked, *self.sizes, *self.links)
-        return any(name.startswith("/") for name in names)
+        kinds = (self.files, self.listings, self.looked, self.sizes, self.links, self.searched)
+        return any(name.startswith("/") for names in kinds for name in names)
 
     def encodable(self) -> ReadSet:
         """Return it without names that are not UTF-8, which no entry can have."""
@@ -176,6 +177,7 @@ class World:
             "looked": [[name, self._kind(name)] for name in names.looked],
             "sizes": [[name, self._size(name)] for name in names.sizes],
             "links": [[name, self._link(name)] for name in names.links],
+            "searched": [[name, self._modules_in(name, names.modules)] for name in names.searched],
             "variables": [[name, self.variable(name)] for name in names.variables],
             "distributions": self._distributions() if names.distributions else [],
         }
@@ -213,6 +215,13 @@ class World:
     def _size(self, name: str) -> int | str:
         place = Path(self.places.place(name))
         return place.stat().st_size if place.is_file() else self._kind(name)
+
+    def _modules_in(self, name: str, modules: Iterable[str]) -> str:
+        """Return the digest of the names in a folder that these modules may have."""
+        place = self.places.place(name)
+        if self.digests.of(place, since=None) != FOLDER:
+            return self.digests.of(place, since=self.since)  # of a zip
+        return canonical_digest(modules_in(place, modules))
 
     def _link(self, name: str) -> str:
         place = self.places.place(name)
@@ -258,6 +267,17 @@ def names_in(folder: str) -> list[str]:
         for name, slashes in found
         if name not in _OWN_NAMES and not name.startswith(_OWN_PREFIX)
     )
+
+
+def modules_in(folder: str, modules: Iterable[str]) -> list[str]:
+    """Return the names in a folder, and in its folders, that one of these modules may have."""
+    parts = {part for module in modules for part in module.split(".")}
+    found = [name for name in names_in(folder) if name.rstrip("/").partition(".")[0] in parts]
+    inside = {"__init__", *parts}
+    for name in [name for name in found if name.endswith("/")]:
+        names = names_in(os.path.join(folder, name.rstrip("/")))
+        found += [f"{name}{each}" for each in names if each.partition(".")[0] in inside]
+    return found
 
 
 def state_of(rows: Mapping[str, list[Any]]) -> str:

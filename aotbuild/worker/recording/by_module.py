@@ -20,6 +20,7 @@ from aotbuild.worker.recording.owners import (
     looks_installed,
     owners,
 )
+from aotbuild.worker.recording.search_path import SearchPath
 
 # Variables that say where something is, and the code of Python that asks for them.
 _WHEREABOUTS = {
@@ -78,9 +79,10 @@ class ReadsByModule:
     """A `Reader` that knows what belongs to which module.
 
     `edges` is what modules of the user's ask for, `library_edges` what those of libraries do.
-    `roots` are modules whose code was at work, `library_files` the sources of libraries. `path` is
-    where imports lead to. `hold` gets each installed file before it is read. `folders` has the
-    names in each folder when they were first read.
+    `search` sees what code adds to the places of modules. `roots` are modules whose code was at
+    work, `library_files` the sources of libraries. `path` is where imports lead to. `hold` gets
+    each installed file before it is read. `folders` has the names in each folder when they were
+    first read.
     """
 
     def __init__(self, path: ImportPath, hold: Callable[[str], None]) -> None:
@@ -93,6 +95,7 @@ class ReadsByModule:
         self.library_files: set[str] = set()
         self.folders: dict[str, list[str]] = {}
         self._quiet: set[object] = set()
+        self.search = SearchPath(self.is_own)
 
     def by(self, module: str) -> Read:
         """Return what belongs to a module."""
@@ -209,6 +212,10 @@ class ReadsByModule:
         """The working folder decided where something is."""
         for read in self._of(frame):
             read.working_folder = True
+
+    def searched(self) -> None:
+        """Something is about to be imported along the present path of imports."""
+        self.search.look()
 
     def left(self, what: str, frame: FrameType) -> None:
         """Code asked something outside of this process and its files."""

@@ -48,6 +48,7 @@ def watch_databases(reader: Reader, module: ModuleType) -> None:
         connection.set_authorizer(allow)
         return connection
 
-    for each in [*sys.modules.values()]:
-        if getattr(each, "__dict__", {}).get("connect") is plain:
-            each.connect = connect
+    found: Any
+    for found in [*sys.modules.values()]:
+        if getattr(found, "__dict__", {}).get("connect") is plain:
+            found.connect = connect

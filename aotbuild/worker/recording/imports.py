@@ -6,8 +6,10 @@ import builtins
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import FileFinder, PathFinder
 from importlib.util import resolve_name
 from types import FrameType
 from typing import Any
@@ -16,6 +18,7 @@ from aotbuild.worker.recording.databases import watch_databases
 from aotbuild.worker.recording.reader import Reader, is_seen, unseen
 
 _SQLITE = "_sqlite3"
+_MACHINERY = ("importlib._bootstrap", "importlib._bootstrap_external")
 
 
 def watch_imports(reader: Reader) -> None:
@@ -27,8 +30,12 @@ def watch_imports(reader: Reader) -> None:
     def imported(name: str, frame: FrameType) -> None:
         reader.imported(name, frame, None)
 
-    _replace(importlib, "import_module", _by_name(importlib.import_module, imported))
-    _replace(importlib.util, "find_spec", _by_name(importlib.util.find_spec, reader.sought))
+    for module, name, tell in (
+        (importlib, "import_module", imported),
+        (importlib.util, "find_spec", reader.sought),
+    ):
+        _replace(module, name, _by_name(getattr(module, name), tell, reader.searched))
+    _watch_finders(reader)
     sys.meta_path.append(_last_finder(imported))
 
 
@@ -55,6 +62,8 @@ def _statement(reader: Reader) -> Any:
         names = globals if isinstance(globals, dict) else {}
         importer = names.get("__name__")
         known = (importer, name, level, tuple(fromlist or ()))
+        if is_seen():
+            reader.searched()
         if known in seen or not is_seen():
             return plain(name, globals, locals, fromlist, level)
         try:
@@ -87,11 +96,15 @@ def _full_names(name: str, names: dict[str, Any], fromlist: Any, level: int) -> 
     return [name, *(full for each in wanted if (full := f"{name}.{each}") in sys.modules)]
 
 
-def _by_name(plain: Any, tell: Callable[[str, FrameType], object]) -> Any:
+def _by_name(
+    plain: Any, tell: Callable[[str, FrameType], object], begin: Callable[[], None]
+) -> Any:
     """Return `import_module` or `find_spec`, telling which module is asked for."""
 
     @functools.wraps(plain)
     def function(name: str, package: str | None = None) -> Any:
+        if is_seen():
+            begin()
         try:
             return plain(name, package)
         finally:
@@ -100,6 +113,43 @@ def _by_name(plain: Any, tell: Callable[[str, FrameType], object]) -> Any:
                     tell(resolve_name(name, package) if package else name, sys._getframe(1))
 
     return function
+
+
+def _watch_finders(reader: Reader) -> None:
+    """Tell of modules that code looks for by Python's finders, not by an import."""
+    along_path: Any = PathFinder.find_spec
+    in_folder = FileFinder.find_spec
+
+    def find_spec(cls: Any, name: str, path: Any = None, target: Any = None) -> Any:
+        if is_seen() and not _is_for_import(sys._getframe(1)):
+            with unseen():
+                parent = sys.modules.get(name.rpartition(".")[0])
+                if path is None or [*path] == [*getattr(parent, "__path__", ())]:
+                    reader.sought(name, sys._getframe(1))
+                else:
+                    for folder in path:
+                        reader.listed(os.path.abspath(folder), sys._getframe(1))  # noqa: PTH100
+        return along_path.__func__(cls, name, path, target)
+
+    def find_in_folder(self: FileFinder, name: str, target: Any = None) -> Any:
+        if is_seen() and not _is_for_import(sys._getframe(1)):
+            with unseen():
+                reader.listed(os.path.abspath(self.path), sys._getframe(1))  # noqa: PTH100
+        return in_folder(self, name, target)
+
+    finders: Any = (PathFinder, FileFinder)
+    finders[0].find_spec, finders[1].find_spec = classmethod(find_spec), find_in_folder
+
+
+def _is_for_import(frame: FrameType | None) -> bool:
+    """Return whether a finder is asked for an import, directly or by another finder."""
+    caller = frame and frame.f_globals.get("__name__")
+    if caller in _MACHINERY:
+        return True
+    while frame is not None and frame.f_globals.get("__name__") == caller:
+        frame = frame.f_back
+    above = frame and frame.f_globals.get("__name__")
+    return above in _MACHINERY and frame is not None and frame.f_code.co_name == "_find_spec"
 
 
 def _last_finder(tell: Callable[[str, FrameType], object]) -> Any:

@@ -47,6 +47,9 @@ class Reader(Protocol):
     def worked_in(self, frame: FrameType) -> None:
         """The working folder was asked for, or a path is relative to it."""
 
+    def searched(self) -> None:
+        """Something is about to be imported along the present path of imports."""
+
     def left(self, what: str, frame: FrameType) -> None:
         """Code asked something outside of this process and its files."""
 

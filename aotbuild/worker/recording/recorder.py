@@ -113,6 +113,8 @@ class Recorder:
         """Return what the job read."""
         with unseen():
             names, imported = self._closure(), self._imported()
+            self._reads.search.look()
+            self._reads.search.look_at_packages(self._places.path)
             common = self._reads.by(EVERYBODY)
             own = self._set(names, [self._reads.by(name) for name in names], imported.files)
             # A module of the user's is its importers' affair, also if a library quotes it.
@@ -127,6 +129,9 @@ class Recorder:
             world = World(self._places, self._digests, self._environment, self._started)
             try:
                 self._check_folders({*own.listings, *shared.listings})
+                moved = self._reads.search.changed({*own.modules, *shared.modules})
+                if moved is not None:
+                    raise ChangedSince(moved)
                 rows = world.rows(own), world.rows(shared)
                 marks = marks_of(rows[0]), marks_of(rows[1])
                 return JobInputs(own, shared, joined(*map(state_of, rows)), marks=marks)
@@ -165,6 +170,7 @@ class Recorder:
             looked=names(inside("looked")),
             sizes=names(inside("sizes")),
             links=tuple(sorted((*names(inside("links")), *work))),
+            searched=names(self._reads.search.folders),
             variables=tuple(sorted(every("variables"))),
             distributions=any(read.distributions for read in reads),
         )
@@ -226,6 +232,7 @@ class Recorder:
         for name in sorted(names):
             yield from (f"{name} {what}" for what in self._obstacles_of(name, leading))
         yield from (f"a library {what}" for what in sorted(common.obstacles))
+        yield from sorted(self._reads.search.problems)
 
     def _obstacles_of(self, name: str, leading: Mapping[str, str]) -> Iterator[str]:
         yield from sorted(self._reads.by(name).obstacles)
