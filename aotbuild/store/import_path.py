@@ -8,11 +8,14 @@ package. Files in a zip are not found.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
+
+_OF_PIP = re.compile(r"/pip-build-env-[^/]+/site/sitecustomize\.py$")
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,15 @@ class ImportPath:
                 self._listed[folder] = frozenset()
         return self._listed[folder]
 
+    def starting(self) -> list[str]:
+        """Return the `.pth` files with code that Python runs when it starts."""
+        return [
+            file
+            for entry in self.entries
+            for name in sorted(self.names(entry))
+            if name.endswith(".pth") and _has_code(file := os.path.join(entry, name))
+        ]
+
     def _look(self, name: str) -> ModulePlace | None:
         parent, _, tail = name.rpartition(".")
         if not parent:
@@ -113,3 +125,22 @@ class ImportPath:
         names = self.names(folder)
         name = next((stem + end for end in self.suffixes if stem + end in names), None)
         return os.path.join(folder, name) if name else None
+
+
+def is_of_pip(file: str | None) -> bool:
+    """Return whether a `sitecustomize` is the one that pip writes for each isolated build.
+
+    It has the paths of the temporary folders of that build, which it puts on `sys.path`.
+    """
+    return file is not None and _OF_PIP.search(file) is not None
+
+
+def _has_code(file: str) -> bool:
+    try:
+        return any(line.startswith((b"import ", b"import\t")) for line in _lines(file))
+    except OSError:
+        return False
+
+
+def _lines(file: str) -> list[bytes]:
+    return Path(file).read_bytes().splitlines()

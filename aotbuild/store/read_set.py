@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_digest, flag, is_utf8, sha256_hex, texts
-from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
-from aotbuild.store.import_path import ImportPath, ModulePlace
+from aotbuild.store.folder_names import modules_in, names_in
+from aotbuild.store.import_path import ImportPath, ModulePlace, is_of_pip
 
-# What builds and Python itself write beside sources.
-_OWN_NAMES = ("__pycache__", FOLDER_NAME, f"{FOLDER_NAME}.stages.zip")
-_OWN_PREFIX = ".aotbuild-"
+# Of `files`, all those that have Python import something when it starts.
+STARTING = "start:*.pth"
 _DISTRIBUTIONS = (".dist-info", ".egg-info")
 # Of `links`, the one that leads to the folder a build was started in.
 WORKING_FOLDER = "working folder"
@@ -192,11 +191,16 @@ class World:
     def _module(self, name: str) -> tuple[str, str]:
         """Return the form of a module, as `.py` or `/__init__.py`, and the digest of its file."""
         found = self.places.path.find(name)
+        if found and is_of_pip(found.file):
+            return MISSING, ""
         if found is None or found.file is None:
             return ("namespace" if found else MISSING), ""
         return form(name, found), self.digests.of(found.file, since=self.since)
 
     def _file(self, name: str) -> str:
+        if name == STARTING:
+            files = self.places.path.starting()
+            return canonical_digest([self.digests.of(file, since=self.since) for file in files])
         return self.digests.of(self.places.place(name), since=self.since)
 
     def _listing(self, name: str) -> str:
@@ -250,34 +254,6 @@ def form(name: str, found: ModulePlace) -> str:
     file = str(found.file)
     folder = os.path.dirname(os.path.dirname(file) if found.folders else file)
     return file[len(os.path.join(folder, stem)) :]
-
-
-def names_in(folder: str) -> list[str]:
-    """Return the names in a folder, sorted, without what builds write there.
-
-    Those of folders end with a slash, and those of links with two more.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            found = [(e.name, "/" * (e.is_dir() + 2 * e.is_symlink())) for e in entries]
-    except OSError:
-        return []
-    return sorted(
-        f"{name}{slashes}"
-        for name, slashes in found
-        if name not in _OWN_NAMES and not name.startswith(_OWN_PREFIX)
-    )
-
-
-def modules_in(folder: str, modules: Iterable[str]) -> list[str]:
-    """Return the names in a folder, and in its folders, that one of these modules may have."""
-    parts = {part for module in modules for part in module.split(".")}
-    found = [name for name in names_in(folder) if name.rstrip("/").partition(".")[0] in parts]
-    inside = {"__init__", *parts}
-    for name in [name for name in found if name.endswith("/")]:
-        names = names_in(os.path.join(folder, name.rstrip("/")))
-        found += [f"{name}{each}" for each in names if each.partition(".")[0] in inside]
-    return found
 
 
 def state_of(rows: Mapping[str, list[Any]]) -> str:

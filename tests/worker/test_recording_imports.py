@@ -78,3 +78,28 @@ def test_finders_of_the_users(place: Place) -> None:
     place.root = place.root.parent / "reordered"
     place.build()
     assert place.why() == {"reordered": "sys.path has another order, or lacks folders"}
+
+
+def test_what_runs_when_python_starts(place: Place) -> None:
+    """Its modules are imported before anything is recorded, and by nobody."""
+    text = "import builtins\nbuiltins.{} = {}\n"
+    write_project(
+        place.root, manifest(["one"]), one="def f(x): return x * IN_MODULE * IN_PTH * IN_IMPORTED"
+    )
+    site = f"import site\nsite.addsitedir({str(place.installed)!r})\nimport imported\n"
+    place.patch.setenv("PYTHONPATH", str(place.late))
+    place.write("../late/sitecustomize.py", site + text.format("IN_MODULE", 2.0))
+    place.write("../late/imported.py", text.format("IN_IMPORTED", 2.0))
+    place.write("../site-packages/own.pth", "import builtins; builtins.IN_PTH = 2.0\n")
+    assert place.traced() == {"one"}
+    assert place.traced() == set()
+    place.write("../late/imported.py", text.format("IN_IMPORTED", 3.0))
+    assert place.why() == {"one": "imported changed"}
+    place.write("../site-packages/own.pth", "import builtins; builtins.IN_PTH = 3.0\n")
+    assert place.why() == {"one": "*.pth changed"}
+    place.write("../late/sitecustomize.py", site + text.format("IN_MODULE", 3.0))
+    assert place.why() == {"one": "sitecustomize changed"}
+    place.write("../late/sitecustomize.py", site + text.format("IN_MODULE", 3.0) + "import jax\n")
+    why = "jax is imported when Python starts, by sitecustomize or a .pth file"
+    for _ in range(2):
+        assert place.why() == {"one": why}

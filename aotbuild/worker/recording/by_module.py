@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from aotbuild.store.folder_names import names_in
 from aotbuild.store.import_path import ImportPath
-from aotbuild.store.read_set import names_in
 from aotbuild.worker.recording.owners import (
     EVERYBODY,
     Kind,

@@ -8,20 +8,21 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from aotbuild.store.file_digests import ChangedSince, FileDigests
-from aotbuild.store.import_path import ImportPath, other_finders
+from aotbuild.store.folder_names import names_in
+from aotbuild.store.import_path import ImportPath, is_of_pip, other_finders
 from aotbuild.store.marks import Marks, marks_of
 from aotbuild.store.read_set import (
+    STARTING,
     WORKING_FOLDER,
     Places,
     ReadSet,
     World,
     joined,
-    names_in,
     state_of,
 )
 from aotbuild.worker.recording.by_module import Read, ReadsByModule
@@ -45,6 +46,8 @@ _DATA = (
 # Another digest stands for aotbuild.
 _AOTBUILD = f"{Path(__file__).parents[2]}{os.sep}"
 _UP = f"{os.sep}{os.pardir}{os.sep}"
+# What Python imports when it starts, if it is there.
+_STARTING = ("sitecustomize", "usercustomize")
 _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 # The bytes before the code in a file of bytecode.
 _HEADER = 16
@@ -96,6 +99,8 @@ class Recorder:
             origin = getattr(getattr(module, "__spec__", None), "origin", None)
             if isinstance(origin, str) and looks_installed(origin):
                 digests.hold(origin)
+        self._before = _loaded_before(self._reads)
+        self._is_too_late = "jax" in sys.modules
         watch_events(self._reads)
         watch_functions(self._reads)
         watch_imports(self._reads)
@@ -119,7 +124,9 @@ class Recorder:
             own = self._set(names, [self._reads.by(name) for name in names], imported.files)
             # A module of the user's is its importers' affair, also if a library quotes it.
             known = imported.files | imported.own_files
+            imported.libraries.update(_STARTING)
             shared = self._set(imported.libraries, [common], known, imported.lost)
+            shared = replace(shared, files=tuple(sorted((*shared.files, STARTING))))
             obstacle = next(self._obstacles(names, common), "")
             sets, (own, shared) = (own, shared), (own.encodable(), shared.encodable())
             if sets != (own, shared):
@@ -191,7 +198,7 @@ class Recorder:
     def _closure(self) -> set[str]:
         """Return the own modules that the job's roots import, directly or through others."""
         reads, found = self._reads, set[str]()
-        waiting = [*reads.roots, *filter(reads.is_own, self._wanted_by_libraries())]
+        waiting = [*self._before, *reads.roots, *filter(reads.is_own, self._wanted_by_libraries())]
         while waiting:
             name = waiting.pop()
             if name in found or not name or not (reads.is_missing(name) or reads.is_own(name)):
@@ -233,6 +240,8 @@ class Recorder:
             yield from (f"{name} {what}" for what in self._obstacles_of(name, leading))
         yield from (f"a library {what}" for what in sorted(common.obstacles))
         yield from sorted(self._reads.search.problems)
+        if self._is_too_late:
+            yield "jax is imported when Python starts, by sitecustomize or a .pth file"
 
     def _obstacles_of(self, name: str, leading: Mapping[str, str]) -> Iterator[str]:
         yield from sorted(self._reads.by(name).obstacles)
@@ -247,6 +256,12 @@ class Recorder:
             yield "is not where the path of imports leads to"
         if _has_old_bytecode(spec):
             yield "has old bytecode: delete its __pycache__"
+
+
+def _loaded_before(reads: ReadsByModule) -> list[str]:
+    """Return the user's own modules that Python imported when it started, before the recorder."""
+    found = filter(reads.is_own, [*sys.modules])
+    return [name for name in found if not is_of_pip(reads.file(name))]
 
 
 def _encodable(text: str) -> str:

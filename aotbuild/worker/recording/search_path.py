@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from aotbuild.store.folder_names import names_in
 from aotbuild.store.import_path import ImportPath
-from aotbuild.store.read_set import names_in
 from aotbuild.worker.recording.reader import unseen
 
 
