@@ -1,15 +1,39 @@
-"""The names in folders that a computation may have read."""
+"""What a computation may ask of a path: what is there, and the names in a folder."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.store.file_digests import FOLDER, MISSING
 
 # What builds and Python itself write beside sources.
 _OWN_NAMES = ("__pycache__", FOLDER_NAME, f"{FOLDER_NAME}.stages.zip")
 _OWN_PREFIX = ".aotbuild-"
+
+
+def kind_at(path: str) -> str:
+    """Return whether there is a file, a folder or nothing."""
+    place = Path(path)
+    if not place.exists():
+        return MISSING
+    return FOLDER if place.is_dir() else "file"
+
+
+def size_at(path: str) -> int | str:
+    """Return the size of a file, or what else there is."""
+    place = Path(path)
+    return place.stat().st_size if place.is_file() else kind_at(path)
+
+
+def link_at(path: str) -> str:
+    """Return where a link leads to; nothing for what is no link."""
+    try:
+        return os.path.join(os.path.dirname(path), Path(path).readlink())
+    except OSError:
+        return ""
 
 
 def names_in(folder: str) -> list[str]:

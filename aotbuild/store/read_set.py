@@ -15,7 +15,7 @@ from typing import Any
 
 from aotbuild.spec.canonical import canonical_digest, flag, is_utf8, sha256_hex, texts
 from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
-from aotbuild.store.folder_names import modules_in, names_in
+from aotbuild.store.folder_names import kind_at, link_at, modules_in, names_in, size_at
 from aotbuild.store.import_path import ImportPath, ModulePlace, is_of_pip
 
 # Of `files`, all those that have Python import something when it starts.
@@ -173,8 +173,8 @@ class World:
             "modules": [[name, *self._module(name)] for name in names.modules],
             "files": [[name, self._file(name)] for name in names.files],
             "listings": [[name, self._listing(name)] for name in names.listings],
-            "looked": [[name, self._kind(name)] for name in names.looked],
-            "sizes": [[name, self._size(name)] for name in names.sizes],
+            "looked": [[name, kind_at(self.places.place(name))] for name in names.looked],
+            "sizes": [[name, size_at(self.places.place(name))] for name in names.sizes],
             "links": [[name, self._link(name)] for name in names.links],
             "searched": [[name, self._modules_in(name, names.modules)] for name in names.searched],
             "variables": [[name, self.variable(name)] for name in names.variables],
@@ -210,16 +210,6 @@ class World:
             return MISSING
         return canonical_digest(names_in(place))
 
-    def _kind(self, name: str) -> str:
-        place = Path(self.places.place(name))
-        if not place.exists():
-            return MISSING
-        return FOLDER if place.is_dir() else "file"
-
-    def _size(self, name: str) -> int | str:
-        place = Path(self.places.place(name))
-        return place.stat().st_size if place.is_file() else self._kind(name)
-
     def _modules_in(self, name: str, modules: Iterable[str]) -> str:
         """Return the digest of the names in a folder that these modules may have."""
         place = self.places.place(name)
@@ -231,11 +221,8 @@ class World:
         place = self.places.place(name)
         if name == WORKING_FOLDER:
             return self.places.name(place)
-        try:
-            target = os.path.join(os.path.dirname(place), Path(place).readlink())
-        except OSError:
-            return ""
-        return self.places.name(target)
+        target = link_at(place)
+        return self.places.name(target) if target else ""
 
     def _distributions(self) -> list[list[str]]:
         """Return the installed distributions, and the digest of what each offers to others."""

@@ -103,3 +103,22 @@ def test_the_working_folder(place: Place) -> None:
     place.root = place.root.rename(place.root.with_name("elsewhere"))
     place.patch.chdir(place.root)
     assert place.traced() == set()
+
+
+# What says where something is counts if the function asks, not for a name that nobody knows.
+WHEREABOUTS = {
+    "finds": "import shutil\ndef f(x): return x * (2 if shutil.which('proj-tool') else 3)",
+    "temporary": "import tempfile\ndef f(x): return x * len(tempfile.gettempdir())",
+    "home": "from pathlib import Path\ndef f(x): return x * len(str(Path.home()))",
+}
+MAKES = "import tempfile\ndef f(x):\n    with tempfile.TemporaryDirectory(): pass\n    return x"
+
+
+def test_variables_that_say_where_something_is(place: Place, tmp_path: Path) -> None:
+    write_project(place.root, manifest([*WHEREABOUTS, "makes"]), **WHEREABOUTS, makes=MAKES)
+    assert place.traced() == {*WHEREABOUTS, "makes"}
+    assert place.traced() == set()
+    for name in ("PATH", "TMPDIR", "HOME"):
+        place.patch.setenv(name, str(tmp_path))
+    found = {name: text.split()[0] for name, text in place.why().items()}
+    assert found == {"finds": "PATH", "temporary": "TMPDIR", "home": "HOME"}

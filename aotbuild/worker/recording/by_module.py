@@ -9,8 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from aotbuild.store.folder_names import names_in
 from aotbuild.store.import_path import ImportPath
+from aotbuild.worker.recording.answers import FirstAnswers
+from aotbuild.worker.recording.askers import (
+    SAME,
+    asked_for,
+    asker_of,
+    is_asked_by_own,
+    lists_distributions,
+)
+from aotbuild.worker.recording.made import MadeFiles, is_of_tempfile
 from aotbuild.worker.recording.owners import (
     EVERYBODY,
     Kind,
@@ -37,30 +45,17 @@ _SCANNERS = {
     "numba.core.config": "NUMBA_",
     "tqdm.utils": "TQDM_",
 }
-_TRANSPARENT = ("os", "collections.abc")
 _FOLLOWING = ("realpath", "_joinrealpath")
-_METADATA = "importlib.metadata"
 # The file of a distribution that is compared whenever distributions were listed.
 _ENTRY_POINTS = (".dist-info/entry_points.txt", ".egg-info/entry_points.txt")
 # It asks which frames to leave out of what it prints.
 _TRACEBACKS = "jax._src.traceback_util"
-_SAME = "samefile"
-# Functions of the standard library that ask whether something exists, or is a link.
-_EXISTENCE = frozenset(
-    {
-        *("exists", "lexists", "_exists", "_lexists", "isfile", "isdir", "ismount", _SAME),
-        *("is_file", "is_dir", "is_mount", "is_block_device", "is_char_device", "is_fifo"),
-    }
-)
-_LINK = frozenset({"islink", "is_symlink"})
-# Those that pass on everything that the system knows.
-_STAT = frozenset({"stat", "lstat", "getsize"})
-_NOT_READ = os.O_WRONLY | os.O_TRUNC
+_NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
 @dataclass
 class Read:
-    """What belongs to one module."""
+    """What belongs to one module. `made` are files that it made itself, and read again."""
 
     files: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
@@ -72,6 +67,7 @@ class Read:
     variables: set[str] = field(default_factory=set)
     distributions: bool = False
     working_folder: bool = False
+    made: set[str] = field(default_factory=set)
     obstacles: set[str] = field(default_factory=set)
 
 
@@ -81,19 +77,18 @@ class ReadsByModule:
     `edges` is what modules of the user's ask for, `library_edges` what those of libraries do.
     `search` sees what code adds to the places of modules. `roots` are modules whose code was at
     work, `library_files` the sources of libraries. `path` is where imports lead to. `hold` gets
-    each installed file before it is read. `folders` has the names in each folder when they were
-    first read.
+    each installed file before it is read. `answers` has what was found first.
     """
 
     def __init__(self, path: ImportPath, hold: Callable[[str], None]) -> None:
         self._path, self._hold = path, hold
-        self._written: set[str] = set()
+        self._made = MadeFiles()
         self._by_module: dict[str, Read] = {}
         self.edges: dict[str, set[str]] = {}
         self.library_edges: dict[str, set[str]] = {}
         self.roots: set[str] = set()
         self.library_files: set[str] = set()
-        self.folders: dict[str, list[str]] = {}
+        self.answers = FirstAnswers()
         self._quiet: set[object] = set()
         self.search = SearchPath(self.is_own)
 
@@ -103,19 +98,19 @@ class ReadsByModule:
 
     def opened(self, path: str, frame: FrameType, flags: int = os.O_RDONLY) -> None:
         """A file was opened, or could not be."""
-        is_new = flags & os.O_CREAT and flags & os.O_EXCL
-        if flags & _NOT_READ or is_new:
-            self._written.add(path)
+        self._made.opened(path, frame, flags)
+        if flags & _NOT_READ:
+            if flags & os.O_EXCL and not is_of_tempfile(frame):
+                self._note("looked", path, frame)
             return
-        if _lists_distributions(frame):
+        if lists_distributions(frame):
             self.listed(path, frame)
             if path.endswith(_ENTRY_POINTS):
                 return
-        if path not in self._written:
+        if not self._is_made(path, frame):
             if looks_installed(path):
                 self._hold(path)
-            for read in self._of(frame):
-                read.files.add(path)
+            self._note("files", path, frame)
 
     def loaded(self, path: str, frame: FrameType) -> None:
         """The source of a module was read, or its bytecode in place of it."""
@@ -128,44 +123,50 @@ class ReadsByModule:
 
     def listed(self, path: str, frame: FrameType) -> None:
         """The names in a folder were read."""
-        is_metadata = _lists_distributions(frame)
-        if not is_metadata and path not in self.folders:
-            self.folders[path] = names_in(path)
-        for read in self._of(frame):
-            if is_metadata:
+        if lists_distributions(frame):
+            for read in self._of(frame):
                 read.distributions = True
-            else:
-                read.listings.add(path)
+        elif not self._is_made(path, frame):
+            self._note("listings", path, frame)
 
     def looked(self, path: str, frame: FrameType, *, follows: bool = True) -> None:
         """It was asked whether a file exists, or what the system knows of it.
 
         With `follows` false, of a link itself.
         """
-        if _lists_distributions(frame):
+        if lists_distributions(frame):
             self.listed(path, frame)
             return
         # Following links asks for every folder on the way.
-        if path in self._written or frame.f_code.co_name in _FOLLOWING:
+        if frame.f_code.co_name in _FOLLOWING or self._is_made(path, frame):
             return
-        asker, kind, functions = _asked_for(frame)
-        for read in self._of(frame) if asker != _TRACEBACKS else ():
-            getattr(read, kind).add(path)
-            if not follows:
-                read.links.add(path)
-            if _SAME in functions:
-                # Each folder on the way may be a link.
-                read.links.update((path, *map(str, Path(path).parents)))
+        asker, kind, functions = asked_for(frame)
+        if asker == _TRACEBACKS:
+            return
+        self._note(kind, path, frame)
+        if not follows:
+            self._note("links", path, frame)
+        if SAME in functions:
+            # Each folder on the way may be a link.
+            for each in (path, *map(str, Path(path).parents)):
+                self._note("links", each, frame)
 
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""
-        for read in self._of(frame):
-            read.links.add(path)
+        self._note("links", path, frame)
+
+    def replaced(self, path: str) -> None:
+        """A path is about to be another file, or none."""
+        self._made.forget(path)
+
+    def made(self, folder: str) -> None:
+        """A folder with a name that nobody else has is about to be made."""
+        self._made.made(folder)
 
     def variable(self, name: str | None, frame: FrameType) -> None:
         """A variable of the environment was read; None: all of them."""
-        asker = _asker(frame)
-        if name in _WHEREABOUTS.get(asker, ()):
+        asker = asker_of(frame)
+        if name in _WHEREABOUTS.get(asker, ()) and not is_asked_by_own(frame):
             return
         if asker in _SCANNERS:
             name = f"{_SCANNERS[asker]}*"
@@ -222,6 +223,17 @@ class ReadsByModule:
         for read in self._of(frame, caches=False):
             read.obstacles.add(what)
 
+    def _is_made(self, path: str, frame: FrameType) -> bool:
+        is_made = self._made.has(path, frame)
+        for read in self._of(frame) if is_made else ():
+            read.made.add(path)
+        return is_made
+
+    def _note(self, kind: str, path: str, frame: FrameType) -> None:
+        for read in self._of(frame):
+            getattr(read, kind).add(path)
+            self.answers.note(kind, path)
+
     def _of(self, frame: FrameType, *, caches: bool = True) -> Iterator[Read]:
         for name in owners(frame, caches=caches):
             if name != EVERYBODY:
@@ -246,46 +258,3 @@ class ReadsByModule:
 
     def is_missing(self, name: str) -> bool:
         return name not in sys.modules and self._path.find(name) is None
-
-
-def _asked_for(frame: FrameType | None) -> tuple[str, str, list[str]]:
-    """Return who asks something of a file through the standard library, what, and by which.
-
-    It is `looked`, `links` or `sizes`.
-    """
-    functions = ["stat"]
-    while frame is not None and _is_of_stdlib(frame):
-        functions.append(frame.f_code.co_name)
-        frame = frame.f_back
-    asker = str(frame.f_globals.get("__name__")) if frame else ""
-    if not _EXISTENCE.isdisjoint(functions):
-        return asker, "looked", functions
-    if not _LINK.isdisjoint(functions):
-        return asker, "links", functions
-    return asker, "sizes" if functions[-1] in _STAT else "looked", functions
-
-
-def _is_of_stdlib(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in sys.stdlib_module_names
-
-
-def _lists_distributions(frame: FrameType | None) -> bool:
-    """Return whether the standard library looks for installed distributions."""
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
-        if name.startswith(_METADATA):
-            return True
-        if not _is_of_stdlib(frame):
-            return False
-        frame = frame.f_back
-    return False
-
-
-def _asker(frame: FrameType | None) -> str:
-    """Return the module that asks for a variable, through what `os` offers for that or directly."""
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__"))
-        if name not in _TRANSPARENT or frame.f_code.co_name == "get_exec_path":
-            return name
-        frame = frame.f_back
-    return ""

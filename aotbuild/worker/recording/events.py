@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from aotbuild.worker.recording.databases import tell_database
+from aotbuild.worker.recording.made import is_of_tempfile
 from aotbuild.worker.recording.reader import Reader, as_path, is_seen, told_path, unseen
 
 # Events whose effect no digest can stand for, and what they are for people.
@@ -27,6 +28,8 @@ _OUTSIDE = {
     "socket.sendto": "uses the network",
     "socket.bind": "uses the network",
 }
+# Events after which a path is another file, and how many paths they have.
+_REPLACING = {"os.remove": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2}
 _FOLDER_EVENTS = ("os.listdir", "os.scandir")
 _BOOTSTRAP = "importlib._bootstrap_external"
 _MODULE_FILES = (".py", ".pyc", ".so", ".pyd")
@@ -88,6 +91,25 @@ def _connected(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameT
     tell_database(reader, arguments[0], frame)
 
 
+def _made(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    path = as_path(arguments[0], _folder(arguments[2]))
+    if path is not None and is_of_tempfile(frame):
+        reader.made(path)
+
+
+def _replaced(reader: Reader, event: str, arguments: tuple[Any, ...], _: FrameType) -> None:
+    count = _REPLACING[event]
+    for given, folder in zip(arguments[:count], [*arguments[count:], -1, -1], strict=False):
+        path = as_path(given, _folder(folder))
+        if path is not None:
+            reader.replaced(path)
+
+
+def _folder(number: int) -> int | None:
+    """Return the number of an open folder; events have -1 for none."""
+    return None if number == -1 else number
+
+
 def _left(reader: Reader, event: str, _: tuple[Any, ...], frame: FrameType) -> None:
     reader.left(_OUTSIDE[event], frame)
 
@@ -98,5 +120,7 @@ _HANDLERS: dict[str, Callable[[Reader, str, tuple[Any, ...], FrameType], None]] 
     **dict.fromkeys(_FOLDER_EVENTS, _listed),
     "ctypes.dlopen": _library_loaded,
     "sqlite3.connect": _connected,
+    "os.mkdir": _made,
+    **dict.fromkeys(_REPLACING, _replaced),
     **dict.fromkeys(_OUTSIDE, _left),
 }

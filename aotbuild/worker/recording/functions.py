@@ -6,6 +6,7 @@ import _posixsubprocess
 import functools
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ def watch_functions(reader: Reader) -> None:
     _watch_open(reader)
     for name in ("getcwd", "getcwdb"):
         _watch_working_folder(name, reader)
+    _watch_temporary_folder(reader)
     _watch_spawn(reader)
 
 
@@ -86,6 +88,27 @@ def _watch_working_folder(name: str, reader: Reader) -> None:
         return plain()
 
     _put(name, plain, function)
+
+
+def _watch_temporary_folder(reader: Reader) -> None:
+    """Tell of the variables behind `gettempdir`, which keeps what it found.
+
+    Of files and folders that are made there, nobody knows the name before.
+    """
+    module: Any = tempfile
+    plain = tempfile.gettempdir
+
+    @functools.wraps(plain)
+    def gettempdir() -> str:
+        frame = sys._getframe(1)
+        is_asked = frame.f_globals is not vars(tempfile) or frame.f_code.co_name == "gettempdirb"
+        if is_asked and is_seen():
+            with unseen():
+                for name in ("TMPDIR", "TEMP", "TMP"):
+                    reader.variable(name, frame)
+        return plain()
+
+    module.gettempdir = gettempdir
 
 
 def _watch_open(reader: Reader) -> None:

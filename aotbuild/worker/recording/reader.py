@@ -44,6 +44,12 @@ class Reader(Protocol):
     def sought(self, name: str, frame: FrameType) -> None:
         """It was asked where a module is, without importing it."""
 
+    def replaced(self, path: str) -> None:
+        """A path is about to be another file, or none."""
+
+    def made(self, folder: str) -> None:
+        """A folder with a name that nobody else has is about to be made."""
+
     def worked_in(self, frame: FrameType) -> None:
         """The working folder was asked for, or a path is relative to it."""
 

@@ -6,14 +6,14 @@ import importlib.machinery
 import marshal
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from aotbuild.store.file_digests import ChangedSince, FileDigests
-from aotbuild.store.folder_names import names_in
 from aotbuild.store.import_path import ImportPath, is_of_pip, other_finders
 from aotbuild.store.marks import Marks, marks_of
 from aotbuild.store.read_set import (
@@ -95,6 +95,7 @@ class Recorder:
         self._digests = digests
         self._environment = dict(os.environ)
         self._reads = ReadsByModule(path, digests.hold)
+        self._temporary = tempfile.gettempdir()
         for module in [*sys.modules.values()]:
             origin = getattr(getattr(module, "__spec__", None), "origin", None)
             if isinstance(origin, str) and looks_installed(origin):
@@ -135,7 +136,8 @@ class Recorder:
                 return JobInputs(own, shared, "", _encodable(obstacle))
             world = World(self._places, self._digests, self._environment, self._started)
             try:
-                self._check_folders({*own.listings, *shared.listings})
+                self._check_changes(own, shared)
+                self._check_made({*names, EVERYBODY})
                 moved = self._reads.search.changed({*own.modules, *shared.modules})
                 if moved is not None:
                     raise ChangedSince(moved)
@@ -148,10 +150,20 @@ class Recorder:
             finally:
                 self._digests.save()
 
-    def _check_folders(self, listings: Collection[str]) -> None:
-        """Raise ChangedSince if a folder has other names than when they were read."""
-        for path, names in self._reads.folders.items():
-            if self._places.name(path) in listings and names_in(path) != names:
+    def _check_changes(self, *sets: ReadSet) -> None:
+        """Raise ChangedSince if there is an answer that is not what it was at first."""
+        for kind, path in self._reads.answers.changed():
+            names = {name for each in sets for name in getattr(each, kind)}
+            if not names.isdisjoint(self._names(path)):
+                raise ChangedSince(path)
+
+    def _check_made(self, modules: Iterable[str]) -> None:
+        """Raise ChangedSince if a file that was made and read again stays for the next build."""
+        for path in sorted({path for name in modules for path in self._reads.by(name).made}):
+            is_temporary = path.startswith(f"{self._temporary}/") and not self._places.name(
+                path
+            ).startswith(("root:", "import:"))
+            if not is_temporary and os.path.lexists(path):
                 raise ChangedSince(path)
 
     def _set(
