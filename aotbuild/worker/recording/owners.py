@@ -49,6 +49,8 @@ _FORGETTING = frozenset(
         *("sqlite3", "stat", "statistics", "string", "struct", "subprocess", "tarfile"),
         *("tempfile", "textwrap", "threading", "timeit", "tokenize", "tomllib", "types"),
         *("typing", "unittest", "uuid", "wave", "weakref", "xml", "zipapp", "zipfile"),
+        # It keeps names in archives, but opens an archive for each file, and runpy asks it first.
+        "zipimport",
     }
 )
 _OURS = "aotbuild"
