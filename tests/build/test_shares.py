@@ -146,11 +146,13 @@ class TestMachines:
         assert machine.numbers("1/2") == COUNTED
 
     def test_a_split_that_does_not_fit_is_made_again(self, project: Path, tmp_path: Path) -> None:
-        machine = Machine(project, tmp_path / "a")
+        keep = Times.keep_split
         for wrong in ([1, 2], [3] * 8):
+            machine = Machine(project, tmp_path / str(len(wrong)))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Times, "split_of", lambda *_, wrong=wrong: wrong)
+                patch.setattr(Times, "keep_split", lambda *args, w=wrong: keep(*args[:2], w))
                 assert machine.numbers("1/2") == COUNTED
+            assert machine.numbers("1/2") == machine.numbers("2/2") == COUNTED
 
 
 @pytest.mark.process
