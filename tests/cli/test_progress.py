@@ -142,7 +142,8 @@ def test_where_units_came_from(units: list[BuildUnit]) -> None:
         replace(stored, traced_because="x is not there"),
     ]
     counts = "3 units: 2 from the store (1 without tracing), 1 compiled"
-    assert lines_of(Origins.of(done, 0)) == [counts, "1 unit was traced again: x is not there"]
+    reasons = "2 units were traced again: proj.code changed, and 1 other reason"
+    assert lines_of(Origins.of(done, 0)) == [counts, reasons]
     done += [replace(stored, traced_because=why) for why in ("a changed", "b changed", "a changed")]
     assert lines_of(Origins.of(done, 0))[1:] == [
         "4 units were traced again: a changed, and 2 other reasons"
