@@ -146,7 +146,7 @@ def test_where_units_came_from(units: list[BuildUnit]) -> None:
     assert lines_of(Origins.of(done, 0)) == [counts, reasons]
     done += [replace(stored, traced_because=why) for why in ("a changed", "b changed", "a changed")]
     assert lines_of(Origins.of(done, 0))[1:] == [
-        "4 units were traced again: a changed, and 2 other reasons"
+        "5 units were traced again: a changed, and 3 other reasons"
     ]
 
 
