@@ -193,7 +193,12 @@ def test_the_fallback_runs_what_is_not_there(
 def test_nothing_is_left_out_unless_asked(project: Path, tmp_path: Path) -> None:
     out = tmp_path / "_aot"
     result = invoke("build", project / "aot.yaml", "--out", out)
-    assert result.exit_code == 5
+    # A name that is not there is told before anything is compiled.
+    assert result.exit_code == 4
+    assert "proj.nowhere:absent" in result.stderr
+    manifest = MANIFEST[: MANIFEST.index("  absent:")]
+    others = write_project(tmp_path / "here", manifest, code=CODE)
+    assert invoke("build", others / "aot.yaml", "--out", out).exit_code == 5
     assert not out.exists()
 
 
