@@ -21,7 +21,7 @@ from aotbuild.errors import BuildError, PlanError
 from aotbuild.manifest import load_manifest
 from aotbuild.toolchains.toolchain import probe
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 TEXT = """
 version: 1

@@ -18,7 +18,7 @@ from support.shared import made_once
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import read_entry
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 MANIFEST = """\
 version: 1

@@ -23,7 +23,7 @@ from support.processes import ROOT, TESTS
 from support.projects import copy_project
 from support.shared import made_once
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 EXAMPLE = "../../example_project"
 JAX = metadata.version("jax")
