@@ -19,7 +19,7 @@ from aotbuild.platforms.cpu.isa import LEVELS
 from aotbuild.toolchains.uv import find_python, run_uv
 from aotbuild.verify.api import Options, verify
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 MANIFEST = "aot.everywhere.yaml"
 OLD, THIRD, NEW = "0.10.2", "0.11.0", "0.12.0.1"
