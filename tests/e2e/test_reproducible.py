@@ -13,6 +13,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from support.levels import OTHER_LEVEL
 from support.projects import copy_project
 
 from aotbuild.toolchains.uv import find_python
@@ -25,7 +26,7 @@ MANIFEST = """\
 version: 1
 package: digits
 targets:
-  - cpu: {{isa: [x86-64-v3, x86-64-v4]}}
+  - cpu: {{isa: [x86-64-v3, {level}]}}
   - cuda: {{gpu: h100-sxm}}
   - tpu: {{topology: "v5e:2x2"}}
   - portable: {{platforms: [cpu, cuda, tpu]}}
@@ -110,7 +111,7 @@ class Builder:
         before = os.umask(self.umask)
         try:
             root = copy_project("../../example_project", self.folder)
-            (root / "aot.yaml").write_text(MANIFEST.format(newer=NEWER_PYTHON))
+            (root / "aot.yaml").write_text(MANIFEST.format(newer=NEWER_PYTHON, level=OTHER_LEVEL))
             (root / "digits" / "walk.py").write_text(WALK)
             for name in ("home", "temporary", "toolchains"):
                 (self.folder / name).mkdir()

@@ -12,10 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 from support.cli import run
 from support.installs import build_wheel, install_by_uv
+from support.levels import OTHER_LEVEL
 from support.projects import copy_project
 
-from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.platforms.cpu.isa import LEVELS
 from aotbuild.toolchains.uv import find_python, run_uv
 from aotbuild.verify.api import Options, verify
 
@@ -24,9 +23,6 @@ pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 MANIFEST = "aot.everywhere.yaml"
 OLD, THIRD, NEW = "0.10.2", "0.11.0", "0.12.0.1"
 # The newest jax needs 3.12; 3.11 is the lowest that aotbuild has.
-# jax 0.10.2 compiles for no level above the machine's own.
-HAS_V4 = LEVELS["x86-64-v4"].features <= cpuinfo.features()
-OTHER = "x86-64-v4" if HAS_V4 else "x86-64-v2+avx"
 NEWER_PYTHON = next((v for v in ("3.12", "3.13") if find_python(v)), "")
 
 CALL = """
@@ -60,7 +56,10 @@ def newer() -> str:
 def wheel(newer: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_project("../../example_project", tmp_path_factory.mktemp("project"))
     text = (root / MANIFEST).read_text()
-    for shown, here in (('python: "3.12"', f'python: "{newer}"'), ("x86-64-v4]", f"{OTHER}]")):
+    for shown, here in (
+        ('python: "3.12"', f'python: "{newer}"'),
+        ("x86-64-v4]", f"{OTHER_LEVEL}]"),
+    ):
         assert shown in text
         text = text.replace(shown, here)
     (root / MANIFEST).write_text(text)
@@ -92,7 +91,7 @@ class TestTheWheel:
         }
         native = {
             ("predict", "cpu:x86-64-v3:1"),
-            ("predict", f"cpu:{OTHER}:1"),
+            ("predict", f"cpu:{OTHER_LEVEL}:1"),
             ("predict", "cuda:h100-sxm:1"),
             ("predict", "cuda:h200:1"),
             ("predict", "tpu:v5e:2x2:1"),
