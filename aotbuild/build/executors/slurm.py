@@ -84,7 +84,7 @@ def submitting(text: str) -> SlurmMachines:
     try:
         executor = submitit.SlurmExecutor(folder)
         executor.update_parameters(**_parameters(options, executor))
-    except Exception as err:
+    except Exception as err:  # submitit raises several types for what it cannot take
         shutil.rmtree(folder, ignore_errors=True)
         msg = f"{text}: {err}"
         raise PlanError(msg) from err
