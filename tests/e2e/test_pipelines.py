@@ -122,6 +122,7 @@ def test_a_pull_request_on_github(main: Path, links: Path, tmp_path: Path) -> No
     )
     summary = github.summaries[-1]
     assert [line for line in summary.splitlines() if line.startswith("### ")] == [
+        "### aotbuild release-check",
         "### aotbuild verify",
         "### aotbuild diff",
     ]
