@@ -18,7 +18,8 @@ from support.projects import copy_project
 
 from aotbuild.toolchains.uv import find_python
 
-pytestmark = pytest.mark.wheel
+# Each wheel has executables of the oldest jax and the newest.
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 # Loops whose buffers XLA keeps in hash tables, random numbers, a library's own custom calls, and
 # golden outputs, on oldest and newest jax. A mesh, so that there are collectives.
