@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.platforms.base import host_part, names
-from aotbuild.platforms.building import Hardware, compiler, description
+from aotbuild.platforms.building import Hardware, compiler
 from aotbuild.platforms.startup import Choice, FlagSet
+from aotbuild.spec.canonical import mapping
 from aotbuild.spec.record import (
-    PYTHON_CALL,
     Blob,
     Calling,
     Constant,
@@ -30,6 +29,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder, store_constants
 from aotbuild.worker.constant_names import names_of
+from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.inputs import donated_inputs, executable_inputs, given_leaves
 from aotbuild.worker.jitted import jit_job
@@ -40,8 +40,8 @@ from aotbuild.worker.stages import (
     Text,
     compiled_entry,
     compiled_texts,
-    is_of,
     lowered_texts,
+    stored_texts,
     summary,
 )
 from aotbuild.worker.thunk_rewrite.canonical import canonical
@@ -51,37 +51,8 @@ from aotbuild.worker.traced import Traced
 from aotbuild.worker.tuning.choose import choose, reason_not_to_measure, startup_of
 from aotbuild.worker.tuning.measure import Measurer, measure
 
-_TARGET = re.compile(r'custom_call_target="([^"]+)"')
 # What a record's provenance says of its executable: how it was compiled to start, and rewritten.
 _DECISIONS = ("startup", "shrink")
-
-
-class CustomCalls:
-    """Tells jax's own targets from the user's, which are registered after this is made."""
-
-    def __init__(self) -> None:
-        self._before_user = {name: _registered(name) for name in names()}
-
-    def of(self, hlo: str, platform: str) -> tuple[CustomCall, ...]:
-        """Return the targets in the text of an optimized HLO module, sorted."""
-        found = sorted(set(_TARGET.findall(hlo)))
-        native = [target for target in found if not jax_private.is_host_callback(target)]
-        calls = [CustomCall(target, self._provider(target, platform)) for target in native]
-        return (*calls, *([PYTHON_CALL] if native != found else []))
-
-    def _provider(self, target: str, platform: str) -> str:
-        if target.startswith("lapack_"):
-            return "lapack"
-        late = description(platform).late_custom_calls
-        if target in self._before_user[platform] or target.startswith(late):
-            return "jax"
-        return "user" if target in _registered(platform) else "xla"
-
-
-def _registered(platform: str) -> frozenset[str]:
-    """Return the targets that Python registered for a platform so far."""
-    xla_name = host_part(platform).xla_name
-    return jax_private.registered_custom_calls(xla_name) if xla_name else frozenset()
 
 
 @dataclass(frozen=True)
@@ -132,7 +103,7 @@ class NativeCompiler:
             provenance=provenance,
         )
         store = self.store if there.is_stored(hardware) else Store(None)
-        found = self._stored(store, keys)
+        found = self._stored(store, keys, target)
         entry, texts, plain = (
             (*found, None) if found else self._compiled(store, keys, lowered, startup)
         )
@@ -141,15 +112,17 @@ class NativeCompiler:
         candidate = plain and Candidate(lowered, plain, entry, store, keys.executable)
         return Made(record, candidate or None, stored=found is not None)
 
-    def _stored(self, store: Store, keys: ExecutableKeys) -> tuple[Entry, dict[str, Text]] | None:
+    def _stored(
+        self, store: Store, keys: ExecutableKeys, target: Target
+    ) -> tuple[Entry, dict[str, Text]] | None:
         """Return an executable and, if they are kept, the stages that only compiling shows."""
-        entry = store.get(keys.executable)
+        entry = store.parsed(keys.executable, partial(_with_facts, target))
         if entry is None:
             return None
         if not self.stages.need_compiling:
             return entry, {}
-        stages = store.get(keys.stages)
-        return (entry, compiled_texts(stages)) if stages and is_of(stages, entry) else None
+        texts = store.parsed(keys.stages, partial(stored_texts, executable=entry))
+        return None if texts is None else (entry, texts)
 
     def _compiled(
         self, store: Store, keys: ExecutableKeys, lowered: Lowered, startup: Choice
@@ -264,6 +237,16 @@ def decision_notes(record: Record) -> list[str]:
 def _serialized(compiled: Any, target: Target) -> bytes:
     data = jax_private.serialize_executable(compiled)
     return canonical(data, jaxlib_version) if target.platform == HOST else data
+
+
+def _with_facts(target: Target, entry: Entry) -> Entry:
+    """Return an entry with the facts that `_record` needs; raise what reading others raises."""
+    facts = entry.facts
+    _requirements(target, facts["custom_calls"], mapping(facts["requires"]))
+    specs_from_json(facts["out_specs"])
+    for name in ("analysis", *(name for name in _DECISIONS if name in facts)):
+        mapping(facts[name])
+    return entry
 
 
 def _is_compared(lowered: Lowered) -> bool:

@@ -40,7 +40,7 @@ from aotbuild.worker.about import without_paths
 from aotbuild.worker.again import traced_again
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
-from aotbuild.worker.compile import CustomCalls, Made, NativeCompiler, decision_notes
+from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import (
     Imports,
     SettingsChanged,
@@ -49,6 +49,7 @@ from aotbuild.worker.config import (
     unchanged_config,
 )
 from aotbuild.worker.constant_names import compiled_in
+from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.embedded import embedded_constants
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker

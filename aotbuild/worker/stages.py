@@ -77,9 +77,10 @@ def compiled_entry(compiled: Any, executable: Entry) -> Entry:
     return Entry(facts, (compiled.as_text() or "").encode())
 
 
-def is_of(entry: Entry, executable: Entry) -> bool:
-    """Return whether such an entry belongs to this executable, not to an earlier one."""
-    return bool(entry.facts["executable"] == sha256_hex(executable.data))
+def stored_texts(entry: Entry, executable: Entry) -> dict[str, Text] | None:
+    """Return the stages in such an entry, or None if it belongs to an earlier executable."""
+    is_of = entry.facts["executable"] == sha256_hex(executable.data)
+    return compiled_texts(entry) if is_of else None
 
 
 def compiled_texts(entry: Entry) -> dict[str, Text]:

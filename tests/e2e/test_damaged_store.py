@@ -14,7 +14,7 @@ from support.projects import write_project
 from support.shared import made_once
 
 from aotbuild.store.contents import survey
-from aotbuild.store.entry import Entry, read_entry
+from aotbuild.store.entry import Entry, read_entry, write_entry
 
 pytestmark = pytest.mark.wheel
 
@@ -139,3 +139,16 @@ def test_damage(built: Path, tmp_path: Path, kind: str) -> None:
     (wheel,) = (built / "wheel").glob("*.whl")
     assert build(built, store, tmp_path / "wheel") == wheel.read_bytes()
     assert invoke("store", "verify", store).exit_code == 0
+
+
+def test_other_facts(built: Path, tmp_path: Path) -> None:
+    """Whole entries, of which somebody has written others under the same keys."""
+    store = shutil.copytree(built / "store", tmp_path / "store")
+    for item in survey(store).entries:
+        if kind_of(read_entry(item.path.read_bytes(), item.key)) in KINDS[-1]:
+            other = Entry({"jax": "0.1"}, b"other bytes")
+            item.path.write_bytes(write_entry(item.key, other))
+        else:
+            item.path.unlink()
+    (wheel,) = (built / "wheel").glob("*.whl")
+    assert build(built, store, tmp_path / "wheel") == wheel.read_bytes()

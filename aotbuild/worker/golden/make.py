@@ -115,7 +115,7 @@ class GoldenMaker:
             machine=machine().to_json(),
             provenance=self.provenance,
         )
-        entry = self.store.get(key)
+        entry = self.store.parsed(key, _with_facts)
         if entry is None:
             entry = _run(reference, given)
             self.store.put(key, entry)
@@ -151,6 +151,12 @@ def _run(reference: Reference, given: dict[int, Any]) -> Entry:
     samples = reference.run(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])
     named = {str(index): sample for index, sample in enumerate(samples)}
     return Entry({"finite": _is_finite(samples)}, serialize(named))
+
+
+def _with_facts(entry: Entry) -> Entry:
+    """Return an entry that says whether its outputs are finite; KeyError for another."""
+    entry.facts["finite"]
+    return entry
 
 
 def _is_finite(samples: list[Any]) -> bool:
