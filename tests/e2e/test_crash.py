@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.installs import tree_of
 from support.kills import Case, Write, writes
-from support.projects import write_project
+from support.projects import PYPROJECT, write_project
 from support.shared import made_once
 
 from aotbuild.store.contents import survey
@@ -41,19 +41,6 @@ TABLE = np.arange(2000, dtype=np.float32)
 
 def shift(x):
     return jnp.sin(x).sum() + TABLE
-"""
-PYPROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "proj"
-version = "1.0"
-dynamic = ["dependencies"]
-[tool.hatch.metadata.hooks.aotbuild]
-[tool.hatch.build.targets.wheel]
-packages = ["proj"]
-[tool.hatch.build.targets.wheel.hooks.aotbuild]
 """
 WHEEL = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.cli import invoke
 from support.installs import build_wheel
-from support.projects import write_project
+from support.projects import PYPROJECT, write_project
 from support.shared import made_once
 
 from aotbuild.store.contents import survey
@@ -39,19 +39,6 @@ TABLE = np.arange(4, dtype=np.float32)
 
 def scaled(x):
     return x * TABLE[1]
-"""
-PYPROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "proj"
-version = "1.0"
-dynamic = ["dependencies"]
-[tool.hatch.metadata.hooks.aotbuild]
-[tool.hatch.build.targets.wheel]
-packages = ["proj"]
-[tool.hatch.build.targets.wheel.hooks.aotbuild]
 """
 # The kinds of entries, in the order of their use: those of a line are read if none of the lines
 # before it can be used.

@@ -7,24 +7,10 @@ from pathlib import Path
 
 import pytest
 from support.installs import pip
-from support.projects import write_project
+from support.projects import PYPROJECT, write_project
 
 pytestmark = pytest.mark.wheel
 
-PYPROJECT = """
-[build-system]
-requires = ["hatchling", "aotbuild[build]"]
-build-backend = "hatch_aotbuild.backend"
-
-[project]
-name = "proj"
-version = "1"
-dynamic = ["dependencies"]
-
-[tool.hatch.metadata.hooks.aotbuild]
-[tool.hatch.build.targets.wheel.hooks.aotbuild]
-sbom = true
-"""
 MANIFEST = """
 version: 1
 package: proj
@@ -60,7 +46,7 @@ def build(project: Path, out: Path, **env: str) -> tuple[bytes, str]:
 
 def test_bytes_and_words(tmp_path: Path) -> None:
     project = write_project(tmp_path / "project", MANIFEST, model=MODEL)
-    (project / "pyproject.toml").write_text(PYPROJECT)
+    (project / "pyproject.toml").write_text(PYPROJECT + "sbom = true\n")
     store = {"AOTBUILD_STORE": str(tmp_path / "store"), "AOTBUILD_DIRECT": "on"}
     plain, _ = build(project, tmp_path / "plain")
     first, said = build(project, tmp_path / "first", **store)

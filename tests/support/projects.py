@@ -18,6 +18,24 @@ from support.processes import TESTS
 
 PACKAGES = TESTS / "packages"
 MANIFEST = "aot.yaml"
+# Of package `proj`, built by the hook. What follows it belongs to the hook's table.
+PYPROJECT = """\
+[build-system]
+requires = ["hatchling", "aotbuild[build]"]
+build-backend = "hatch_aotbuild.backend"
+
+[project]
+name = "proj"
+version = "1"
+dynamic = ["dependencies"]
+
+[tool.hatch.metadata.hooks.aotbuild]
+
+[tool.hatch.build.targets.wheel]
+packages = ["proj"]
+
+[tool.hatch.build.targets.wheel.hooks.aotbuild]
+"""
 
 
 def write_project(root: Path, manifest: str, **modules: str) -> Path:

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 from support.cli import invoke
-from support.projects import MANIFEST, build, write_project
+from support.projects import MANIFEST, PYPROJECT, build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
@@ -232,25 +232,6 @@ def mark(place: Path) -> None:
     if "cost" in entry.facts:
         entry.facts["cost"]["flops"] = 12345.0
         place.write_bytes(write_entry(place.name, entry))
-
-
-PYPROJECT = """
-[build-system]
-requires = ["hatchling", "aotbuild[build]"]
-build-backend = "hatch_aotbuild.backend"
-
-[project]
-name = "proj"
-version = "0.1"
-dynamic = ["dependencies"]
-
-[tool.hatch.metadata.hooks.aotbuild]
-
-[tool.hatch.build.targets.wheel]
-packages = ["proj"]
-
-[tool.hatch.build.targets.wheel.hooks.aotbuild]
-"""
 
 
 def run(project: Path, *command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
