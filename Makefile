@@ -36,7 +36,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(BENCH)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The libraries of the zoo, for the oldest jax and the newest.
 PYTHON_oldest ?= 3.11

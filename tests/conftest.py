@@ -29,6 +29,8 @@ settings.load_profile("aotbuild")
 
 # `make check` runs what has none of these marks.
 SLOW = ("damage", "fuzz", "gpu", "process", "recipes", "wheel", "zoo")
+# Files with these marks begin first, in this order, so that none ends long after all others.
+LONG = ("any_jax", "recipes", "wheel", "process")
 # By these the interpreter says that a process is started, or the network is used.
 FORBIDDEN = {"os.fork", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
 _forbidden_here: list[str] = []
@@ -51,6 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    ranks: dict[Path, int] = {}
+    for item in items:
+        marks = [rank for rank, mark in enumerate(LONG) if item.get_closest_marker(mark)]
+        ranks[item.path] = min(*marks, len(LONG), ranks.get(item.path, len(LONG)))
+    items.sort(key=lambda item: ranks[item.path])
     if config.getoption("--check"):
         kept = [item for item in items if not any(map(item.get_closest_marker, SLOW))]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])

@@ -36,6 +36,7 @@ def rows() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.wheel
+@pytest.mark.any_jax
 class TestParts:
     def test_limits_are_of_what_is_measured(self, rows: dict[str, dict[str, Any]]) -> None:
         for part, limits in LIMITS.items():

@@ -16,7 +16,7 @@ from support.shared import made_once
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry, read_entry, write_entry
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 MANIFEST = """
 version: 1

@@ -20,7 +20,7 @@ from support.processes import clean_environment
 
 from aotbuild import __version__
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 PYPROJECT = """
 [build-system]

@@ -9,7 +9,7 @@ import pytest
 from support.installs import pip
 from support.projects import PYPROJECT, write_project
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 MANIFEST = """
 version: 1

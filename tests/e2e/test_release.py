@@ -45,6 +45,7 @@ def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.wheel
+@pytest.mark.any_jax
 def test_a_release(checkout: Path) -> None:
     done = release(checkout, "--tag", f"v{VERSION}")
     assert done.returncode == 0, done.stderr
@@ -56,6 +57,7 @@ def test_a_release(checkout: Path) -> None:
 
 
 @pytest.mark.wheel
+@pytest.mark.any_jax
 def test_a_rehearsal(checkout: Path, tmp_path: Path) -> None:
     """From any state: here with a changed file, and a changelog that is not finished."""
     (checkout / "CHANGELOG.md").write_text("## Unreleased\n- More.\n")

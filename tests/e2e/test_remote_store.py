@@ -21,7 +21,7 @@ from support.shared import made_once
 
 from aotbuild.toolchains.uv import run_uv
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 # Each compilation of a worker writes a line, those of golden outputs, too.
 SOURCE = """

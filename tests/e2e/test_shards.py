@@ -26,7 +26,7 @@ import aotbuild
 from aotbuild.errors import SignatureMismatch, UnknownFunction
 from aotbuild.spec.layout import stages_path
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 COUNT = 3
 RECORD = "proj-1.0.dist-info/RECORD"

@@ -9,7 +9,7 @@ import pytest
 from support.installs import build_wheel
 from support.projects import copy_project
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 EXAMPLE = "../../example_project"
 

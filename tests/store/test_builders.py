@@ -47,6 +47,7 @@ BUILDERS = [
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_eight_builders_at_once(tmp_path: Path) -> None:
     projects = {
         name: write_project(
