@@ -276,6 +276,17 @@ def test_relative_folder_is_meant_as_the_parent_sees_it(
     assert [path.name for path in package.files() if path.name == "index"] == ["index"]
 
 
+def test_at_its_end_it_runs_exit_functions_and_waits_for_no_thread(tmp_path: Path) -> None:
+    code = f"""
+import atexit, pathlib, threading
+atexit.register(pathlib.Path({str(tmp_path / "ended")!r}).touch)
+threading.Thread(target=threading.Event().wait).start()
+def f(x): return x + 1
+"""
+    build(project(tmp_path / "p", code, "f"))
+    assert (tmp_path / "ended").exists()
+
+
 def test_messages_are_unicode(tmp_path: Path) -> None:
     root = tmp_path / "häuser mit leerzeichen"
     source = "def größe(x):\n    raise ValueError('zu groß: ∞')\nf = größe\n"
