@@ -21,7 +21,7 @@ from support.processes import ROOT
 
 from aotbuild.toolchains.uv import run_uv, uv_program
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 COMMANDS = {
     "pip wheel": "pip wheel . --no-deps -w dist && pip install dist/mypkg-*.whl",
