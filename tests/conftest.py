@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.installs import build_wheel, make_venv, pip, tree_of
 from support.processes import ROOT
-from support.projects import build, copy_project
+from support.projects import build, copy_project, imported_modules
 from support.shared import made_once, run_folder
 
 # The same examples every time, however slow the machine is; fuzz.py has others.
@@ -114,6 +114,13 @@ def _no_annotations() -> None:
 def _one_compiler() -> None:
     """A second compiler of a small build costs more than it saves; pytest-xdist fills the CPUs."""
     os.environ["AOTBUILD_JOBS"] = "1"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_project_of_another_file() -> Iterator[None]:
+    yield
+    for name in imported_modules():
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -51,9 +51,14 @@ def write_project(root: Path, manifest: str, **modules: str) -> Path:
 
 def make_importable(root: Path, patch: pytest.MonkeyPatch) -> None:
     """Let this process import package `proj` below `root`, and none that another test imported."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "proj"]:
+    for name in imported_modules():
         patch.delitem(sys.modules, name)
     patch.syspath_prepend(str(root))
+
+
+def imported_modules() -> list[str]:
+    """Return the modules of a package `proj` that this process has imported."""
+    return [name for name in sys.modules if name.partition(".")[0] == "proj"]
 
 
 def copy_project(name: str, to: Path) -> Path:
