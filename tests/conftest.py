@@ -101,6 +101,13 @@ def _no_store() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _bytecode_of_what_is_imported() -> None:
+    """Compiling all modules takes most of the time that pip needs for an environment with jax."""
+    os.environ["PIP_COMPILE"] = "0"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_demand() -> None:
     os.environ.pop("AOTBUILD_TRUST", None)
 

@@ -46,9 +46,10 @@ class Machine:
     def run(self, script: str, work: Path, variables: Mapping[str, str]) -> bool:
         """Run a script as CI does; return whether it succeeded."""
         own = (self.programs, work.parent / "env" / "bin", Path(sys.executable).parent)
-        kept = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "AOTBUILD_TOOLCHAINS", "AOTBUILD_JOBS")
+        kept = ("PIP_COMPILE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+        ours = ("AOTBUILD_TOOLCHAINS", "AOTBUILD_JOBS")
         environment = {
-            **{name: os.environ[name] for name in kept if name in os.environ},
+            **{name: os.environ[name] for name in (*kept, *ours) if name in os.environ},
             "PATH": ":".join([*map(str, own), "/usr/bin:/bin"]),
             "HOME": str(work.parent),
             "PIP_FIND_LINKS": " ".join(
