@@ -30,7 +30,7 @@ settings.load_profile("aotbuild")
 # `make check` runs what has none of these marks.
 SLOW = ("damage", "fuzz", "gpu", "process", "recipes", "wheel", "zoo")
 # Files with these marks begin first, in this order, so that none ends long after all others.
-LONG = ("any_jax", "recipes", "wheel", "process")
+LONG = ("any_jax", "recipes", "wheel", "process", "zoo")
 # By these the interpreter says that a process is started, or the network is used.
 FORBIDDEN = {"os.fork", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
 _forbidden_here: list[str] = []

@@ -25,7 +25,7 @@ from aotbuild.store.folder import Folder
 from aotbuild.store.kinds import kind_of
 from hatch_aotbuild.compiling import compile_wheel
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 SOURCE = """
 import os

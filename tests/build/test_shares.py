@@ -156,6 +156,7 @@ class TestMachines:
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 class TestRecorded:
     """What a build writes into the store, and what it does not."""
 
@@ -215,6 +216,7 @@ def f(x):
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 class TestDataFiles:
     """Shards say which data files they read, so that a merge sees that one was another."""
 

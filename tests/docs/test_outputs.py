@@ -20,7 +20,7 @@ from support.doc_pages import DOCS, FENCE, name_of, text_of
 from support.doc_sessions import HOW_TO, SESSIONS, TUTORIAL, Place
 from support.processes import ROOT
 
-pytestmark = pytest.mark.wheel
+pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
 REFERENCE = DOCS / "reference"
 PAGES = [

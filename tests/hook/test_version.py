@@ -156,6 +156,7 @@ def test_a_static_version(
 
 
 @pytest.mark.wheel
+@pytest.mark.any_jax
 class TestInstallers:
     """A real wheel for this jax beside one that says that it is for an older one."""
 

@@ -22,7 +22,7 @@ from aotbuild.errors import ManifestError, PlanError
 from aotbuild.manifest import Manifest, load_manifest
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [pytest.mark.fuzz, pytest.mark.any_jax]
 
 PACKAGES = Path(__file__).parents[1] / "packages"
 COMPLETE = (PACKAGES / "manifests" / "complete.yaml").read_text()

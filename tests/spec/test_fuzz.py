@@ -29,7 +29,7 @@ from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.index import Index
 from aotbuild.spec.record_json import record_to_json
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [pytest.mark.fuzz, pytest.mark.any_jax]
 
 
 def test_the_valid_ones_are_read() -> None:

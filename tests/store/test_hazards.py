@@ -316,6 +316,7 @@ def whole(project: Path) -> Path:
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_a_read_only_store_is_used(project: Path, filled: Path, tmp_path: Path) -> None:
     store = shutil.copytree(filled, tmp_path / "store")
     make_read_only(store)
@@ -325,6 +326,7 @@ def test_a_read_only_store_is_used(project: Path, filled: Path, tmp_path: Path) 
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_a_read_only_store_that_lacks_everything(
     project: Path, filled: Path, tmp_path: Path
 ) -> None:
@@ -343,6 +345,7 @@ def make_read_only(store: Path) -> None:
 
 @AS_ROOT
 @pytest.mark.process
+@pytest.mark.any_jax
 @pytest.mark.parametrize(("mode", "found"), [(0o700, 0), (0o755, UNITS)])
 def test_a_store_of_somebody_else(
     project: Path, filled: Path, tmp_path: Path, mode: int, found: int
@@ -358,6 +361,7 @@ def test_a_store_of_somebody_else(
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 @pytest.mark.skipif(not MEMORY.is_dir(), reason="needs a file system in memory")
 def test_a_store_on_another_file_system(project: Path, filled: Path, tmp_path: Path) -> None:
     with TemporaryDirectory(dir=MEMORY) as store:
@@ -369,6 +373,7 @@ def test_a_store_on_another_file_system(project: Path, filled: Path, tmp_path: P
 
 @AS_ROOT
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_a_full_disk_on_another_file_system(project: Path, filled: Path, tmp_path: Path) -> None:
     (store := tmp_path / "store").mkdir()
     mount = f"mount -t tmpfs -o size=8k tmpfs '{store}'"
@@ -380,6 +385,7 @@ def test_a_full_disk_on_another_file_system(project: Path, filled: Path, tmp_pat
 
 @AS_ROOT
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_a_file_system_that_is_mounted_read_only(
     project: Path, filled: Path, tmp_path: Path
 ) -> None:
@@ -390,6 +396,7 @@ def test_a_file_system_that_is_mounted_read_only(
 
 
 @pytest.mark.process
+@pytest.mark.any_jax
 def test_every_entry_is_wrong_in_another_way(project: Path, filled: Path, tmp_path: Path) -> None:
     # Executables alone.
     off = {"AOTBUILD_DIRECT": "off", "AOTBUILD_TIMES": "off"}
