@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from support.projects import write_project
@@ -117,6 +118,21 @@ def test_a_file_that_was_read_with_the_manifest(project: Project) -> None:
     project.also = lambda: None
     project.needs()
     assert project.reads == 3
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs /dev/shm")
+def test_a_project_in_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all that stands below /dev belongs to the operating system."""
+    monkeypatch.setattr(planned, "TICK", 0)
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        project = Project(Path(folder), monkeypatch)
+        preset = project.root / "gpu.yaml"
+        preset.write_text("1")
+        project.also = preset.read_text
+        project.needs()
+        preset.write_text("2")
+        project.needs()
+        assert project.reads == 2
 
 
 def test_a_file_elsewhere_may_change_unseen(project: Project, tmp_path: Path) -> None:
