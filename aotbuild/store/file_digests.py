@@ -42,7 +42,7 @@ class FileDigests:
         self._kept = _read(file) if file else {}
         self._seen: dict[str, str] = {}
         self._held: dict[str, tuple[int, ...] | None] = {}
-        self._is_new = False
+        self._new: set[str] = set()
 
     def hold(self, path: str) -> None:
         """Note which file is there when it is read for the first time."""
@@ -59,6 +59,7 @@ class FileDigests:
         With `since`, a time in nanoseconds, ChangedSince is raised for a file that changed later;
         of a file that is held, a new link to it is no change.
         """
+        now = time.time_ns()
         try:
             found = os.stat(path)  # noqa: PTH116 (there are a thousand of them)
         except OSError:
@@ -80,22 +81,23 @@ class FileDigests:
                 digest = file_digest(Path(path))
             except OSError:
                 return UNREADABLE
-            self._is_new |= time.time_ns() - changed > _SETTLED
+            if now - changed > _SETTLED:
+                self._new.add(key)
         self._seen[key] = digest
         return digest
 
     def save(self) -> None:
         """Keep what was found, if there is anything new and the folder can be written."""
-        if self._file is None or not self._is_new:
+        if self._file is None or not self._new:
             return
-        self._is_new = False
-        settled = {k: d for k, d in self._seen.items() if _changed(k) + _SETTLED < time.time_ns()}
-        kept = {**_read(self._file), **settled}
+        used = {k: d for k, d in self._seen.items() if k in self._new or k in self._kept}
+        self._new.clear()
+        kept = {**_read(self._file), **used}
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             # In a folder of its own: half a file of a killed build is removed by the next one.
             with temporary_folder(self._file.parent) as temporary:
-                data = canonical_json(kept if len(kept) <= _MOST else settled)
+                data = canonical_json(kept if len(kept) <= _MOST else used)
                 write_whole(self._file, data, temporary / self._file.name)
         except OSError:
             pass
@@ -108,10 +110,6 @@ class ChangedSince(Exception):
 def _identity(found: os.stat_result) -> tuple[int, ...]:
     """Return what stays the same when only a link to a file is made or removed."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _changed(key: str) -> int:
-    return max(map(int, key.split(":")[-2:]))
 
 
 def _read(file: Path) -> dict[str, str]:
