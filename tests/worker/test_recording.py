@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -170,7 +171,7 @@ def _zip(path: Path, name: str, text: str) -> None:
 
 def _base(path: Path, number: int) -> None:
     path.unlink(missing_ok=True)
-    with sqlite3.connect(path) as base:
+    with closing(sqlite3.connect(path)) as base, base:
         base.execute("create table t (x)")
         base.execute(f"insert into t values ({number})")
 
