@@ -17,7 +17,7 @@ from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.store.contents import survey
 from aotbuild.store.kinds import count_kinds
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 # With every jax, targets for other numbers of CPUs are made by other processes.
 BOTH = "[{cpu: {isa: x86-64-v2+avx, cpus: 2}}, {cpu: {isa: x86-64-v3, cpus: 4}}]"

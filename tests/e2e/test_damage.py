@@ -27,6 +27,7 @@ from aotbuild.spec.signing import SEALS_NAME
 
 pytestmark = [
     pytest.mark.damage,
+    pytest.mark.any_jax,
     pytest.mark.skipif(sys.platform != "linux", reason="forks and limits CPU time as Linux does"),
 ]
 
