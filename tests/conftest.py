@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that puts pytest into the background has it ignore SIGINT, and all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--check"):
         sys.addaudithook(_forbid)
 

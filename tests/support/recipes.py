@@ -196,8 +196,6 @@ class Recipe:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            # Where a shell started pytest in the background, all of its processes ignore SIGINT.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             server = Server(process)
             try:
