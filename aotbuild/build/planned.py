@@ -192,9 +192,11 @@ def _project_files(root: Path, opened: set[str], since: int) -> dict[str, str] |
     installed_in = tuple(f"{place}/" for place in places if not folder.startswith(f"{place}/"))
     found = {}
     for path in opened:
+        if path.startswith(installed_in):
+            continue
         real = os.path.realpath(path)
         is_own = real.startswith(folder)
-        if path.startswith(installed_in) or (path.startswith(_SYSTEM) and not is_own):
+        if path.startswith(_SYSTEM) and not is_own:
             continue
         try:
             if not is_own or Path(real).stat().st_ctime_ns >= since:

@@ -17,24 +17,12 @@ from typing import Any
 import pytest
 from support.installs import build_wheel
 from support.processes import clean_environment
+from support.projects import PYPROJECT
 
 from aotbuild import __version__
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 
-PYPROJECT = """
-[build-system]
-requires = ["hatchling", "aotbuild[build]"]
-build-backend = "hatch_aotbuild.backend"
-[project]
-name = "proj"
-version = "1"
-dynamic = ["dependencies"]
-[tool.hatch.metadata.hooks.aotbuild]
-dependencies = ["numpy"]
-[tool.hatch.build.targets.wheel.hooks.aotbuild]
-manifest = "aot.yaml"
-"""
 MANIFEST = """
 version: 1
 package: proj
