@@ -28,16 +28,16 @@ ALLOWED = {
     },
     "runtime": {"errors", "spec", "platforms", "runtime"},
     "observe": {"errors", "runtime", "observe", "__version__"},
-    "record": {"errors", "spec", "runtime", "record", "__version__"},
-    "coverage": {"errors", "spec", "manifest", "runtime", "record", "report", "coverage"},
-    "authoring": {"errors", "spec", "manifest", "record", "authoring"},
+    "watch": {"errors", "spec", "runtime", "watch", "__version__"},
+    "coverage": {"errors", "spec", "manifest", "runtime", "watch", "report", "coverage"},
+    "authoring": {"errors", "spec", "manifest", "watch", "authoring"},
     "report": {"errors", "spec", "platforms", "runtime", "report"},
     "verify": {"errors", "spec", "platforms", "runtime", "verify"},
     "wheels": {"errors", "spec", "platforms", "build", "runtime", "report", "verify", "wheels"},
     "cli": {
         *("errors", "spec", "manifest", "platforms", "store", "toolchains", "build", "worker"),
         *("runtime", "report", "verify", "wheels", "cli"),
-        *("record", "coverage", "authoring"),
+        *("watch", "coverage", "authoring"),
     },
     "__init__": {"errors", "runtime"},
     "__main__": {"cli"},
@@ -51,7 +51,7 @@ FORBIDDEN = {
         *("prometheus_client", "opentelemetry"),
     },
     "observe": {"jax", "jaxlib", "numpy", "yaml", "pydantic"},
-    "record": {"yaml", "pydantic", "rich"},
+    "watch": {"yaml", "pydantic", "rich"},
     "coverage": {"jax", "jaxlib", "numpy"},
     "authoring": {"jax", "jaxlib", "numpy"},
     "report": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "rich"},
@@ -61,7 +61,7 @@ FORBIDDEN = {
 # Golden inputs are made and results compared by the same rules on both sides: copies could differ.
 EXCEPTIONS = {"spec/golden.py": {"numpy"}}
 PRIVATE_FILES = {
-    "record/private.py",
+    "watch/private.py",
     "worker/private.py",
     "runtime/backends/jax/private.py",
     "runtime/backends/numpy/private.py",

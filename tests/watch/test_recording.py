@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.record import recording
-from aotbuild.record.recording import (
+from aotbuild.watch import recording
+from aotbuild.watch.recording import (
     InvalidRecording,
     Program,
     RecordedArgument,
