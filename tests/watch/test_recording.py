@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aotbuild.spec.aval import Aval
 from aotbuild.watch import recording
 from aotbuild.watch.recording import (
     InvalidRecording,
@@ -17,7 +18,6 @@ from aotbuild.watch.recording import (
     Tally,
     read_recording,
 )
-from aotbuild.spec.aval import Aval
 
 PROGRAM = Program("a1", ("serve.py",), {"jax": "0.10.2"}, "cpu", "2026-01-31T12:00:00Z")
 FUNCTION = RecordedFunction("m:apply", positional=("x", "k"), static=("k",), line=3)
