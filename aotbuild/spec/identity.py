@@ -87,7 +87,7 @@ class Identities:
         from aotbuild.spec.foreign_parts import is_numpy, is_treedef
 
         if is_numpy(value):
-            return _numpy(value)
+            return numpy_identity(value)
         return {"treedef": self._describe(value)} if is_treedef(value) else None
 
     def _fingerprint(self, value: Any) -> Any:
@@ -267,13 +267,13 @@ NAMED: dict[str, Decoder] = {
 _EVERYWHERE = ("builtins", "jax", "numpy")
 
 
-def _numpy(value: Any) -> Any:
-    """Return a small array or a scalar of a dtype that jax knows, too; else None."""
+def numpy_identity(value: Any, most: int = _MOST_BYTES) -> Any:
+    """Return an array of at most that many bytes, or a scalar, of a dtype of jax; else None."""
     from aotbuild.spec.aval import SHORT_DTYPES
 
     dtype, is_scalar = str(value.dtype), type_name(type(value)) != "numpy.ndarray"
     is_exact = not is_scalar or type(value) is value.dtype.type
-    if dtype not in SHORT_DTYPES.values() or not is_exact or value.nbytes > _MOST_BYTES:
+    if dtype not in SHORT_DTYPES.values() or not is_exact or value.nbytes > most:
         return None
     shape = [] if is_scalar else [list(value.shape)]
     return {"numpy": [dtype, *shape, value.tobytes().hex()]}

@@ -174,7 +174,7 @@ def _encode_state(value: Any) -> Any:
     if hasattr(kind, "__dataclass_fields__"):
         names = field_names(value)
     else:
-        slots = [slot for base in kind.__mro__ for slot in _slots(base)]
+        slots = [slot for base in kind.__mro__ for slot in slots_of(base)]
         every = sorted({*slots, *getattr(value, "__dict__", {})})
         names = [name for name in every if not is_cache(kind, name, getattr(value, name, None))]
     pickled = any("__reduce__" in base.__dict__ for base in kind.__mro__[:-1])
@@ -196,7 +196,8 @@ def _hides_state(value: Any) -> bool:
     return False
 
 
-def _slots(kind: type) -> list[str]:
+def slots_of(kind: type) -> list[str]:
+    """Return the attributes that a class itself keeps in slots."""
     slots = kind.__dict__.get("__slots__", ())
     names = [slots] if isinstance(slots, str) else list(slots)
     return [name for name in names if name not in ("__dict__", "__weakref__")]

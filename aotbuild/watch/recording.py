@@ -105,7 +105,8 @@ class RecordedArgument:
 
     Attributes:
         name: The name of its parameter.
-        tree: The description of its tree, as `spec.tree`; None if it has none.
+        tree: The description of its tree, as `spec.tree`, with `spec.constructions` in it; None if
+            it has none. `without_constructions` returns what another process compares.
         leaves: The avals of its leaves, in order.
         shardings: For each leaf its PartitionSpec as the manifest has it, and None for one that is
             on one device; empty if all are.
