@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from aotbuild.cli import github
+from aotbuild.cli.bench import bench
 from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, Group, UsageError, add_commands
 from aotbuild.cli.diff import diff
@@ -44,7 +45,7 @@ from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
 
 _BUILDING = (plan, build, lock, tune, schema, STORE)
-_INSPECTING = (inspect, diff, doctor, verify, sbom, stubs)
+_INSPECTING = (inspect, diff, doctor, verify, bench, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 

@@ -65,7 +65,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
         return Loaded(
             Status.NOT_CHECKED, [f"it calls back into Python ({names}), which is not run"]
         )
-    loaded, devices = _load(source, verdict)
+    loaded, devices = load(source, verdict)
     executable = loaded.mesh_executable.xla_executable
     result = shapes_agree(record, executable, _expected_shapes(record, executable, devices))
     if result is None:
@@ -76,11 +76,12 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
 
 def load_callee(source: Source, verdict: Verdict) -> Callee:
     """Load an executable as a call does, with the runtime's checks and no others."""
-    loaded, _ = _load(source, verdict)
+    loaded, _ = load(source, verdict)
     return _callee(verdict.record, loaded.run, loaded.shardings)
 
 
-def _load(source: Source, verdict: Verdict) -> tuple[Any, tuple[Any, ...]]:
+def load(source: Source, verdict: Verdict) -> tuple[Any, tuple[Any, ...]]:
+    """Return the loaded executable of a verdict, and the devices it is loaded onto."""
     record = verdict.record
     devices = devices_for(record.requires, default_devices(record.target.platform))
     stats = Stats()

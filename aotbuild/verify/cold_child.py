@@ -1,14 +1,11 @@
 """The child process of the gate `cold-start`: executables, from opening their package to a result.
 
-It takes jobs (JSON in `sys.argv[2]`) and writes one line of JSON to its original stdout: a list
-with {"ms": number} or, for what cannot run here, {"refused": reason}.
+It is asked a list of jobs, and answers with a list of {"ms": number} or, for what cannot run here,
+{"refused": reason}; see `verify.fresh`.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,16 +15,12 @@ from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.verify.child import backend, find
 from aotbuild.verify.child_golden import golden_leaves
+from aotbuild.verify.fresh import answer
 
 
 def main() -> None:
-    """Measure each job, and exit without running destructors."""
-    # Native code may print to stdout; only this copy of it carries the results.
-    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    results.write(json.dumps([_measured(job) for job in json.loads(sys.argv[2])]) + "\n")
-    results.flush()
-    os._exit(0)
+    """Measure each job."""
+    answer(lambda jobs: [_measured(job) for job in jobs])
 
 
 def _measured(job: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,7 @@ one executable. Importing jax and making its client do not count: no package can
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,12 +15,10 @@ from pathlib import Path
 
 from aotbuild.spec.record import Record
 from aotbuild.spec.temporary import temporary_folder
+from aotbuild.verify.fresh import run_fresh
 from aotbuild.verify.jobs import Job
 
-_BOOTSTRAP = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from aotbuild.verify.cold_child import main; main()"
-)
+_CHILD = "aotbuild.verify.cold_child"
 # For one executable, in seconds.
 _TIMEOUT = 120.0
 # Measured are the functions with the largest executables.
@@ -142,20 +137,8 @@ def _run(jobs: Sequence[Job]) -> list[float | str]:
 
 
 def _run_together(jobs: Sequence[Job]) -> list[float | str]:
-    path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
-    arguments = json.dumps([job.to_json() for job in jobs])
-    timeout = _TIMEOUT * len(jobs)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", _BOOTSTRAP, path, arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=jobs[0].environment(os.environ),
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired:
-        return [f"the process took longer than {timeout:g} s"] * len(jobs)
-    if done.returncode:
-        why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return [f"the process ended with {done.returncode}: {why}"] * len(jobs)
-    return [result.get("ms", result.get("refused")) for result in json.loads(done.stdout)]
+    asked = [job.to_json() for job in jobs]
+    found = run_fresh(_CHILD, asked, jobs[0].environment(os.environ), _TIMEOUT * len(jobs))
+    if isinstance(found, str):
+        return [found] * len(jobs)
+    return [result.get("ms", result.get("refused")) for result in found]
