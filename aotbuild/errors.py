@@ -59,6 +59,14 @@ class ManifestError(AotbuildError):
         super().__init__(f"{count} {noun} in the manifest:\n{listing}")
 
 
+class ProjectError(AotbuildError):
+    """`aotbuild init` cannot read or prepare a project. Nothing was written."""
+
+    def __init__(self, place: str, problem: str, remedy: str) -> None:
+        self.place, self.problem, self.remedy = place, problem, remedy
+        super().__init__(f"{place}: {problem}\n{remedy}")
+
+
 # --- building ---------------------------------------------------------------------------------
 
 

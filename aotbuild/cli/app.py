@@ -26,6 +26,7 @@ from aotbuild.cli.exit_codes import (
     code_of,
     missing_extra,
 )
+from aotbuild.cli.init import init
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
@@ -44,7 +45,7 @@ from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
 
-_BUILDING = (plan, build, lock, tune, schema, STORE)
+_BUILDING = (init, plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, diff, doctor, verify, bench, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)

@@ -13,6 +13,7 @@ from aotbuild.errors import (
     NoGpu,
     PackageNotFound,
     PlanError,
+    ProjectError,
     StageNotKept,
     StagesNotFound,
     UnexpectedPackage,
@@ -42,7 +43,7 @@ TERMINATED = 143
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
-    {"jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "yaml"}
+    {"jinja2", "markupsafe", "packaging", "pydantic", "pydantic_core", "rich", "tomlkit", "yaml"}
 )
 # The commands that read arrays of weights need it; jaxlib brings it.
 _ARRAYS = "numpy"
@@ -50,6 +51,7 @@ _ARRAYS = "numpy"
 _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (ManifestError, MANIFEST),
     (PlanError, PLAN),
+    (ProjectError, PLAN),
     (BuildError, BUILD),
     (NoGpu, UNUSABLE),
     (PackageNotFound, PACKAGE),

@@ -158,7 +158,7 @@ def _arguments(declared: Declaration, trees: TreeSpecs) -> tuple[Named, Named]:
     )
     if dims_known:
         check_dims(declared)
-        if not declared.broken.intersection(("args", "kwargs")):
+        if reader.is_whole and not declared.broken.intersection(("args", "kwargs")):
             check_used(declared, reader.used)
     return args, kwargs
 

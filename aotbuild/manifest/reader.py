@@ -25,6 +25,7 @@ from aotbuild.manifest.nodes import (
     describe,
     dotted,
 )
+from aotbuild.manifest.todo import TODO, value_message
 from aotbuild.spec.words import quote
 
 Steps: TypeAlias = tuple[object, ...]
@@ -147,6 +148,9 @@ class _Reader:
             self._unreadable(mark, steps, message)
             return ScalarNode(mark, "?", "?")
         if event.style or event.tag is not None:
+            return ScalarNode(mark, text, text)
+        if text == TODO:
+            self._unreadable(mark, steps, value_message(steps))
             return ScalarNode(mark, text, text)
         try:
             return ScalarNode(mark, _read_plain(text), text)

@@ -28,6 +28,7 @@ from aotbuild.manifest.specs import (
     TupleSpec,
     walk_specs,
 )
+from aotbuild.manifest.todo import TODO, spec_message
 from aotbuild.spec.aval import long_dtype, parse_spec
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -52,6 +53,7 @@ class SpecReader:
     """Reads the specs of one function, or of ``trees:``.
 
     `dims` and `statics` are the names that the function declares, None where nobody knows them.
+    `is_whole` is False after a spec that has a `TODO`, whose dims are not known.
     """
 
     report: Report
@@ -59,6 +61,7 @@ class SpecReader:
     dims: tuple[str, ...] | None = None
     statics: tuple[str, ...] | None = None
     used: set[str] = field(default_factory=set)
+    is_whole: bool = True
 
     def read(self, node: Node, steps: Steps) -> ArgSpec:
         """Return the spec in a node; a problem leaves a `NoneSpec` in its place."""
@@ -83,6 +86,10 @@ class SpecReader:
     def _text(self, mark: Mark, text: str, steps: Steps) -> ArgSpec:
         if len(text) > _LONGEST:
             return self._refuse(mark, steps, f"a spec of {len(text)} characters; too long")
+        todo = spec_message(text)
+        self.is_whole = self.is_whole and todo is None and text != TODO
+        if todo:
+            return self._refuse(mark, steps, todo)
         try:
             shape, dtype, weak = parse_spec(text)
         except ValueError as err:

@@ -60,6 +60,18 @@ def manifest_not_there(place: Place) -> str:
 
 
 @case
+def manifest_todo(place: Place) -> str:
+    return planned(place, 3, MANIFEST.replace("f32[batch", "TODO[batch"))
+
+
+@case
+def project_no_function(place: Place) -> str:
+    model = "def score(x):\n    return x\n"
+    folder = write_project(place.root / "here", MANIFEST, model=model)
+    return command(place, folder, 4, "init", "proj.model").stderr
+
+
+@case
 def plan_function_not_there(place: Place) -> str:
     model = "def score(x):\n    return x\n"
     wrong = MANIFEST.replace("model:score", "model:scoer")

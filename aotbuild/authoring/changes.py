@@ -1,0 +1,96 @@
+"""Files of a project that are changed together: shown as a difference first, then all or none."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.errors import ProjectError
+from aotbuild.spec.files import sync_folder, write_whole
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A file and its new text; `before` is the text that it was made from, None for a new file."""
+
+    path: Path
+    before: str | None
+    after: str
+
+    @property
+    def is_change(self) -> bool:
+        """Whether there is anything to write."""
+        return self.before != self.after
+
+    def diff(self, name: str) -> str:
+        """Return the unified difference; `name` is what the file is called there."""
+        old = "/dev/null" if self.before is None else name
+        lines = difflib.unified_diff(
+            (self.before or "").splitlines(), self.after.splitlines(), old, name, lineterm=""
+        )
+        return "\n".join(lines)
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a file with its line ends as they are; None if there is no file.
+
+    OSError if it cannot be read; ProjectError if it is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as err:
+        raise ProjectError(str(path), f"not UTF-8: {err.reason}", "Save it as UTF-8.") from err
+
+
+def write_together(changes: Sequence[FileChange]) -> list[Path]:
+    """Write all files, or none; return those that were written.
+
+    Each is written beside its place first. ProjectError if a file is not what its change was made
+    from; OSError if one cannot be written, and none is then.
+    """
+    wanted = [change for change in changes if change.is_change]
+    with ExitStack() as undo:
+        finished = [(_written_beside(change, undo), change) for change in wanted]
+        for change in wanted:
+            if read_text(change.path) != change.before:
+                problem = "it was changed by somebody else meanwhile, and nothing was written"
+                raise ProjectError(str(change.path), problem, "Run the command again.")
+        for temporary, change in finished:
+            _move(temporary, change, undo)
+        undo.pop_all()
+    for folder in {change.path.parent for change in wanted}:
+        sync_folder(folder)
+    return [change.path for change in wanted]
+
+
+def _written_beside(change: FileChange, undo: ExitStack) -> Path:
+    """Write the new text into a temporary file, and have it on disk."""
+    place = change.path.resolve()
+    temporary = place.with_name(f".{place.name[:50]}.{os.urandom(8).hex()}")
+    undo.callback(temporary.unlink, missing_ok=True)
+    with temporary.open("x", encoding="utf-8", newline="") as file:
+        file.write(change.after)
+        file.flush()
+        os.fsync(file.fileno())
+    if change.before is not None:
+        temporary.chmod(place.stat().st_mode & 0o7777)
+    return temporary
+
+
+def _move(temporary: Path, change: FileChange, undo: ExitStack) -> None:
+    """Put a finished file into its place; a new one replaces nothing."""
+    place = change.path.resolve()
+    if change.before is None:
+        os.link(temporary, place)  # unlike a rename, it fails where a file has appeared
+        undo.callback(place.unlink, missing_ok=True)
+        temporary.unlink()
+        return
+    old = place.read_bytes()
+    temporary.replace(place)
+    undo.callback(write_whole, place, old)

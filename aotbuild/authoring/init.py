@@ -1,0 +1,173 @@
+"""What `aotbuild init` writes: the manifest of a project's functions, and its pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.authoring.changes import FileChange, read_text
+from aotbuild.authoring.project import Prepared, Wanted, prepare
+from aotbuild.authoring.source import read_module
+from aotbuild.authoring.source_files import ModuleFile, find_module, modules_below
+from aotbuild.authoring.source_find import find_functions
+from aotbuild.authoring.source_functions import Found, LeftOut, SourceFunction
+from aotbuild.authoring.source_manifest import DraftEntry, draft_entries, manifest_text
+from aotbuild.errors import ProjectError
+from aotbuild.manifest.nodes import Problems, child, plain
+from aotbuild.manifest.reader import read_yaml
+from aotbuild.spec.words import did_you_mean
+
+MANIFEST, PYPROJECT = "aot.yaml", "pyproject.toml"
+# Files that tell other build backends something.
+_OTHERS = ("setup.py", "setup.cfg", "MANIFEST.in")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What was found, and the files as they will be.
+
+    Attributes:
+        root: The project's folder.
+        package: The import package that receives `_aot/`.
+        entries: The functions that the manifest gets.
+        known: The names of functions that the manifest had already.
+        left_out: Jits that no manifest can name.
+        pyproject: The prepared pyproject.toml.
+        changes: The files to write.
+    """
+
+    root: Path
+    package: str
+    entries: tuple[DraftEntry, ...]
+    known: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    pyproject: Prepared
+    changes: tuple[FileChange, ...]
+
+
+def prepare_project(
+    root: Path, wanted: Sequence[str], *, recursive: bool = False, switch: bool = False
+) -> Preparation:
+    """Read the modules of a project, each `module` or `module:function`, and draft both files.
+
+    Nothing is imported or written. With `recursive`, packages are read with all that is in them.
+    `switch` lets the project have another build backend. ProjectError says what is wrong.
+    """
+    modules = _modules(root, wanted, recursive=recursive)
+    first = modules[0][0]
+    others = [module.name for module, _ in modules if module.package != first.package]
+    if others:
+        problem = f"{first.name} and {others[0]} are in two packages, and a manifest is for one"
+        raise ProjectError(str(root.resolve()), problem, "Name modules of one package.")
+    found = _merged(_found(root, module, names) for module, names in modules)
+    path = root / MANIFEST
+    before = read_text(path)
+    calls = _calls(before, MANIFEST) if before is not None else {}
+    new = [each for each in found.functions if each.call not in calls.values()]
+    if not found.functions:
+        raise _nothing(modules, found)
+    entries = draft_entries(new, calls)
+    pyproject, change = _pyproject(root, first, switch=switch)
+    # An existing manifest is a person's: what is new is printed.
+    text = manifest_text(first.package, entries) if before is None else before
+    changes = (FileChange(path, before, text), change)
+    known = tuple(name for name, call in calls.items() if call in {f.call for f in found.functions})
+    return Preparation(
+        root, first.package, tuple(entries), known, found.left_out, pyproject, changes
+    )
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def _modules(
+    root: Path, wanted: Sequence[str], *, recursive: bool
+) -> list[tuple[ModuleFile, list[str]]]:
+    """Return each module once, with the functions that are named in it."""
+    found: dict[str, tuple[ModuleFile, list[str]]] = {}
+    for text in wanted:
+        name, colon, function = text.partition(":")
+        below = recursive and not colon
+        for module in modules_below(root, name) if below else [find_module(root, name)]:
+            found.setdefault(module.name, (module, []))[1].extend([function] if colon else [])
+    return [*found.values()]
+
+
+def _found(root: Path, file: ModuleFile, names: Sequence[str]) -> Found:
+    base = root.resolve()
+    shown = file.path.relative_to(base) if file.path.is_relative_to(base) else file.path
+    try:
+        module = read_module(file.name, file.path, shown.as_posix())
+    except SyntaxError as err:
+        place, problem = f"{shown}:{err.lineno or 1}", f"not Python of this version: {err.msg}"
+        remedy = "Mend it, or run aotbuild with the Python that runs it."
+        raise ProjectError(place, problem, remedy) from err
+    except ValueError as err:
+        raise ProjectError(str(shown), f"not Python: {err}", "Mend it first.") from err
+    try:
+        return find_functions(module, names)
+    except LookupError as err:
+        name = str(err.args[0])
+        hint = did_you_mean(name, module.functions)
+        known = ", ".join([*module.functions][:_SHOWN]) or "none"
+        problem = f"it defines no function {name!r}{hint}"
+        raise ProjectError(str(shown), problem, f"Functions at its top: {known}.") from err
+
+
+def _merged(found: Iterable[Found]) -> Found:
+    each = [*found]
+    functions = (function for one in each for function in one.functions)
+    once: dict[str, SourceFunction] = {function.call: function for function in functions}
+    left_out = tuple(item for one in each for item in one.left_out)
+    return Found(tuple(once.values()), left_out, tuple(name for one in each for name in one.plain))
+
+
+def _nothing(modules: Sequence[tuple[ModuleFile, list[str]]], found: Found) -> ProjectError:
+    """Return what to do where no jit was found that a manifest can name."""
+    module = modules[0][0]
+    place = ", ".join(each.name for each, _ in modules[:_SHOWN])
+    listed = "".join(f"\n{item}" for item in found.left_out)
+    problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit that has a name{listed}"
+    if found.plain:
+        example = f"aotbuild init {module.name}:{found.plain[0]}"
+        shown = ", ".join(found.plain[:_SHOWN])
+        return ProjectError(place, problem, f"Name functions yourself: {example}\nThere: {shown}.")
+    is_package = module.path.name == "__init__.py"
+    remedy = "Name the module that has the functions" + (
+        ", or read all modules of the package with --recursive." if is_package else "."
+    )
+    return ProjectError(place, problem, remedy)
+
+
+def _calls(text: str, file: str) -> dict[str, str]:
+    """Return the functions of a manifest, name to call; what is wrong in it is for `plan`."""
+    root = read_yaml(text, Problems(file))
+    node = child(root, "functions") if root else None
+    functions = plain(node) if node else {}
+    if not isinstance(functions, dict):
+        return {}
+    return {
+        str(name): str(entry.get("call", "")) if isinstance(entry, dict) else ""
+        for name, entry in functions.items()
+    }
+
+
+# --- pyproject.toml -------------------------------------------------------------------------------
+
+
+def _pyproject(root: Path, module: ModuleFile, *, switch: bool) -> tuple[Prepared, FileChange]:
+    path = root / PYPROJECT
+    before = read_text(path)
+    top = module.package.partition(".")[0]
+    folder = (module.import_root / top).relative_to(root.resolve()).as_posix()
+    others = [name for name in _OTHERS if (root / name).is_file()]
+    if module.import_root != root.resolve():
+        beside = sorted(path.parent.name for path in module.import_root.glob("*/__init__.py"))
+        others += [f"the package {name}" for name in beside if name != top]
+    name = re.sub(r"_+", "-", top)
+    wanted = Wanted(module.package, folder, MANIFEST, tuple(others), name)
+    prepared = prepare(before, wanted, switch=switch)
+    return prepared, FileChange(path, before, prepared.text)

@@ -1,0 +1,220 @@
+"""Functions that a manifest can name, from the jits of a module and what they wrap."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from aotbuild.authoring.source import FunctionNode, ModuleSource
+from aotbuild.authoring.source_avals import TODO, shorten
+from aotbuild.authoring.source_functions import (
+    Found,
+    LeftOut,
+    SourceArgument,
+    SourceFunction,
+)
+from aotbuild.authoring.source_jits import JitPlace, find_jits
+from aotbuild.authoring.source_parameters import (
+    SourceParameter,
+    SourceParameters,
+    maker_of,
+    of_function,
+    parameters_of,
+    type_name,
+)
+from aotbuild.authoring.source_shardings import sharding_options
+from aotbuild.authoring.source_static import (
+    is_never_an_array,
+    named_arguments,
+    static_argument,
+)
+from aotbuild.spec.wrap import FILTER_JIT
+
+# What a person does who wants to compile calls with a value that no manifest can write.
+_BIND = "give call: a functools.partial at the top of the module that has it"
+
+
+def find_functions(module: ModuleSource, names: Iterable[str] = ()) -> Found:
+    """Return the jitted functions of a module; with `names`, these alone, jitted or not.
+
+    LookupError for a name that the module does not define.
+    """
+    found = [_described(module, each) for each in find_jits(module)]
+    functions = [each for each in found if isinstance(each, SourceFunction)]
+    left_out = [each for each in found if isinstance(each, LeftOut)]
+    jitted = {each.call.partition(":")[2] for each in functions}
+    plain = tuple(name for name in module.functions if name not in jitted and name[0] != "_")
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return Found(tuple(functions), tuple(left_out), plain)
+    chosen = [_named(module, name, functions) for name in wanted]
+    return Found(tuple(chosen))
+
+
+def _named(module: ModuleSource, name: str, functions: Sequence[SourceFunction]) -> SourceFunction:
+    """Return the function of a name, whether or not it is under a jit."""
+    for function in functions:
+        if function.call == f"{module.name}:{name}":
+            return function
+    node: ast.AST | None = module.functions.get(name)
+    owner, _, method = name.rpartition(".")
+    if owner in module.classes:
+        body = module.classes[owner].body
+        node = next((n for n in body if isinstance(n, FunctionNode) and n.name == method), None)
+    if not isinstance(node, FunctionNode):
+        raise LookupError(name)
+    parameters = of_function(module, node)
+    found = SourceFunction(f"{module.name}:{name}", module.file, node.lineno, "")
+    if owner:
+        parameters = _method(module, parameters, node, module.classes[owner])
+    return _complete(module, found, parameters, {})
+
+
+def _described(module: ModuleSource, place: JitPlace | LeftOut) -> SourceFunction | LeftOut:
+    if isinstance(place, LeftOut):
+        return place
+    parameters, qualname = parameters_of(module, place), place.qualname
+    problem = _unnameable(module, place)
+    if problem:
+        return problem
+    if place.owner and place.function:
+        statics, _ = named_arguments(module, place.jit.options, "static", parameters.positional)
+        instance = _instance(module, place.owner.name)
+        if instance and parameters.positional and parameters.positional[0] in statics:
+            # The instance is bound, so neither the manifest nor a call has it.
+            qualname = f"{instance}.{place.function.name}"
+        else:
+            parameters = _method(module, parameters, place.function, place.owner)
+    line = place.function.lineno if place.function else place.line
+    found = SourceFunction(f"{module.name}:{qualname}", module.file, line, place.jit.kind)
+    bound = qualname != place.qualname
+    return _complete(module, found, parameters, place.jit.options, is_bound=bound)
+
+
+def _unnameable(module: ModuleSource, place: JitPlace) -> LeftOut | None:
+    """Return why no name leads to a method, if so: a property, or an instance that is static."""
+    node, owner = place.function, place.owner
+    if node is None or owner is None:
+        return None
+    what = f"{place.jit.kind} of {place.qualname}"
+    kinds = {module.dotted(each).rpartition(".")[2] for each in place.outside}
+    if kinds & {"property", "cached_property"}:
+        remedy = "Write a function that takes the object, and put the jit around it"
+        return LeftOut(module.file, node.lineno, what, "is a property", remedy)
+    positional = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+    statics, _ = named_arguments(module, place.jit.options, "static", positional)
+    is_bound = kinds & {"staticmethod", "classmethod"} or _instance(module, owner.name)
+    if positional and positional[0] in statics and not is_bound:
+        reason = f"its {positional[0]} is static, which no manifest can write"
+        remedy = (
+            f"Give an instance a name at the top of the module, instance = {owner.name}(…), and "
+            f"write call: {module.name}:instance.{node.name}"
+        )
+        return LeftOut(module.file, node.lineno, what, reason, remedy)
+    return None
+
+
+def _instance(module: ModuleSource, owner: str) -> str:
+    """Return the one global name whose value is an instance of a class; empty without one."""
+    names = [
+        name
+        for name, value in module.assigned.items()
+        if isinstance(value, ast.Call) and module.dotted(value.func) == owner
+    ]
+    return names[0] if len(names) == 1 else ""
+
+
+def _method(
+    module: ModuleSource, parameters: SourceParameters, node: FunctionNode, owner: ast.ClassDef
+) -> SourceParameters:
+    """Return the parameters of a method: its object is an argument of the class's type."""
+    kinds = {module.dotted(each).rpartition(".")[2] for each in node.decorator_list}
+    if "staticmethod" in kinds or not parameters.each:
+        return parameters
+    first, *others = parameters.each
+    if "classmethod" in kinds:
+        return replace(parameters, each=tuple(others))
+    typed = replace(first, annotation=ast.Name(owner.name, ast.Load()), found=None)
+    return replace(parameters, each=(typed, *others))
+
+
+# --- the entry ------------------------------------------------------------------------------------
+
+
+def _complete(
+    module: ModuleSource,
+    found: SourceFunction,
+    parameters: SourceParameters,
+    options: dict[str, ast.expr],
+    *,
+    is_bound: bool = False,
+) -> SourceFunction:
+    """Return a function with its arguments, static values and options."""
+    statics, notes = named_arguments(module, options, "static", parameters.positional)
+    each = parameters.each[1:] if is_bound else parameters.each
+    statics |= {one.name for one in each if is_never_an_array(module, found.jit, one)}
+    values = [static_argument(module, one) for one in each if one.name in statics]
+    static = tuple(one for one in values if one)
+    notes += [f"{s.name}: {s.origin}; {_BIND}" for s in static if not s.values and s.origin]
+    left = [one for one in each if one.name not in statics and one.default is None]
+    listed = {*(one.name for one in static), *(one.name for one in left)}
+    defaults = [
+        f"{one.name}={shorten(ast.unparse(one.default))}"
+        for one in each
+        if one.default is not None and one.name not in listed
+    ]
+    if defaults:
+        notes.append(f"left at their defaults: {', '.join(defaults)}")
+    traced = [one.name for one in each if one.name not in statics and not one.is_keyword]
+    told, more = _options(module, found.jit, options, parameters.positional, traced)
+    if "donate" in told:
+        told["donate"] = [name for name in told["donate"] if name in listed]
+    arguments = [(_argument(module, one), one.is_keyword) for one in left]
+    return replace(
+        found,
+        args=tuple(arg for arg, by_name in arguments if not by_name) if parameters.known else None,
+        kwargs=tuple(arg for arg, by_name in arguments if by_name),
+        static=static,
+        options={key: value for key, value in told.items() if value or key == "out_shardings"},
+        notes=(*parameters.notes, *notes, *more),
+    )
+
+
+def _argument(module: ModuleSource, parameter: SourceParameter) -> SourceArgument:
+    """Return an argument with its spec: what the source says, a tree that it makes, or TODO."""
+    if parameter.found:
+        return SourceArgument(parameter.name, parameter.found.spec, parameter.found.origin)
+    kind = type_name(parameter.annotation)
+    maker, hint = maker_of(module, kind) if kind else (None, "")
+    if maker:
+        return SourceArgument(parameter.name, f'{{like: "{module.name}:{maker}"}}', hint)
+    shown = ast.unparse(parameter.annotation) if parameter.annotation else ""
+    return SourceArgument(parameter.name, TODO, hint or shorten(shown))
+
+
+def _options(
+    module: ModuleSource,
+    jit: str,
+    options: dict[str, ast.expr],
+    positional: Sequence[str],
+    traced: Sequence[str],
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the manifest's options of what a jit was told, and notes on the rest."""
+    donated, notes = named_arguments(module, options, "donate", positional)
+    found, more = sharding_options(module, options, traced)
+    notes += more
+    # What equinox's jit donates is read from the decorator when it is compiled.
+    if donated and jit != FILTER_JIT:
+        found["donate"] = [name for name in positional if name in donated]
+        found["donate"] += sorted(donated - {*positional})
+    for option in ("keep_unused", "compiler_options"):
+        try:
+            found[option] = module.literal(options.get(option))
+        except ValueError:
+            notes.append(f"its {option} is no literal; write it under {option}:")
+    for option in ("device", "backend"):
+        if option in options:
+            notes.append(f"its {option} has no effect: targets: says where it runs")
+    return found, notes
