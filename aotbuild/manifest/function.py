@@ -31,7 +31,7 @@ from pydantic import (
 
 from aotbuild.manifest import names
 from aotbuild.manifest.shardings import Sharding, likes
-from aotbuild.manifest.specs import ArgSpec, LikeSpec, walk_specs
+from aotbuild.manifest.specs import ArgSpec, imported_names
 from aotbuild.platforms.options import Count, Model, Size, listed, refuse
 from aotbuild.spec.padding import PaddedDim
 from aotbuild.spec.values import decode, encode
@@ -290,8 +290,7 @@ class Function(Options):
     def references(self) -> tuple[str, ...]:
         """What is imported to trace and to verify it, each `module:qualname` once, in order."""
         specs = (*self.positional.values(), *self.kwargs.values())
-        arrays = (array for spec in specs for array in walk_specs(spec))
-        trees = (array.ref for array in arrays if isinstance(array, LikeSpec))
+        trees = (name for spec in specs for name in imported_names(spec))
         shardings = (*self.in_shardings.values(), self.out_shardings)
         placed = (name for sharding in shardings for name in likes(sharding))
         others = (self.returns.like if self.returns else None, self.verify.inputs)

@@ -41,6 +41,7 @@ _FORMS: dict[str, Any] = {
                 static=_NAMES,
                 like_run={"type": "boolean"},
             ),
+            _closed(["file", "name"], file={"type": "string"}, name={"type": "string"}),
             _closed(["tree"], tree={"type": "string"}),
             _closed(
                 ["shape", "dtype"],
@@ -53,7 +54,7 @@ _FORMS: dict[str, Any] = {
             {
                 "type": "object",
                 "propertyNames": {
-                    "not": {"enum": ["shape", "dtype", "like", "dict", "tuple", "tree"]}
+                    "not": {"enum": ["shape", "dtype", "like", "file", "dict", "tuple", "tree"]}
                 },
                 "additionalProperties": _SPEC,
             },

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe, key_mark
-from aotbuild.manifest.specs import ArgSpec, DictSpec, LeafSpec, ListSpec, TupleSpec
+from aotbuild.manifest.specs import ArgSpec, DictSpec, FileSpec, LeafSpec, ListSpec, TupleSpec
 from aotbuild.platforms.building import Request
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -141,6 +141,9 @@ def _leaves(path: str, spec: ArgSpec) -> Iterator[tuple[str, LeafSpec]]:
     """Yield what the manifest says of each array; what `like:` stands for is known later."""
     if isinstance(spec, LeafSpec):
         yield path, spec
+    elif isinstance(spec, FileSpec):
+        for index, leaf in enumerate(spec.leaves):
+            yield f"leaf {index} of {path}", leaf
     elif isinstance(spec, ListSpec | TupleSpec):
         for index, item in enumerate(spec.items):
             yield from _leaves(f"{path}[{index}]", item)

@@ -21,6 +21,7 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.specs import (
     ArgSpec,
     DictSpec,
+    FileSpec,
     LeafSpec,
     LikeSpec,
     ListSpec,
@@ -34,10 +35,12 @@ from aotbuild.spec.words import did_you_mean, quote
 
 LONG_KEYS = ("shape", "dtype", "weak_type")
 LIKE_KEYS = ("like", "dims", "static", "like_run")
+FILE_KEYS = ("file", "name")
 # Each of these is the only key of its map.
 _ALONE = ("dict", "tuple", "tree")
-RESERVED = ("shape", "dtype", "like", *_ALONE)
+RESERVED = ("shape", "dtype", "like", "file", *_ALONE)
 _LONGEST = 200
+_FILE_WORDS = {"file": "the path of a file of trees", "name": "the name of a tree in the file"}
 
 
 class Trees(Protocol):
@@ -45,6 +48,10 @@ class Trees(Protocol):
 
     def spec(self, node: Node, report: Callable[[str], None]) -> ArgSpec:
         """Return the spec of the tree that a node names; report why there is none."""
+        ...
+
+    def described(self, file: str, name: str, report: Callable[[str, str], None]) -> ArgSpec:
+        """Return the tree of that name in a file; report which key of the spec is wrong."""
         ...
 
 
@@ -122,6 +129,8 @@ class SpecReader:
             return self._tree(node.entries[0][1], (*steps, "tree"))
         if "like" in keys:
             return self._like(node, steps)
+        if "file" in keys:
+            return self._file(node, steps)
         if "shape" in keys or "dtype" in keys:
             return self._long(node, steps)
         if any(key in keys for key in _ALONE):
@@ -156,6 +165,27 @@ class SpecReader:
             self._check_dims(node.mark, steps, dims, where)
             if isinstance(part, LikeSpec):
                 self._check_statics(node.mark, steps, part.static, where)
+        return spec
+
+    def _file(self, node: MapNode, steps: Steps) -> ArgSpec:
+        if self._unknown_keys(node, steps, FILE_KEYS):
+            return NoneSpec()
+        nodes = {key: child(node, key) for key in FILE_KEYS}
+        texts = {k: n.value for k, n in nodes.items() if isinstance(n, ScalarNode)}
+        for key, part in nodes.items():
+            if not isinstance(texts.get(key), str):
+                found = describe(part) if part else f"nothing; {_wrap(node.keys())}"
+                message = f"expected {_FILE_WORDS[key]} under {key!r}, found {found}"
+                return self._refuse(part.mark if part else node.mark, steps, message)
+        marks = {key: part.mark for key, part in nodes.items() if part}
+        spec = self.trees.described(
+            str(texts["file"]),
+            str(texts["name"]),
+            lambda key, message: self.report(marks[key], (*steps, key), message),
+        )
+        leaves = spec.leaves if isinstance(spec, FileSpec) else ()
+        dims = dict.fromkeys(dim for leaf in leaves for dim in leaf.shape if isinstance(dim, str))
+        self._check_dims(node.mark, steps, dims, f" in {texts['file']}")
         return spec
 
     def _unknown_keys(self, node: MapNode, steps: Steps, known: tuple[str, ...]) -> bool:

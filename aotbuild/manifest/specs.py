@@ -35,6 +35,22 @@ class LikeSpec:
 
 
 @dataclass(frozen=True)
+class FileSpec:
+    """The tree of a name in a file beside the manifest.
+
+    `tree` is its description as canonical JSON, `leaves` are its arrays in order, and `names` is
+    what making it imports, as ``module:name``.
+    """
+
+    file: str
+    name: str
+    tree: str
+    leaves: tuple[LeafSpec, ...]
+    names: tuple[str, ...]
+    form: Literal["file"] = field(default="file", repr=False)
+
+
+@dataclass(frozen=True)
 class ListSpec:
     """A list pytree."""
 
@@ -66,7 +82,8 @@ class NoneSpec:
 
 
 ArgSpec: TypeAlias = Annotated[
-    LeafSpec | LikeSpec | ListSpec | TupleSpec | DictSpec | NoneSpec, Discriminator("form")
+    LeafSpec | LikeSpec | FileSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
+    Discriminator("form"),
 ]
 
 
@@ -79,12 +96,16 @@ def bind_values(
     """
     given = {**row, **(statics or {})}
     match spec:
-        case LeafSpec(shape):
-            sizes = tuple(row.get(d, d) if isinstance(d, str) else d for d in shape)
-            return replace(spec, shape=sizes)
+        case LeafSpec():
+            return _sized(spec, row)
         case LikeSpec(_, dims, static):
             names = (name for name in (*dims, *static) if name in given)
             return replace(spec, values=tuple((name, given[name]) for name in names))
+        case FileSpec():
+            leaves = (bind_values(leaf, row) for leaf in spec.leaves)
+            return replace(
+                spec, leaves=tuple(each for each in leaves if isinstance(each, LeafSpec))
+            )
         case ListSpec(items) | TupleSpec(items):
             return replace(spec, items=tuple(bind_values(item, row, statics) for item in items))
         case DictSpec(items):
@@ -93,11 +114,33 @@ def bind_values(
             return spec
 
 
+def _sized(leaf: LeafSpec, row: Mapping[str, int | str]) -> LeafSpec:
+    sizes = tuple(row.get(dim, dim) if isinstance(dim, str) else dim for dim in leaf.shape)
+    return replace(leaf, shape=sizes)
+
+
+def imported_names(spec: ArgSpec) -> Iterator[str]:
+    """Yield what making the trees in a spec imports, as ``module:name``."""
+    match spec:
+        case LikeSpec(ref):
+            yield ref
+        case FileSpec():
+            yield from spec.names
+        case ListSpec(items) | TupleSpec(items):
+            for item in items:
+                yield from imported_names(item)
+        case DictSpec(items):
+            for _, item in items:
+                yield from imported_names(item)
+
+
 def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
     """Yield the arrays and references in a spec, in order."""
     match spec:
         case LeafSpec() | LikeSpec():
             yield spec
+        case FileSpec():
+            yield from spec.leaves
         case ListSpec(items) | TupleSpec(items):
             for item in items:
                 yield from walk_specs(item)

@@ -19,6 +19,7 @@ from aotbuild.manifest.nodes import (
 )
 from aotbuild.manifest.spec_reader import SpecReader
 from aotbuild.manifest.specs import ArgSpec, NoneSpec
+from aotbuild.manifest.tree_files import TreeFiles
 from aotbuild.spec.words import did_you_mean, quote
 
 _DICT = "a dict pytree with 'tree' as key is written {dict: {…}}"
@@ -35,6 +36,7 @@ class TreeSpecs:
         node = child(root, "trees")
         self._node = node if isinstance(node, MapNode) else None
         self._problems, self._is_whole = problems, is_whole
+        self._files = TreeFiles(problems)
         self._found: dict[str, ArgSpec] = {}
         self._open: list[str] = []
         self._used: set[str] = set()
@@ -57,6 +59,10 @@ class TreeSpecs:
             report(f"unknown tree {quote(name)}{self._hint(name)}")
             return NoneSpec()
         return self._read(name, value)
+
+    def described(self, file: str, name: str, report: Callable[[str, str], None]) -> ArgSpec:
+        """Return the tree of that name in a file; report which key of the spec is wrong."""
+        return self._files.spec(file, name, report)
 
     def all(self) -> dict[str, ArgSpec]:
         """Return all of them; report what is wrong in one."""

@@ -10,7 +10,16 @@ import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.manifest import ArgSpec, DictSpec, LeafSpec, LikeSpec, ListSpec, NoneSpec, TupleSpec
+from aotbuild.manifest import (
+    ArgSpec,
+    DictSpec,
+    FileSpec,
+    LeafSpec,
+    LikeSpec,
+    ListSpec,
+    NoneSpec,
+    TupleSpec,
+)
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.facts import Facts
 from aotbuild.spec.outputs import describe_output
@@ -18,6 +27,7 @@ from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
 from aotbuild.spec.wrap import Wrap, is_marker
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import Deferred, structure_of
+from aotbuild.worker.file_trees import file_tree
 from aotbuild.worker.like import Dims, like_tree
 from aotbuild.worker.returned import Reference, why_not
 
@@ -39,6 +49,9 @@ def make_avals(
             return _leaf(spec, role, symbolic)
         case LikeSpec():
             return like_tree(spec, role, symbolic, wrap)
+        case FileSpec(leaves=leaves):
+            avals = [_leaf(leaf, f"{role}: leaf {i}", symbolic) for i, leaf in enumerate(leaves)]
+            return file_tree(spec, role, avals, wrap)
         case ListSpec(items):
             return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):
