@@ -12,9 +12,10 @@ from aotbuild.errors import ProjectError
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.words import did_you_mean
 
+_GIVE = "Give its import name, such as mypkg.model, and the project's folder with --root."
 # Where packages are without a word in pyproject.toml.
 _USUAL = (".", "src")
-_SKIPPED = {"__pycache__", FOLDER_NAME}
+_SKIPPED = {"__pycache__", "tests", "conftest", FOLDER_NAME}
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ModuleFile:
 def find_module(root: Path, name: str) -> ModuleFile:
     """Find the file of a module in a project; ProjectError names the places."""
     *packages, last = name.split(".")
+    if name.endswith(".py") or "/" in name or not all(map(str.isidentifier, (*packages, last))):
+        raise _no_name(root, name)
     places = [root / each for each in import_roots(root)]
     for place in places:
         folder = place.joinpath(*packages)
@@ -42,22 +45,26 @@ def find_module(root: Path, name: str) -> ModuleFile:
     searched = "".join(f"\n  searched {place.joinpath(*packages, last)}" for place in places)
     known = [found for place in places for found in _names(place.joinpath(*packages))]
     hint = did_you_mean(last, known)
-    if name.endswith(".py") or "/" in name:
-        dotted = name.removesuffix(".py").replace("/", ".").removeprefix("src.")
-        hint = f" (did you mean {dotted!r}?)"
-    remedy = "Give its import name, such as mypkg.model, and the project's folder with --root."
-    raise ProjectError(str(root.resolve()), f"no module {name!r}{hint}{searched}", remedy)
+    raise ProjectError(str(root.resolve()), f"no module {name!r}{hint}{searched}", _GIVE)
+
+
+def _no_name(root: Path, text: str) -> ProjectError:
+    dotted = text.removesuffix(".py").replace("/", ".").removeprefix("src.")
+    is_name = dotted != text and all(map(str.isidentifier, dotted.split(".")))
+    hint = f" (did you mean {dotted!r}?)" if is_name else ""
+    return ProjectError(str(root.resolve()), f"{text!r} is not the name of a module{hint}", _GIVE)
 
 
 def modules_below(root: Path, name: str) -> list[ModuleFile]:
-    """Return a package and all modules inside it, in the order of their names."""
+    """Return a package and all modules inside it but tests, in the order of their names."""
     top = find_module(root, name)
     if top.path.name != "__init__.py":
         return [top]
     found = [top]
     for path in sorted(top.path.parent.rglob("*.py")):
         inner = path.relative_to(top.path.parent).with_suffix("").parts
-        if _SKIPPED & {*inner} or any(not part.isidentifier() for part in inner):
+        is_test = inner[-1].startswith("test_") or inner[-1].endswith("_test")
+        if _SKIPPED & {*inner} or is_test or any(not part.isidentifier() for part in inner):
             continue
         parts = inner[:-1] if inner[-1] == "__init__" else inner
         if parts and inner[-1] != "__main__":

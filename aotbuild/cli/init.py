@@ -13,6 +13,8 @@ from aotbuild.report.words import plural
 if TYPE_CHECKING:
     from aotbuild.authoring.init import Preparation
 
+# How many jits without a name are listed; the JSON document has all.
+_SHOWN = 20
 _HEADERS = ("function", "call", "jit", "todo")
 
 
@@ -93,7 +95,10 @@ def _functions(found: Preparation, output: Output) -> list[str]:
         lines.append(f"{', '.join(found.known)}: in aot.yaml already")
     if found.left_out:
         lines += ["", f"{plural(len(found.left_out), 'jit')} that no manifest can name:"]
-        lines += [f"  {line}" for item in found.left_out for line in str(item).splitlines()]
+        shown = found.left_out[:_SHOWN]
+        lines += [f"  {line}" for item in shown for line in str(item).splitlines()]
+        more = len(found.left_out) - len(shown)
+        lines += [f"  and {more} more; --json lists them"] if more else []
     return lines
 
 

@@ -173,6 +173,7 @@ def test_a_package_with_all_that_is_in_it(project: Path) -> None:
     (folder,) = project.rglob("mypkg")
     (folder / "deep").mkdir()
     (folder / "deep" / "__init__.py").touch()
+    (folder / "deep" / "test_it.py").write_text("import jax\nf = jax.jit(lambda x: x)\n")
     (folder / "deep" / "other.py").write_text("import jax\nscore = jax.jit(lambda x: x)\n")
     document = json.loads(run("init", "mypkg", "--recursive", "--json").stdout)
     assert [(f["name"], f["call"]) for f in document["functions"]] == [
@@ -186,10 +187,14 @@ def test_a_package_with_all_that_is_in_it(project: Path) -> None:
     ("module", "said"),
     [
         ("mypkg.modle", "no module 'mypkg.modle' (did you mean 'model'?)\n  searched "),
-        ("mypkg/model.py", "no module 'mypkg/model.py' (did you mean 'mypkg.model'?)\n"),
+        (
+            "mypkg/model.py",
+            "is not the name of a module (did you mean 'mypkg.model'?)\n",
+        ),
         ("mypkg.model:scor", "it defines no function 'scor' (did you mean 'score'?)\n"),
         ("mypkg.plain", "Name functions yourself: aotbuild init mypkg.plain:f\nThere: f, g.\n"),
         ("mypkg.wrong", "wrong.py:2: not Python of this version: "),
+        ("mypkg.01", "'mypkg.01' is not the name of a module\n"),
         ("alone", "it is in no package, and _aot/ needs one"),
     ],
 )
