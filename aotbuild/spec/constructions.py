@@ -28,6 +28,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from aotbuild.spec.code_parts import name_of
@@ -119,9 +120,11 @@ class Constructions:
         return self._encoded(value)
 
     def _encoded(self, value: Any) -> Any:
-        found = encode(value)
-        is_plain = isinstance(found, dict) and found.keys() <= {"dtype", "bytes", "complex"}
-        return found if is_plain else _no_construction(value)
+        with suppress(NotEncodable):
+            found = encode(value)
+            if isinstance(found, dict) and found.keys() <= {"dtype", "bytes", "complex"}:
+                return found
+        return _no_construction(value)
 
     def _pairs(self, items: Iterator[tuple[str, Any]]) -> list[Any]:
         return [[name, self.of(value)] for name, value in items]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.canonical import canonical_json, read_canonical
 from aotbuild.spec.constructions import DECODERS, MADE
+from aotbuild.spec.identity import NAMED
 from aotbuild.spec.tree import DEEPEST, HEADS, LEAF, Tree, children_of, leaf_count
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -29,7 +30,10 @@ Steps: TypeAlias = tuple[str | int, ...]
 _Found: TypeAlias = tuple[Steps, str]
 _KINDS = ("none", "tuple", "list", "dict", "namedtuple", "node", "static", "shared")
 _CHILDLESS = ("none", "static", "shared")
-_TAGS = {"float", "tuple", "dict", "bytes", "complex", "numpy", "dtype", "treedef", "ordered"}
+# What an identity may be of which something can be made, and a construction.
+_PLAIN = {"float", "tuple", "dict", "bytes", "complex", "numpy", "dtype", "treedef", MADE}
+_IDENTITIES = {*_PLAIN, *NAMED, "ordered"}
+_CONSTRUCTIONS = {*_PLAIN, *DECODERS}
 _REMEDY = "record it again, or name a function that makes it with like:"
 _LONGEST_NAME = 200
 
@@ -242,7 +246,7 @@ def _is_name(name: str) -> bool:
     return bool(parts) and len(name) <= _LONGEST_NAME and all(map(str.isidentifier, parts))
 
 
-def _data_problems(data: Any, at: Steps, tags: set[str] = _TAGS) -> Iterator[_Found]:
+def _data_problems(data: Any, at: Steps, tags: set[str] = _IDENTITIES) -> Iterator[_Found]:
     """Yield what cannot be made of static data."""
     if isinstance(data, list):
         for index, item in enumerate(data):
@@ -250,7 +254,7 @@ def _data_problems(data: Any, at: Steps, tags: set[str] = _TAGS) -> Iterator[_Fo
     if not isinstance(data, dict):
         return
     tag, body = next(iter(data.items()), ("", None))
-    if len(data) != 1 or tag not in {*tags, *DECODERS, MADE}:
+    if len(data) != 1 or tag not in tags:
         yield at, f"nothing can be made of {_shown(data)}; {_REMEDY}"
     elif tag == "treedef":
         yield from _tree_problems(body, (*at, tag), 0)
@@ -258,7 +262,7 @@ def _data_problems(data: Any, at: Steps, tags: set[str] = _TAGS) -> Iterator[_Fo
         if not isinstance(body, list) or len(body) != 3 or not isinstance(body[0], str):
             yield at, f"expected a version of Python, an identity and a construction; {_REMEDY}"
         else:
-            yield from _data_problems(body[2], (*at, tag, 2), tags)
+            yield from _data_problems(body[2], (*at, tag, 2), _CONSTRUCTIONS)
     elif tag == "name" and not (isinstance(body, str) and _is_name(body)):
         yield at, f"expected module:name, found {_shown(body)}"
     else:

@@ -23,7 +23,7 @@ class GlobalNames:
     def name(self, value: Any) -> str | None:
         """Return `module:attr` of a global that is this object, or of an attribute of a global."""
         found, name = self._objects.get(id(value), (None, None))
-        return name if found is value and not isinstance(value, _COMMON) else None
+        return name if found is value else None
 
     @cached_property
     def _objects(self) -> dict[int, tuple[Any, str]]:
@@ -43,16 +43,20 @@ def _order(name: str) -> tuple[int, str]:
 def _globals() -> Iterator[tuple[Any, str]]:
     for module, names in _modules():
         for name, value in names.items():
-            if name.isidentifier() and not isinstance(value, _COMMON):
+            if _may_be_named(name, value):
                 yield value, f"{module}:{name}"
+
+
+def _may_be_named(name: Any, value: Any) -> bool:
+    # By its type: `isinstance` asks a proxy for the class of what it stands for.
+    return type(name) is str and name.isidentifier() and not issubclass(type(value), _COMMON)
 
 
 def _modules() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, module in list(sys.modules.items()):
-        names = getattr(module, "__dict__", None)
-        is_own = getattr(module, "__name__", None) == name
-        if isinstance(names, dict) and is_own and name.partition(".")[0] not in _SKIPPED:
-            yield name, dict(names)
+        names = _dict_of(module)
+        if names.get("__name__") == name and name.partition(".")[0] not in _SKIPPED:
+            yield name, names
 
 
 def _attributes() -> Iterator[tuple[Any, str]]:
@@ -60,21 +64,26 @@ def _attributes() -> Iterator[tuple[Any, str]]:
     owners = {id(owner): (owner, name) for owner, name in _globals() if not _is_function(owner)}
     for owner, name in owners.values():
         for attribute, value in _inside(owner).items():
-            if str(attribute).isidentifier() and not isinstance(value, _COMMON):
+            if _may_be_named(attribute, value):
                 yield value, f"{name}.{attribute}"
 
 
 def _is_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType | types.BuiltinFunctionType)
+    return type(value) in (types.FunctionType, types.BuiltinFunctionType)
 
 
 def _inside(owner: Any) -> dict[Any, Any]:
     """Return the attributes that an object keeps; a namedtuple's are its items."""
-    names = getattr(type(owner), "_fields", None) if isinstance(owner, tuple) else None
-    if isinstance(names, tuple):
-        return dict(zip(names, owner, strict=False))
+    kind = type(owner)
+    names = getattr(kind, "_fields", None) if issubclass(kind, tuple) else None
+    return dict(zip(names, owner, strict=False)) if type(names) is tuple else _dict_of(owner)
+
+
+def _dict_of(owner: Any) -> dict[Any, Any]:
+    """Return a copy of what an object keeps; a module that loads when it is used stays as it is."""
+    is_type = issubclass(type(owner), type)
     try:
-        held = (type if isinstance(owner, type) else object).__getattribute__(owner, "__dict__")
+        held = (type if is_type else object).__getattribute__(owner, "__dict__")
     except (AttributeError, TypeError):
         return {}
-    return dict(held) if isinstance(held, dict | types.MappingProxyType) else {}
+    return dict(held) if type(held) in (dict, types.MappingProxyType) else {}

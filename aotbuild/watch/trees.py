@@ -113,6 +113,9 @@ class _RecordingDescriber(Describer):
                 _known[identity] = self._constructions.of(value), ""
             except NotEncodable as err:
                 _known[identity] = None, str(err)
+            except Exception as err:  # noqa: BLE001 (the user's properties may raise anything)
+                reason = f"reading it raised {type(err).__name__}: {err}"
+                _known[identity] = None, reason
         return _known[identity]
 
     def _note(self, reason: str) -> None:
