@@ -145,9 +145,15 @@ def files_of(page: Path) -> dict[str, list[str]]:
 def tutorial(place: Place) -> None:
     """Do what the tutorial does."""
     files = files_of(TUTORIAL)
-    for name in ("mypkg/model.py", "pyproject.toml", "call.py"):
+    for name in ("mypkg/model.py", "call.py"):
         place.write(name, files[name][0])
     first, portable = files["aot.yaml"]
+    place.run("aotbuild init mypkg.model --yes")
+    place.run("aotbuild plan", code=3)
+    written = {name: (place.root / name).read_text() for name in ("pyproject.toml", "aot.yaml")}
+    assert [written["pyproject.toml"]] == files["pyproject.toml"]
+    filled = written["aot.yaml"].replace("TODO}", "[1, 32]}").replace("[tanh]", "[tanh, relu]")
+    assert [line for line in filled.splitlines() if "TODO" not in line] == first.splitlines()
     place.write("aot.yaml", first.replace("f32[batch,16]", "f32[batc,16]"))
     place.run("aotbuild plan", code=3)
     place.write("aot.yaml", first)
