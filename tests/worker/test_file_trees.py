@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from support.direct import Place
 from support.processes import fresh
 from support.projects import build, failed_units, write_project
 
 from aotbuild.authoring.trees_file import TREES_FILE, add_trees, read_trees
+from aotbuild.spec.tree_file import DescribedTree
 
 pytestmark = pytest.mark.process
 
@@ -303,3 +305,136 @@ def test_what_is_made_otherwise_than_it_was_recorded_is_refused(
     assert "functions.moved.args.a0: system in aot.trees.json: " in found["moved"]
     assert "expected" in found["moved"]
     assert "Record it again" in found["moved"]
+
+
+# --- what a build makes of a file ---------------------------------------------------------------
+
+OPTIMIZER = """
+import jax
+
+
+@jax.tree_util.register_pytree_node_class
+class State:
+    def __init__(self, params, tx):
+        self.params, self.tx = params, tx
+
+    def tree_flatten(self):
+        return (self.params,), (self.tx,)
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children, *aux)
+
+
+def scaled(rate):
+    return lambda x: x * rate
+
+
+TX = scaled(3.0)
+
+
+class Unregistered:
+    pass
+"""
+SMALL = """
+import jax
+
+
+def total(tree, x):
+    return sum(leaf.sum() for leaf in jax.tree.leaves(tree)) + x.sum()
+
+
+def step(state, x):
+    return state.tx(state.params).sum() + x.sum()
+"""
+HEAD = "version: 1\npackage: proj\ndefaults: {verify: {golden: never}}\n"
+
+
+def small_manifest(calls: dict[str, str], more: str = "") -> str:
+    lines = [
+        f'  {name}: {{call: "proj.model:{call}", args: [{"state" if call == "step" else "tree"}: '
+        f'{{file: {TREES_FILE}, name: {name}}}, x: "f32[n,2]"], dims: {{n: [1, 3]}}{more}}}'
+        for name, call in calls.items()
+    ]
+    return "\n".join([HEAD, "functions:", *lines, ""])
+
+
+def state_of(data: object) -> DescribedTree:
+    return DescribedTree(["node", "proj.tx:State", {"tuple": [data]}, "*"], ("f32[n]",))
+
+
+def made(construction: object, title: str = "proj.tx.scaled.<locals>.<lambda>") -> object:
+    """Return static data of another version of Python, whose digest nobody has here."""
+    return {"made": ["2.7", {"fingerprint": [title, "d"]}, construction]}
+
+
+def closure(owner: str, cells: object) -> object:
+    name = f"{owner.partition(':')[2]}.<locals>.<lambda>"
+    return made({"function": [owner, name, 0, None, None, cells]})
+
+
+def test_an_edit_of_a_tree_traces_its_functions_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, monkeypatch)
+    calls = {"one": "total", "two": "total", "step": "step", "closed": "step"}
+    text = small_manifest(calls, ", export: {dims: {n: b}}") + "targets: [portable]\n"
+    write_project(place.root, text, tx=OPTIMIZER, model=SMALL)
+    file = place.root / TREES_FILE
+    trees = {
+        "one": DescribedTree(["list", "*"], ("f32[n,4]",)),
+        "two": DescribedTree(["dict", ["a"], "*"], ("~f32[]",)),
+        "step": state_of(made({"name": "proj.tx:TX"})),
+        "closed": state_of(closure("proj.tx:scaled", [["rate", 2.0]])),
+    }
+    add_trees(file, trees)
+    assert place.traced() == set(calls)
+    assert place.traced() == set()
+    add_trees(file, {"two": DescribedTree(["dict", ["b"], "*"], ("~f32[]",))})
+    assert place.traced() == {"two"}
+    add_trees(file, {"unused": DescribedTree("*", ("f32[]",))})
+    assert place.traced() == set()
+    place.write("proj/tx.py", OPTIMIZER.replace("scaled(3.0)", "scaled(4.0)"))
+    assert {"step"} <= place.traced() <= {"step", "closed"}
+
+
+REFUSED = {
+    "elsewhere": (
+        DescribedTree(["node", "not_there:State", None, "*"], ("f32[n]",)),
+        "it holds a not_there:State",
+        "ModuleNotFoundError: No module named 'not_there'",
+    ),
+    "unregistered": (
+        DescribedTree(["node", "proj.tx:Unregistered", None, "*"], ("f32[n]",)),
+        "it holds a proj.tx:Unregistered",
+        "Record it again, or name a function that makes it with like:.",
+    ),
+    "marked": (
+        DescribedTree(["list", "*", ["static", "mean"]], ("f32[n]",)),
+        "was recorded under a wrap, which the function has not; add wrap:",
+    ),
+    "other_type": (
+        state_of(made({"name": "proj.tx:State"})),
+        "what can be made of it is not what was recorded: expected",
+    ),
+    "no_name": (
+        state_of(made({"name": "proj.tx:TY"})),
+        "proj.tx:TY cannot be imported: AttributeError",
+    ),
+    "other_code": (
+        state_of(closure("proj.tx:scaled", [["by", 2.0]])),
+        "proj.tx:scaled does not make the same scaled.<locals>.<lambda> as where it was recorded",
+    ),
+    "needs_x64": (DescribedTree("*", ("f64[n]",)), "dtype float64 needs 64-bit mode"),
+}
+
+
+def test_what_cannot_be_made_is_refused_with_the_reason(tmp_path: Path) -> None:
+    calls = dict.fromkeys(REFUSED, "step")
+    root = write_project(tmp_path / "p", small_manifest(calls), tx=OPTIMIZER, model=SMALL)
+    add_trees(root / TREES_FILE, {name: tree for name, (tree, *_) in REFUSED.items()})
+    found = failed_units(root)
+    assert found.keys() == REFUSED.keys()
+    for name, (_, *expected) in REFUSED.items():
+        assert found[name].startswith(f"functions.{name}.args.state: "), found[name]
+        assert all(text in found[name] for text in expected), found[name]
