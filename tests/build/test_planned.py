@@ -11,10 +11,12 @@ import pytest
 from support.projects import write_project
 
 import aotbuild.manifest
+from aotbuild.authoring.trees_file import TREES_FILE, add_trees
 from aotbuild.build import planned
 from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.spec.tree_file import DescribedTree
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store
@@ -118,6 +120,19 @@ def test_a_file_that_was_read_with_the_manifest(project: Project) -> None:
     project.also = lambda: None
     project.needs()
     assert project.reads == 3
+
+
+def test_the_file_of_a_tree_that_the_manifest_names(project: Project) -> None:
+    tree = DescribedTree("*", ("f32[4]",))
+    add_trees(project.root / TREES_FILE, {"x": tree})
+    spec = f"{{file: {TREES_FILE}, name: x}}"
+    text = MANIFEST.replace('"f32[4]"', spec)
+    (project.root / "aot.yaml").write_text(text, encoding="utf-8")
+    for number, name in enumerate(("x", "y"), 1):
+        add_trees(project.root / TREES_FILE, {name: tree})
+        project.needs()
+        project.needs()
+        assert project.reads == number
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs /dev/shm")
