@@ -1,5 +1,6 @@
 """Precompiled JAX functions: find, check and call them without tracing or compiling."""
 
+from os import environ
 from typing import TYPE_CHECKING, Any
 
 from aotbuild import errors
@@ -12,12 +13,14 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backends.numpy.arrays import DeviceArray
     from aotbuild.runtime.safetensors import read_safetensors
     from aotbuild.runtime.weights import save_constants
+    from aotbuild.watch.guard import Guard as guard  # noqa: N813 - called like a function
 
 __all__ = [
     "DeviceArray",
     "__version__",
     "errors",
     "events",
+    "guard",
     "libraries",
     "load",
     "precompiled",
@@ -27,6 +30,11 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if "AOTBUILD_GUARD" in environ:
+    from aotbuild.watch.guard import start_from_environment
+
+    start_from_environment()
 
 
 def __getattr__(name: str) -> Any:
@@ -43,6 +51,10 @@ def __getattr__(name: str) -> Any:
         from aotbuild.runtime.safetensors import read_safetensors
 
         return read_safetensors
+    if name == "guard":
+        from aotbuild.watch.guard import Guard
+
+        return Guard
     if name == "DeviceArray":
         from aotbuild.runtime.backends.numpy.arrays import DeviceArray
 

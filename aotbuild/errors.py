@@ -399,3 +399,41 @@ class NotTransformable(AotbuildError, TypeError):
             "An executable cannot be traced through. Install the package with its source, or call "
             "the function outside jit, grad, vmap and disable_jit."
         )
+
+
+# --- watching ---------------------------------------------------------------------------------
+
+
+class CompilationForbidden(AotbuildError):
+    """JAX was about to trace, lower or compile where a guard forbids it. Nothing was done.
+
+    `kind` is `tracing`, `lowering` or `compiling`; `function` is `module:qualname`, `source` and
+    `caller` are the places of its definition and of the user's code that called it. `avals` are
+    those of the leaves, with their paths. `trace` says what is compiled instead.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        function: str,
+        source: str,
+        caller: str,
+        avals: Sequence[str],
+        trace: Sequence[str],
+        remedy: str,
+    ) -> None:
+        self.kind, self.function, self.source, self.caller = kind, function, source, caller
+        self.avals, self.trace, self.remedy = tuple(avals), tuple(trace), remedy
+        facts = {"defined at": source, "called at": caller, "called with": listed(self.avals)}
+        lines = [f"{name} {fact}" for name, fact in facts.items() if fact]
+        text = "".join(f"\n  {line}" for line in [*lines, *self.trace])
+        super().__init__(f"{function}: {kind} is forbidden here by aotbuild.guard{text}\n{remedy}")
+
+
+_SHOWN_AVALS = 6
+
+
+def listed(avals: Sequence[str]) -> str:
+    """Return avals on one line; of many the first ones and the number of the others."""
+    more = len(avals) - _SHOWN_AVALS
+    return ", ".join(avals[:_SHOWN_AVALS]) + (f" and {more} more" if more > 0 else "")

@@ -36,6 +36,7 @@ def test_public_names() -> None:
         "__version__",
         "errors",
         "events",
+        "guard",
         "libraries",
         "load",
         "precompiled",

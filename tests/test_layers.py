@@ -40,7 +40,7 @@ ALLOWED = {
         *("runtime", "report", "verify", "wheels", "cli"),
         *("watch", "coverage", "authoring", "bench"),
     },
-    "__init__": {"errors", "runtime"},
+    "__init__": {"errors", "runtime", "watch"},
     "__main__": {"cli"},
 }
 # Packages that a layer may never import, at the top of a file or inside a function.

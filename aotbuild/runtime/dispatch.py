@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _REPLACED = "its constants were replaced (swap_constants), and it would use the old ones"
 _TRANSFORMED = (
     "%s: called inside a JAX transformation (jit, grad, vmap and the like): its source is traced "
-    "and compiled there, and no executable of the package runs"
+    "and compiled there, and no executable of the package runs; call it outside of the "
+    "transformation, or compile a function that has the transformation inside"
 )
 
 

@@ -12,7 +12,7 @@ from aotbuild.spec.record import Record
 
 _GENERAL = "Call it with what was compiled, or add this call to the manifest and build again."
 # The fallback needs jax.
-_FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
+FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def remedy(
     """Return what to do; `room` is a larger signature to which the call could be padded."""
     found = [sentence for cause in causes for sentence in _of_cause(call, cause, nearest, room)]
     sentences = list(dict.fromkeys(found)) or [_GENERAL]
-    return " ".join([*sentences, *([_FALLBACK] if arrays == "jax" else [])])
+    return " ".join([*sentences, *([FALLBACK] if arrays == "jax" else [])])
 
 
 def _of_cause(

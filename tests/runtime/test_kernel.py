@@ -324,7 +324,8 @@ class TestTransformations:
             jax.grad(library.f)(3.0)
         text = (
             "f: called inside a JAX transformation (jit, grad, vmap and the like): its source is "
-            "traced and compiled there, and no executable of the package runs"
+            "traced and compiled there, and no executable of the package runs; call it outside of "
+            "the transformation, or compile a function that has the transformation inside"
         )
         assert [record.getMessage() for record in caplog.records] == [text] * count
 

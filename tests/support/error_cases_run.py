@@ -363,6 +363,38 @@ def call_inside_jit(place: Place) -> str:
     return raised(lambda: jax.jit(lambda x: opened.score(x, "relu"))(X))
 
 
+MODEL = """
+from functools import partial
+
+import jax
+
+
+@partial(jax.jit, static_argnames="activation")
+def score(x, activation):
+    return getattr(jax.nn, activation)(x) * 2
+"""
+SERVE = """
+def handle(x):
+    return score(x, activation="relu")
+"""
+
+
+@case
+def call_forbidden(place: Place) -> str:
+    opened = library(place, scored(1), scored(8))
+    model: dict[str, Any] = {"__name__": "proj.model"}
+    exec(compile(MODEL.lstrip(), str(place.root / "proj" / "model.py"), "exec"), model)
+    exec(compile(SERVE.lstrip(), str(place.root / "serve.py"), "exec"), model)
+
+    def call() -> None:
+        with aotbuild.guard("raise"):
+            model["handle"](np.ones((2, 16), "float32"))
+
+    text = raised(call)
+    opened.close()
+    return text
+
+
 @case
 def call_wrong_fallback(place: Place) -> str:
     place.patch.setenv("AOTBUILD_FALLBACK", "eager")

@@ -1,0 +1,196 @@
+"""What to do about something that a guard forbids: why no executable ran, and what to compile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+
+from aotbuild.errors import AotbuildError, NoExecutable
+from aotbuild.runtime.library import Library, libraries
+from aotbuild.runtime.remedies import FALLBACK
+from aotbuild.watch import private
+from aotbuild.watch.private import JitCall
+
+# (the lines that say why, what to do)
+Advice: TypeAlias = tuple[tuple[str, ...], str]
+
+_ALLOW = "To permit it: `with aotbuild.guard.allow():`."
+_OPERATION = (
+    "An operation of JAX outside of any jitted function compiles a program of its own. Move it "
+    "into a function of the manifest, or do it with numpy."
+)
+_TRANSFORMED = (
+    "it was called inside a JAX transformation (jit, grad, vmap and the like), where its source "
+    "is traced instead"
+)
+_OUTSIDE = (
+    "Call it outside of the transformation, or add a function that has the transformation inside "
+    "to the manifest."
+)
+_UNNAMED = (
+    "No manifest can name it: make it a function at the top level of a module that can be "
+    "imported, and add that one."
+)
+_GENERAL = "Add the function to the manifest, and build again."
+
+
+def advise(function: str, call: JitCall, frame: FrameType) -> Advice:
+    """Return why a call runs no executable, and what to do; `function` is its `module:qualname`."""
+    lines, remedy = _of_kernel(frame) or _of_libraries(function, call) or _of_none(function, call)
+    return lines, f"{remedy}\n{_ALLOW}" if "\n" in remedy else f"{remedy} {_ALLOW}"
+
+
+def _of_kernel(frame: FrameType) -> Advice | None:
+    """Return the reason if a kernel calls its source or compiles a portable form."""
+    for each in private.frames(frame):
+        dispatch = each.f_locals.get("self") if each.f_code.co_name in _DISPATCH else None
+        if dispatch is None or type(dispatch).__name__ != "Dispatch":
+            continue
+        name = f"{dispatch.package.name}:{dispatch.function.name}"
+        error = each.f_locals.get("error")
+        if isinstance(error, NoExecutable):
+            reason = f"{name}: fallback {dispatch.package.fallback_policy}: {error.summary}"
+            return (reason, *_indented(error.trace)), _plain(error.remedy)
+        return (f"{name}: {_TRANSFORMED}",), _OUTSIDE
+    return None
+
+
+_DISPATCH = {"_fall_back", "_call_source"}
+
+
+def _of_libraries(function: str, call: JitCall) -> Advice | None:
+    """Return what loaded packages have of a function, and how the call differs from that."""
+    found = [
+        (library, known.name)
+        for library in libraries()
+        for known in library._state.index.functions()
+        if known.call == function and library._state.arrays == "jax"
+    ]
+    for library, name in found:
+        return _compared(library, name, call)
+    return None
+
+
+def _compared(library: Library, name: str, call: JitCall) -> Advice:
+    package = library._state.name
+    reference = f"{package}:{name}"
+    remedy = f'Call `aotbuild.load("{package}").{name}`, or decorate the function with '
+    remedy += f'`@aotbuild.precompiled("{reference}")`.'
+    try:
+        args, kwargs = _with_arrays(call)
+        explanation = library.explain(name, *args, **kwargs)
+    except Exception as err:  # noqa: BLE001 - the arguments are of any types of the user's
+        return (f"{reference} is compiled; how it differs: {type(err).__name__}: {err}",), remedy
+    error = explanation.error
+    if error is None:
+        ran = f"{reference} is compiled for this call, but its source was called"
+        return (ran,), remedy
+    if isinstance(error, NoExecutable):
+        lines = (f"{reference}: {error.summary}", *_indented(error.trace))
+        return lines, _plain(error.remedy)
+    return (f"{reference}:", *_indented(str(error).splitlines())), remedy
+
+
+def _plain(remedy: str) -> str:
+    # The fallback that an error of a call names would be forbidden, too.
+    return remedy.replace(FALLBACK, "").strip()
+
+
+def _indented(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"  {line}" for line in lines)
+
+
+def _with_arrays(call: JitCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call with arrays in place of tracers and shapes."""
+    if call.args is None:
+        msg = "its arguments are not known here"
+        raise AotbuildError(msg)
+    args, kwargs = list(call.args), dict(call.kwargs or {})
+    for position, value in enumerate(args):
+        if position not in call.static_positions:
+            args[position] = jax.tree_util.tree_map(_array, value)
+    for name, value in kwargs.items():
+        if name not in call.static_names:
+            kwargs[name] = jax.tree_util.tree_map(_array, value)
+    return tuple(args), kwargs
+
+
+def _array(leaf: Any) -> Any:
+    """Return an array for a leaf that stands for one: it takes no memory."""
+    if not private.is_placeholder(leaf):
+        return leaf
+    if getattr(leaf, "weak_type", False) and not leaf.shape:
+        return np.zeros((), leaf.dtype).item()
+    return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
+
+
+# --- a function that no loaded package has --------------------------------------------------------
+
+
+def _of_none(function: str, call: JitCall) -> Advice:
+    if function.startswith("jax:"):
+        return (), _OPERATION
+    names = [library._state.name for library in libraries()]
+    loaded = f"no loaded package has it; loaded: {', '.join(names) or 'none'}"
+    module, _, qualname = function.partition(":")
+    if not qualname:
+        return (loaded,), _GENERAL
+    if module == "__main__" or "<" in qualname:
+        return (loaded,), _UNNAMED
+    lines = "\n".join(f"  {line}" for line in _manifest(function, call))
+    return (loaded,), f"Add it to the functions of the manifest, and build again:\n{lines}"
+
+
+def _manifest(function: str, call: JitCall) -> Iterator[str]:
+    """Yield the lines of a manifest that have a call compiled."""
+    yield f"{function.rpartition(':')[2].rpartition('.')[2]}:"
+    yield f"  call: {function}"
+    dynamic, statics = _arguments(call)
+    specs = _specs(dynamic, call.avals)
+    if specs:
+        yield "  args:"
+        yield from (f"    - {name}: {spec}" for name, spec in specs.items())
+    if statics:
+        values = (f"{name}: [{_yaml(value)}]" for name, value in statics.items())
+        yield f"  static: {{{', '.join(values)}}}"
+
+
+def _arguments(call: JitCall) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments that are arrays and those that are static, by the parameter's name."""
+    names = private.parameter_names(call.function)
+    given = dict(zip(names, call.args or (), strict=False)) | dict(call.kwargs or {})
+    static = {*call.static_names, *(names[i] for i in call.static_positions if i < len(names))}
+    dynamic = {name: value for name, value in given.items() if name not in static}
+    return dynamic, {name: given[name] for name in given if name in static}
+
+
+def _specs(dynamic: Mapping[str, Any], avals: Sequence[str]) -> dict[str, str]:
+    """Return the spec of each argument; nothing if the avals are not those of its leaves."""
+    if sum(len(jax.tree_util.tree_leaves(value)) for value in dynamic.values()) != len(avals):
+        return {}
+    left = iter(avals)
+    return {name: _spec(value, left) for name, value in dynamic.items()}
+
+
+def _spec(value: Any, avals: Iterator[str]) -> str:
+    """Return a spec in YAML's flow style; it takes the next avals for its leaves."""
+    count = len(jax.tree_util.tree_leaves(value))
+    if type(value) is dict and all(isinstance(key, str) for key in value):
+        inside = (f"{key}: {_spec(value[key], avals)}" for key in sorted(value))
+        return f"{{{', '.join(inside)}}}"
+    if type(value) in (list, tuple):
+        return f"[{', '.join(_spec(item, avals) for item in value)}]"
+    texts = [next(avals) for _ in range(count)]
+    if value is not None and jax.tree_util.all_leaves([value]):
+        return json.dumps(texts[0])
+    return "null" if value is None else f"{{like: MODULE:NAME}}  # {count} arrays"
+
+
+def _yaml(value: Any) -> str:
+    plain = isinstance(value, bool | int | float | str) or value is None
+    return json.dumps(value) if plain else f"MODULE:NAME  # {type(value).__name__}"

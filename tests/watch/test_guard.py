@@ -1,0 +1,489 @@
+"""The guard: what jax is about to trace, lower or compile is raised, logged or counted first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+import inspect
+import logging
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+from support.packages import Built, build, write
+from support.processes import fresh
+
+import aotbuild
+from aotbuild.errors import AotbuildError, CompilationForbidden
+
+guard = aotbuild.guard
+X = np.ones((2, 4), "float32")
+OTHER = np.ones((3, 4), "float32")
+SOURCE = """
+import jax
+
+@jax.jit
+def double(x):
+    return x * 2
+
+def call(function, *args):
+    return function(*args)
+"""
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return build("double", lambda x: x * 2, {"x": X}, call="guarded_source:double")
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a module of the user's; its function has been called by nobody."""
+    (tmp_path / "guarded_source.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "guarded_source", raising=False)
+    return importlib.import_module("guarded_source")
+
+
+def new_jit() -> Callable[..., Any]:
+    """Return a jitted function that nobody has called."""
+    return jax.jit(lambda x: x * 3)
+
+
+def seen(kind: str) -> int:
+    return sum(guard.counts().get(kind, {}).values())
+
+
+def sharded(x: Any) -> Any:
+    mesh = Mesh(np.array(jax.devices()[:1]), ("a",))
+    spec = PartitionSpec()
+    return jax.jit(jax.shard_map(lambda x: x * 9, mesh=mesh, in_specs=spec, out_specs=spec))(x)
+
+
+def with_custom_rule(x: Any) -> Any:
+    function = jax.custom_vjp(lambda x: x * x)
+    function.defvjp(lambda x: (x * x, x), lambda rest, g: (g * rest,))
+    return jax.grad(lambda x: jax.jit(function)(x).sum())(x)
+
+
+# Each begins something new whenever it is called.
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "jit": lambda x: new_jit()(x),
+    "lower": lambda x: new_jit().lower(x),
+    "trace": lambda x: new_jit().trace(x),
+    "eval_shape": lambda x: jax.eval_shape(lambda x: x - 1, x),
+    "make_jaxpr": lambda x: jax.make_jaxpr(lambda x: x - 1)(x),
+    "grad of jit": lambda x: jax.grad(lambda x: new_jit()(x)[0, 0])(x),
+    "vmap of jit": lambda x: jax.vmap(new_jit())(x),
+    "scan": lambda x: jax.lax.scan(lambda c, a: (c + a.sum(), a), np.float32(0), x),
+    "cond": lambda x: jax.lax.cond(True, lambda x: x * 2, lambda x: -x, x),
+    "checkpoint": lambda x: jax.grad(jax.checkpoint(lambda x: x.sum() * 2))(x),
+    "shard_map": sharded,
+    "custom_vjp": with_custom_rule,
+    "pure_callback": lambda x: jax.jit(lambda x: jax.pure_callback(lambda x: x, x, x))(x),
+    "export": lambda x: jax.export.export(new_jit())(x),
+}
+
+
+class TestRaise:
+    @pytest.mark.parametrize("way", WAYS)
+    def test_it_raises_and_allows(self, way: str) -> None:
+        x = jnp.asarray(X)
+        with guard("raise"):
+            with pytest.raises(CompilationForbidden) as caught:
+                WAYS[way](x)
+            assert f"{__file__}:" in caught.value.caller
+            with guard.allow():
+                WAYS[way](x)
+        WAYS[way](x)
+
+    def test_the_same_call_works_afterwards(self) -> None:
+        jitted = new_jit()
+        with guard("raise"):
+            for _ in range(2):
+                with pytest.raises(CompilationForbidden):
+                    jitted(X)
+            with guard.allow():
+                first = jitted(X)
+            np.testing.assert_array_equal(jitted(X), first)
+
+    def test_an_operation_outside_of_jit(self) -> None:
+        x = np.ones((3, 7), "float32")
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            jnp.hypot(x, x)
+        assert caught.value.function == "jax:hypot"
+        assert "An operation of JAX outside of any jitted function" in str(caught.value)
+
+    def test_each_stage_of_what_was_traced_before(self) -> None:
+        traced = new_jit().trace(X)
+        with guard("raise"):
+            with pytest.raises(CompilationForbidden) as caught:
+                traced.lower()
+            assert caught.value.kind == "lowering"
+            with guard.allow():
+                lowered = traced.lower()
+            with pytest.raises(CompilationForbidden) as caught:
+                lowered.compile()
+            assert caught.value.kind == "compiling"
+            with guard.allow():
+                compiled = lowered.compile()
+            np.testing.assert_array_equal(compiled(X), X * 3)
+
+    def test_what_compiles_nothing_is_no_concern_of_it(self) -> None:
+        jitted, loss = new_jit(), jax.grad(lambda x: (jnp.sin(x) * 2).sum())
+        jitted(X), loss(X)
+        with guard("raise"):
+            np.testing.assert_array_equal(jitted(X), X * 3)
+            loss(X)
+            np.asarray(jax.device_put(X))
+            jax.jit(lambda x: x)  # not called
+
+    def test_from_several_threads(self) -> None:
+        jitted = new_jit()
+        barrier = threading.Barrier(4, timeout=60)
+
+        def call(number: int) -> str:
+            x = np.ones(number + 1, "float32")
+            barrier.wait()
+            with guard("raise"):
+                with pytest.raises(CompilationForbidden) as caught:
+                    jitted(x)
+                with guard.allow():
+                    jitted(x)
+                jitted(x)
+            return caught.value.avals[0]
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [*pool.map(call, range(4))] == [f"x: f32[{n}]" for n in range(1, 5)]
+
+
+class TestMessage:
+    def test_a_function_that_no_package_has(self, source: Any, tmp_path: Path) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            source.double(X)
+        line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+        caller = f"{__file__}:{line} in test_a_function_that_no_package_has"
+        first, last = str(caught.value).split("  no loaded package has it; loaded: ")
+        assert first.splitlines() == [
+            "guarded_source:double: tracing is forbidden here by aotbuild.guard",
+            f"  defined at {tmp_path / 'guarded_source.py'}:4",
+            f"  called at {caller}",
+            "  called with x: f32[2,4]",
+        ]
+        assert last.splitlines()[1:] == [
+            "Add it to the functions of the manifest, and build again:",
+            "  double:",
+            "    call: guarded_source:double",
+            "    args:",
+            '      - x: "f32[2,4]"',
+            "To permit it: `with aotbuild.guard.allow():`.",
+        ]
+        assert (caught.value.kind, caught.value.caller) == ("tracing", caller)
+
+    def test_trees_and_static_values(self) -> None:
+        def step(params: Any, x: Any, *, deep: bool) -> Any:
+            return params["w"] * x if deep else x
+
+        step.__module__, step.__qualname__ = "made.up", "step"
+        params = {"w": X, "rest": [X, (np.float32(1), None)]}
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            jax.jit(step, static_argnames="deep")(params, 2.0, deep=True)
+        assert caught.value.avals == (
+            "params['rest'][0]: f32[2,4]",
+            "params['rest'][1][0]: f32[]",
+            "params['w']: f32[2,4]",
+            "x: ~f32[]",
+            "deep=True",
+        )
+        assert '    - params: {rest: ["f32[2,4]", ["f32[]", null]], w: "f32[2,4]"}' in str(
+            caught.value
+        )
+        assert "  static: {deep: [true]}" in str(caught.value)
+
+    def test_a_lambda_cannot_be_named(self) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
+            new_jit()(X)
+
+    def test_the_library_between(self, source: Any, tmp_path: Path) -> None:
+        installed = tmp_path / "site-packages"
+        installed.mkdir()
+        code = compile(SOURCE, str(installed / "between.py"), "exec")
+        names: dict[str, Any] = {"__name__": "between"}
+        exec(code, names)
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            names["call"](names["double"], X)
+        assert caught.value.caller.startswith(f"{__file__}:")
+        assert caught.value.caller.endswith(f", through {installed / 'between.py'}:9 in call")
+
+
+class TestWhichGuardHolds:
+    def test_the_innermost(self) -> None:
+        before = seen("tracing")
+        with guard("raise"), guard("count"):
+            new_jit()(X)
+            with guard("raise"), pytest.raises(CompilationForbidden):
+                new_jit()(X)
+        assert seen("tracing") == before + 2
+
+    def test_a_thread_is_outside_unless_it_has_the_context(self) -> None:
+        with guard("raise"), ThreadPoolExecutor(1) as pool:
+            pool.submit(new_jit(), X).result()
+            inside = contextvars.copy_context().run
+            with pytest.raises(CompilationForbidden):
+                pool.submit(inside, new_jit(), X).result()
+
+    def test_the_switch_is_for_all_threads(self) -> None:
+        switch = guard("raise").start()
+        try:
+            with ThreadPoolExecutor(1) as pool, pytest.raises(CompilationForbidden):
+                pool.submit(new_jit(), X).result()
+            with guard.allow():
+                new_jit()(X)
+            with guard("count"):
+                new_jit()(X)
+            assert switch.start() is switch
+        finally:
+            switch.stop()
+        switch.stop()
+        new_jit()(X)
+
+    def test_tasks_of_asyncio_are_inside(self) -> None:
+        async def task() -> Any:
+            return new_jit()(X)
+
+        async def main() -> list[Any]:
+            outside = asyncio.ensure_future(task())
+            with guard("raise"):
+                tasks = [asyncio.ensure_future(task()), asyncio.to_thread(new_jit(), X)]
+                return await asyncio.gather(outside, *tasks, return_exceptions=True)
+
+        outside, inside, in_thread = asyncio.run(main())
+        np.testing.assert_array_equal(outside, X * 3)
+        assert type(inside) is type(in_thread) is CompilationForbidden
+
+    def test_leaving_by_an_error(self) -> None:
+        with pytest.raises(KeyError), guard("raise"):
+            raise KeyError
+        new_jit()(X)
+
+
+class TestDecorator:
+    def test_a_function(self) -> None:
+        @guard("raise")
+        def forbidden(x: Any) -> Any:
+            """Say so."""
+            return permitted(x) + new_jit()(x)
+
+        permitted = guard.allow()(lambda x: new_jit()(x))
+        assert (forbidden.__name__, forbidden.__doc__) == ("forbidden", "Say so.")
+        with pytest.raises(CompilationForbidden):
+            forbidden(X)
+        new_jit()(X)
+
+    def test_a_coroutine_function(self) -> None:
+        @guard("raise")
+        async def forbidden() -> None:
+            await asyncio.sleep(0)
+            new_jit()(X)
+
+        assert inspect.iscoroutinefunction(forbidden)
+        with pytest.raises(CompilationForbidden):
+            asyncio.run(forbidden())
+
+    def test_a_generator_and_its_consumer(self) -> None:
+        @guard("raise")
+        def steps() -> Iterator[Any]:
+            try:
+                given = yield 1
+                yield given
+            except KeyError:
+                new_jit()(X)
+            return "end"
+
+        generator: Any = steps()
+        assert next(generator) == 1
+        new_jit()(X)
+        assert generator.send(5) == 5
+        with pytest.raises(CompilationForbidden):
+            generator.throw(KeyError())
+        assert inspect.isgeneratorfunction(steps)
+
+    def test_an_asynchronous_generator_is_refused(self) -> None:
+        async def steps() -> AsyncIterator[int]:
+            yield 1
+
+        with pytest.raises(AotbuildError, match="steps is an asynchronous generator"):
+            guard("raise")(steps)
+
+    @pytest.mark.parametrize("mode", ["Raise", "allow", None, ""])
+    def test_another_mode_is_refused(self, mode: Any) -> None:
+        with pytest.raises(
+            AotbuildError, match=r"guard\(mode\): expected one of raise, log, count"
+        ):
+            guard(mode)
+
+
+class TestLogAndCount:
+    def test_each_signature_is_logged_once(
+        self, source: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with guard("log"), caplog.at_level(logging.WARNING, "aotbuild"):
+            for x in (X, OTHER, X):
+                source.double(x)
+                source.double.clear_cache()
+        first, second = caplog.records
+        assert first.levelname == "WARNING"
+        assert first.getMessage().startswith("guarded_source:double: tracing, called at ")
+        assert "\n" not in first.getMessage()
+        assert vars(first)["aotbuild_event"] == "compilation"
+        assert vars(first)["aotbuild_stage"] == "tracing"
+        assert vars(first)["aotbuild_function"] == "guarded_source:double"
+        assert vars(first)["aotbuild_caller"].startswith(f"{__file__}:")
+        assert vars(second)["aotbuild_signature"] == "x: f32[3,4]"
+
+    def test_counts_are_by_kind_and_function(self, source: Any) -> None:
+        name = "guarded_source:double"
+        kinds = ("tracing", "lowering", "compiling")
+        before = {kind: guard.counts().get(kind, {}).get(name, 0) for kind in kinds}
+        with guard("count"):
+            for x in (X, OTHER, X):
+                source.double(x)
+            with guard.allow():
+                source.double(X[0])
+        source.double(X[0, 0])
+        counts = guard.counts()
+        assert {kind: counts[kind][name] - before[kind] for kind in kinds} == dict.fromkeys(
+            kinds, 2
+        )
+
+    def test_what_is_traced_inside_counts_as_one(self) -> None:
+        inner = new_jit()
+        outer = jax.jit(lambda x: jax.lax.scan(lambda c, a: (c, inner(a)), 0, x))
+        before = seen("tracing")
+        with guard("count"):
+            outer(X)
+        assert seen("tracing") == before + 1
+
+
+class TestKernels:
+    @pytest.fixture
+    def library(self, tmp_path: Path, built: Built, source: Any) -> Iterator[Any]:
+        library = aotbuild.load(write(tmp_path, [built]))
+        yield library
+        library.close()
+
+    def test_loading_and_calling_is_permitted(self, library: Any) -> None:
+        with guard("raise"):
+            assert library.preload(prime=True) == 1
+            np.testing.assert_array_equal(library.double(X), X * 2)
+            library.double(jax.device_put(X))
+
+    def test_the_source_of_what_is_compiled(self, library: Any, source: Any) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            source.double(X)
+        assert caught.value.trace == (
+            "demo:double is compiled for this call, but its source was called",
+        )
+        assert 'Call `aotbuild.load("demo").double`' in caught.value.remedy
+
+    @pytest.mark.parametrize("x", [OTHER, jax.ShapeDtypeStruct(OTHER.shape, OTHER.dtype)])
+    def test_how_it_differs_from_the_nearest_signature(
+        self, library: Any, source: Any, x: Any
+    ) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            source.double.lower(x)
+        assert caught.value.trace == (
+            "demo:double: no signature of 1 fits this call",
+            "  x: expected f32[2,4], found f32[3,4]",
+        )
+        assert "AOTBUILD_FALLBACK" not in caught.value.remedy
+
+    def test_a_fallback_is_compiling_as_any_other(
+        self, library: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
+        with guard("raise"):
+            with pytest.raises(CompilationForbidden) as caught:
+                library.double(OTHER)
+            with guard.allow():
+                library.double(OTHER)
+        assert caught.value.trace[0] == (
+            "demo:double: fallback jit: no signature of 1 fits this call"
+        )
+
+    @pytest.mark.parametrize(
+        "transform", [jax.vmap, lambda f: lambda x: jax.jvp(f, (x,), (x,))], ids=["vmap", "jvp"]
+    )
+    def test_inside_a_transformation(self, library: Any, transform: Any) -> None:
+        call = transform(library.double)
+        with guard("raise"):
+            with pytest.raises(CompilationForbidden) as caught:
+                call(X)
+            assert "demo:double: it was called inside a JAX transformation" in str(caught.value)
+            assert "Call it outside of the transformation" in caught.value.remedy
+            with guard.allow():
+                call(X)
+            call(X)  # nothing is compiled any more
+
+
+FROM_THE_ENVIRONMENT = """
+import importlib.util, json, sys, threading
+import aotbuild
+loaded = "jax" in sys.modules, len([name for name in sys.modules if "aotbuild" in name])
+assert importlib.util.find_spec("jax") is not None
+import jax
+import numpy as np
+found = []
+def call():
+    try:
+        jax.jit(lambda x: x + 1)(np.ones(3))
+    except aotbuild.errors.CompilationForbidden as err:
+        found.append(err.function)
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+with aotbuild.guard.allow():
+    call()
+finders = [type(finder).__name__ for finder in sys.meta_path]
+print(json.dumps([loaded, found, "_AfterJax" in finders]))
+"""
+
+
+@pytest.mark.process
+def test_the_environment_starts_it_before_jax_is_imported() -> None:
+    loaded, found, is_left = fresh(FROM_THE_ENVIRONMENT, AOTBUILD_GUARD="raise")
+    assert loaded[0] is False
+    assert loaded[1] <= 40
+    assert found == ["__main__:call.<locals>.<lambda>"]
+    assert not is_left
+
+
+def test_another_value_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aotbuild.watch.guard import start_from_environment
+
+    monkeypatch.setenv("AOTBUILD_GUARD", "on")
+    with pytest.raises(AotbuildError, match=r"AOTBUILD_GUARD: expected one of raise, log, count"):
+        start_from_environment()
+
+
+def test_listeners_of_others_are_told_all_the_while() -> None:
+    told: list[str] = []
+    listener = lambda event, value, **_: told.append(event)  # noqa: E731
+    jax.monitoring.register_scalar_listener(listener)
+    try:
+        with guard("count"):
+            new_jit()(X)
+        inside = len(told)
+        new_jit()(X)
+        assert len(told) == 2 * inside > 0
+    finally:
+        jax.monitoring.unregister_scalar_listener(listener)
