@@ -128,8 +128,11 @@ def _merged(found: Iterable[Found]) -> Found:
 def _nothing(modules: Sequence[tuple[ModuleFile, list[str]]], found: Found) -> ProjectError:
     """Return what to do where no jit was found that a manifest can name."""
     module = modules[0][0]
-    place = ", ".join(each.name for each, _ in modules[:_SHOWN])
-    listed = "".join(f"\n{item}" for item in found.left_out)
+    names = [each.name for each, _ in modules]
+    place = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more modules"
+    more = len(found.left_out) - _SHOWN
+    listed = "".join(f"\n{item}" for item in found.left_out[:_SHOWN])
+    listed += f"\nand {more} more" if more > 0 else ""
     problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit that has a name{listed}"
     if found.plain:
         example = f"aotbuild init {module.name}:{found.plain[0]}"

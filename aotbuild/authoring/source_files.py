@@ -110,6 +110,8 @@ def _module(root: Path, name: str, path: Path, import_root: Path) -> ModuleFile:
     shown = path.relative_to(root.resolve()) if path.is_relative_to(root.resolve()) else path
     problem = "it is in no package, and _aot/ needs one: a folder with an __init__.py"
     remedy = f"Move it into a folder, as mypkg/{path.name}, and name it mypkg.{path.stem}."
+    if parts:
+        remedy = f"Add an __init__.py to its folder {'/'.join(parts)}."
     raise ProjectError(str(shown), problem, remedy)
 
 

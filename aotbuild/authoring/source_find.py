@@ -69,51 +69,54 @@ def _named(module: ModuleSource, name: str, functions: Sequence[SourceFunction])
     found = SourceFunction(f"{module.name}:{name}", module.file, node.lineno, "")
     if owner:
         parameters = _method(module, parameters, node, module.classes[owner])
-    return _complete(module, found, parameters, {})
+    return _complete(module, found, parameters, {}, parameters.positional)
 
 
 def _described(module: ModuleSource, place: JitPlace | LeftOut) -> SourceFunction | LeftOut:
     if isinstance(place, LeftOut):
         return place
     parameters, qualname = parameters_of(module, place), place.qualname
-    problem = _unnameable(module, place)
-    if problem:
-        return problem
+    line = place.function.lineno if place.function else place.line
+    # Positions in the options count the object of a method, too.
+    positional = parameters.positional
     if place.owner and place.function:
-        statics, _ = named_arguments(module, place.jit.options, "static", parameters.positional)
-        instance = _instance(module, place.owner.name)
-        if instance and parameters.positional and parameters.positional[0] in statics:
-            # The instance is bound, so neither the manifest nor a call has it.
+        problem, instance = _reached(module, place.function, place)
+        if problem:
+            return problem
+        if instance:
+            # Neither the manifest nor a call has the object.
             qualname = f"{instance}.{place.function.name}"
+            parameters = replace(parameters, each=parameters.each[1:])
         else:
             parameters = _method(module, parameters, place.function, place.owner)
-    line = place.function.lineno if place.function else place.line
     found = SourceFunction(f"{module.name}:{qualname}", module.file, line, place.jit.kind)
-    bound = qualname != place.qualname
-    return _complete(module, found, parameters, place.jit.options, is_bound=bound)
+    return _complete(module, found, parameters, place.jit.options, positional)
 
 
-def _unnameable(module: ModuleSource, place: JitPlace) -> LeftOut | None:
-    """Return why no name leads to a method, if so: a property, or an instance that is static."""
-    node, owner = place.function, place.owner
-    if node is None or owner is None:
-        return None
+def _reached(
+    module: ModuleSource, node: FunctionNode, place: JitPlace
+) -> tuple[LeftOut | None, str]:
+    """Return why no name leads to a method, and the global instance that its static object is."""
+    owner = place.owner.name if place.owner else ""
     what = f"{place.jit.kind} of {place.qualname}"
     kinds = {module.dotted(each).rpartition(".")[2] for each in place.outside}
     if kinds & {"property", "cached_property"}:
         remedy = "Write a function that takes the object, and put the jit around it"
-        return LeftOut(module.file, node.lineno, what, "is a property", remedy)
+        return LeftOut(module.file, node.lineno, what, "is a property", remedy), ""
     positional = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
     statics, _ = named_arguments(module, place.jit.options, "static", positional)
-    is_bound = kinds & {"staticmethod", "classmethod"} or _instance(module, owner.name)
-    if positional and positional[0] in statics and not is_bound:
-        reason = f"its {positional[0]} is static, which no manifest can write"
-        remedy = (
-            f"Give an instance a name at the top of the module, instance = {owner.name}(…), and "
-            f"write call: {module.name}:instance.{node.name}"
-        )
-        return LeftOut(module.file, node.lineno, what, reason, remedy)
-    return None
+    has_object = positional and not kinds & {"staticmethod", "classmethod"}
+    if not has_object or positional[0] not in statics:
+        return None, ""
+    instance = _instance(module, owner)
+    if instance:
+        return None, instance
+    reason = f"its {positional[0]} is static, which no manifest can write"
+    remedy = (
+        f"Give an instance a name at the top of the module, instance = {owner}(…), and "
+        f"write call: {module.name}:instance.{node.name}"
+    )
+    return LeftOut(module.file, node.lineno, what, reason, remedy), ""
 
 
 def _instance(module: ModuleSource, owner: str) -> str:
@@ -148,12 +151,14 @@ def _complete(
     found: SourceFunction,
     parameters: SourceParameters,
     options: dict[str, ast.expr],
-    *,
-    is_bound: bool = False,
+    positional: Sequence[str],
 ) -> SourceFunction:
-    """Return a function with its arguments, static values and options."""
-    statics, notes = named_arguments(module, options, "static", parameters.positional)
-    each = parameters.each[1:] if is_bound else parameters.each
+    """Return a function with its arguments, static values and options.
+
+    `positional` are the names that positions in the options count.
+    """
+    statics, notes = named_arguments(module, options, "static", positional)
+    each = parameters.each
     statics |= {one.name for one in each if is_never_an_array(module, found.jit, one)}
     values = [static_argument(module, one) for one in each if one.name in statics]
     static = tuple(one for one in values if one)
@@ -168,7 +173,7 @@ def _complete(
     if defaults:
         notes.append(f"left at their defaults: {', '.join(defaults)}")
     traced = [one.name for one in each if one.name not in statics and not one.is_keyword]
-    told, more = _options(module, found.jit, options, parameters.positional, traced)
+    told, more = _options(module, found.jit, options, positional, traced)
     if "donate" in told:
         told["donate"] = [name for name in told["donate"] if name in listed]
     arguments = [(_argument(module, one), one.is_keyword) for one in left]

@@ -31,7 +31,7 @@ class DraftEntry:
         return sum(len(_TODO.findall(line.partition("  #")[0])) for line in self.lines)
 
 
-_TODO = re.compile(rf"\b{TODO}\b")
+_TODO = re.compile(rf'(?<!")\b{TODO}\b(?!")')
 
 
 def draft_entries(
@@ -110,7 +110,9 @@ def _lines(name: str, function: SourceFunction) -> Iterator[str]:
         yield f"{_OPTION}{option}: {flow(_marked(value) if option == 'mesh' else value)}"
 
 
-def _marked(mesh: dict[str, Any]) -> dict[str, Any]:
+def _marked(mesh: dict[str, Any] | str) -> Any:
+    if isinstance(mesh, str):
+        return UNKNOWN
     return {axis: UNKNOWN if size == TODO else size for axis, size in mesh.items()}
 
 

@@ -77,12 +77,15 @@ def _by_name(read: Any, traced: Sequence[str]) -> dict[str, Any]:
 # --- the mesh -------------------------------------------------------------------------------------
 
 
-def _mesh(module: ModuleSource, found: dict[str, Any]) -> dict[str, Any]:
+def _mesh(module: ModuleSource, found: dict[str, Any]) -> dict[str, Any] | str:
     """Return the axes: those of the one mesh that the module makes, else those that are used."""
     used = list(dict.fromkeys(axis for value in found.values() for axis in _axes(value)))
     meshes = [mesh for value in module.assigned.values() if (mesh := _made_mesh(module, value))]
     fitting = [mesh for mesh in meshes if {*used} <= {*mesh}]
-    return fitting[0] if len(fitting) == 1 else dict.fromkeys(used, TODO)
+    if len(fitting) == 1:
+        return fitting[0]
+    # A PartitionSpec without axes needs a mesh, too.
+    return dict.fromkeys(used, TODO) or TODO
 
 
 def _axes(value: Any) -> Iterator[str]:

@@ -115,6 +115,16 @@ class TestMethods:
         """)
         assert (function.call, specs(function)) == ("m:Net.step", {"x": "TODO"})
 
+    def test_a_class_method(self) -> None:
+        function = one("""
+            class Net:
+                @classmethod
+                @partial(jax.jit, static_argnums=0)
+                def step(cls, x): ...
+            net = Net()
+        """)
+        assert (function.call, specs(function)) == ("m:Net.step", {"x": "TODO"})
+
     def test_a_static_object_that_has_a_name(self) -> None:
         function = one("""
             class Net:
@@ -245,6 +255,10 @@ class TestOptions:
     def test_a_mesh_that_only_running_tells(self) -> None:
         function = one("@partial(jax.jit, in_shardings=P('x'))\ndef f(a): ...")
         assert function.options["mesh"] == {"x": "TODO"}
+
+    def test_everything_replicated(self) -> None:
+        function = one("f = jax.jit(lambda a: a, in_shardings=P(), out_shardings=P())")
+        assert function.options == {"mesh": "TODO", "in_shardings": {"a": []}, "out_shardings": []}
 
     def test_shardings_that_only_running_tells(self) -> None:
         function = one("@partial(jax.jit, in_shardings=where())\ndef f(a): ...")
