@@ -33,15 +33,13 @@ from typing import Any
 
 from aotbuild.spec.code_parts import name_of
 from aotbuild.spec.foreign_parts import is_numpy, is_treedef
-from aotbuild.spec.identity import NAMED, numpy_identity
+from aotbuild.spec.identity import numpy_identity
+from aotbuild.spec.inner_code import owner_of
 from aotbuild.spec.parts import title
 from aotbuild.spec.values import (
-    Decoder,
-    Decoders,
     NotEncodable,
     encode,
     field_names,
-    import_object,
     is_cache,
     slots_of,
 )
@@ -74,7 +72,7 @@ class Constructions:
         """Return the construction of a value; NotEncodable says which part of it has none."""
         if type(value) in _PLAIN:
             return encode(value)
-        self._count += 1
+        self._count = self._count + 1 if self._open else 1
         if len(self._open) >= _DEEPEST or self._count > _MOST_VALUES:
             msg = f"{title(value)} is nested too deep or is too large"
             raise NotEncodable(msg)
@@ -148,7 +146,7 @@ class Constructions:
         return {"method": [self.of(value.__func__), self.of(value.__self__)]}
 
     def _function(self, value: types.FunctionType) -> Any:
-        owner, number = _owner(value)
+        owner, number = owner_of(value)
         pairs = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         cells = [[name, *self._contents(cell)] for name, cell in pairs]
         defaults = self.of(value.__defaults__), self.of(value.__kwdefaults__)
@@ -186,53 +184,6 @@ def without_constructions(found: Any) -> Any:
             return found[MADE][1]
         return {key: without_constructions(value) for key, value in found.items()}
     return [*map(without_constructions, found)] if isinstance(found, list) else found
-
-
-# --- functions that functions make --------------------------------------------------------------
-
-
-def _owner(value: types.FunctionType) -> tuple[str, int]:
-    """Return `module:qualname` of the function that makes this one, and which of its codes it is.
-
-    Several may have one qualified name, as lambdas do.
-    """
-    head, inside, _ = value.__code__.co_qualname.partition(".<locals>")
-    name = f"{value.__module__}:{head}"
-    if inside and value.__module__ != "__main__":
-        codes = _codes(name, value.__code__.co_qualname, value.__globals__)
-        numbers = [number for number, code in enumerate(codes) if code is value.__code__]
-        if numbers:
-            return name, numbers[0]
-    where = f"{value.__code__.co_filename}:{value.__code__.co_firstlineno}"
-    msg = f"no name leads to {title(value)} ({where}), nor to what makes it"
-    raise NotEncodable(msg)
-
-
-def _codes(owner: str, qualname: str, known: Any = None) -> list[types.CodeType]:
-    """Return the codes of a qualified name inside a function; of one with these globals."""
-    return [code for code, used in _all_codes(owner, qualname) if known is None or used is known]
-
-
-def _all_codes(owner: str, qualname: str) -> list[tuple[types.CodeType, Any]]:
-    found: list[tuple[types.CodeType, Any]] = []
-    try:
-        function = import_object(owner)
-    except (ImportError, AttributeError):
-        return found
-    while function is not None:
-        code = getattr(function, "__code__", None)
-        if isinstance(code, types.CodeType):
-            found += [(each, function.__globals__) for each in _inside(code, qualname)]
-        function = getattr(function, "__wrapped__", None)
-    return found
-
-
-def _inside(code: types.CodeType, qualname: str) -> Iterator[types.CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            if constant.co_qualname == qualname:
-                yield constant
-            yield from _inside(constant, qualname)
 
 
 # --- objects ------------------------------------------------------------------------------------
@@ -288,73 +239,3 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
                 yield name, found
             elif name.endswith("_hash"):
                 yield name, None
-
-
-# --- making -------------------------------------------------------------------------------------
-
-
-def _imported(tag: str) -> Decoder:
-    """Return the decoder of a tag that imports what it names first."""
-
-    def decoder(body: Any, again: Callable[[Any], Any]) -> Any:
-        name = body if tag == "name" else body[0]
-        try:
-            found = import_object(name)
-        except Exception as err:  # importing runs the user's code
-            msg = f"{name} cannot be imported: {type(err).__name__}: {err}"
-            raise ValueError(msg) from err
-        return found if tag == "name" else NAMED[tag](body, again)
-
-    return decoder
-
-
-def _make_function(body: Any, again: Callable[[Any], Any]) -> Any:
-    owner, qualname, number, defaults, keywords, cells = body
-    codes = _all_codes(owner, qualname)
-    if number >= len(codes) or list(codes[number][0].co_freevars) != [cell[0] for cell in cells]:
-        msg = f"{owner} does not make the same {qualname} as where it was recorded"
-        raise ValueError(msg)
-    code, known = codes[number]
-    closure = tuple(types.CellType(*map(again, cell[1:])) for cell in cells)
-    made = types.FunctionType(code, known, code.co_name, again(defaults), closure)
-    made.__kwdefaults__, made.__qualname__ = again(keywords), qualname
-    made.__module__ = owner.partition(":")[0]
-    return made
-
-
-def _make_call(body: Any, again: Callable[[Any], Any]) -> Any:
-    kind, pairs = again(body[0]), {name: again(value) for name, value in body[1]}
-    try:
-        return kind(**pairs)
-    except Exception as err:  # the user's code
-        msg = f"{title(kind)}({', '.join(pairs)}) raised {type(err).__name__}: {err}"
-        raise ValueError(msg) from err
-
-
-def _make_object(body: Any, again: Callable[[Any], Any]) -> Any:
-    made = object.__new__(again(body[0]))
-    for name, value in body[1]:
-        object.__setattr__(made, name, again(value))
-    return made
-
-
-def _make_namedtuple(body: Any, again: Callable[[Any], Any]) -> Any:
-    return tuple.__new__(again(body[0]), [again(item) for item in body[1]])
-
-
-def _make_partial(body: Any, again: Callable[[Any], Any]) -> Any:
-    function, given, keywords = map(again, body)
-    return functools.partial(function, *given, **keywords)
-
-
-# What makes values where importing what they name is allowed: in a build.
-DECODERS: Decoders = {
-    **{tag: _imported(tag) for tag in NAMED},
-    "set": lambda body, again: {"set": set, "frozenset": frozenset}[body[0]](map(again, body[1])),
-    "namedtuple": _make_namedtuple,
-    "partial": _make_partial,
-    "method": lambda body, again: types.MethodType(*map(again, body)),
-    "function": _make_function,
-    "call": _make_call,
-    "state": _make_object,
-}

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from aotbuild.spec.aval import parse_spec
 from aotbuild.spec.canonical import canonical_json, read_canonical
-from aotbuild.spec.constructions import DECODERS, MADE
+from aotbuild.spec.construct import DECODERS
+from aotbuild.spec.constructions import MADE
 from aotbuild.spec.identity import NAMED
 from aotbuild.spec.tree import DEEPEST, HEADS, LEAF, Tree, children_of, leaf_count
 from aotbuild.spec.words import did_you_mean, quote

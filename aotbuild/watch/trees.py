@@ -18,7 +18,7 @@ from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.constructions import MADE, Constructions
 from aotbuild.spec.identity import NAMED, Identities
-from aotbuild.spec.tree import Describer, Tree, TreeRefused, field_labels
+from aotbuild.spec.tree import Describer, Tree, TreeDef, TreeRefused, field_labels
 from aotbuild.spec.values import NotEncodable, decode
 from aotbuild.spec.wrap import Wrap, mark
 from aotbuild.watch.global_names import GlobalNames
@@ -63,11 +63,20 @@ class _RecordingDescriber(Describer):
         super().__init__()
         self._at: tuple[tuple[int, ...], type] = (), type(None)
         self._problems: dict[tuple[int, ...], tuple[type, str]] = {}
-        self._constructions = Constructions(self.describe, GlobalNames().name)
+        self._is_inside = False
+        self._constructions = Constructions(self._describe_inside, GlobalNames().name)
 
     @cached_property
     def _identities(self) -> Identities:
-        return Identities(self.describe, {}, local=False)
+        return Identities(self._describe_inside, {}, local=False)
+
+    def _describe_inside(self, treedef: TreeDef) -> Tree:
+        """Describe a treedef in static data; a problem in it is one of the node that has it."""
+        before, self._is_inside = self._is_inside, True
+        try:
+            return self.describe(treedef)
+        finally:
+            self._is_inside = before
 
     def problem(self, value: Any) -> str:
         """Return what cannot be made again, and where in the argument it is; empty if all can."""
@@ -78,12 +87,14 @@ class _RecordingDescriber(Describer):
         return f"{'; '.join(found[:3])}; {_LIKE}" if found else ""
 
     def _head(self, kind: type, aux: Any, path: tuple[int, ...], arity: int) -> list[Any]:
-        self._at = path, kind
+        if not self._is_inside:
+            self._at = path, kind
         return super()._head(kind, aux, path, arity)
 
     def _field(self, kind: type, aux: Any, path: tuple[int, ...], index: int) -> Any:
+        had_problem = path in self._problems
         found = super()._field(kind, aux, path, index)
-        if path in self._problems and self._problems[path][1][:1] != ".":
+        if not (had_problem or self._is_inside) and path in self._problems:
             label = field_labels(kind, len(aux))[index]
             self._problems[path] = kind, f"{label}: {self._problems[path][1]}"
         return found

@@ -12,7 +12,8 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import FileSpec
 from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.constructions import DECODERS, MADE
+from aotbuild.spec.construct import DECODERS
+from aotbuild.spec.constructions import MADE
 from aotbuild.spec.restore import Maker, NotRestored, restore
 from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe, register_markers
 from aotbuild.spec.values import cut, decode, import_object

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from support import static_model
 
+from aotbuild.spec.construct import DECODERS
 from aotbuild.spec.constructions import (
-    DECODERS,
     MADE,
     Constructions,
     without_constructions,

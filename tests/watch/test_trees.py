@@ -100,6 +100,15 @@ def test_a_problem_says_where_what_and_what_to_do() -> None:
     assert problem.endswith(LIKE)
 
 
+def test_a_problem_of_the_first_field_or_inside_of_a_treedef() -> None:
+    held = scaled(threading.Lock())
+    _, _, problem = describe_argument([1, State(1, held, 2)])
+    assert problem.startswith(f"[1]: a {__name__}.State: .step: nothing says")
+    inner = jax.tree.structure([State(1, held, 2)])
+    _, _, problem = describe_argument([1, State(1, 2, (inner, 3))])
+    assert problem.startswith(f"[1]: a {__name__}.State: .rate: nothing says")
+
+
 def test_what_is_in_the_program_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pair, "__module__", "__main__")
     monkeypatch.setattr(sys.modules["__main__"], "Pair", Pair, raising=False)
