@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.authoring.changes import FileChange, read_text
-from aotbuild.authoring.project import Prepared, Wanted, prepare
+from aotbuild.authoring.project import Prepared, prepare
+from aotbuild.authoring.project_tables import PYPROJECT, Wanted
 from aotbuild.authoring.source import read_module
 from aotbuild.authoring.source_files import ModuleFile, find_module, modules_below
 from aotbuild.authoring.source_find import find_functions
@@ -19,7 +21,7 @@ from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.spec.words import did_you_mean
 
-MANIFEST, PYPROJECT = "aot.yaml", "pyproject.toml"
+MANIFEST = "aot.yaml"
 # Files that tell other build backends something.
 _OTHERS = ("setup.py", "setup.cfg", "MANIFEST.in")
 _SHOWN = 8
@@ -105,7 +107,7 @@ def _found(root: Path, file: ModuleFile, names: Sequence[str]) -> Found:
         place, problem = f"{shown}:{err.lineno or 1}", f"not Python of this version: {err.msg}"
         remedy = "Mend it, or run aotbuild with the Python that runs it."
         raise ProjectError(place, problem, remedy) from err
-    except ValueError as err:
+    except (ValueError, RecursionError, MemoryError) as err:  # ast's words for too much nesting
         raise ProjectError(str(shown), f"not Python: {err}", "Mend it first.") from err
     try:
         return find_functions(module, names)
@@ -165,7 +167,7 @@ def _pyproject(root: Path, module: ModuleFile, *, switch: bool) -> tuple[Prepare
     path = root / PYPROJECT
     before = read_text(path)
     top = module.package.partition(".")[0]
-    folder = (module.import_root / top).relative_to(root.resolve()).as_posix()
+    folder = Path(os.path.relpath(module.import_root / top, root.resolve())).as_posix()
     others = [name for name in _OTHERS if (root / name).is_file()]
     if module.import_root != root.resolve():
         beside = sorted(path.parent.name for path in module.import_root.glob("*/__init__.py"))

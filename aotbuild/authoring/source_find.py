@@ -14,6 +14,7 @@ from aotbuild.authoring.source_functions import (
     LeftOut,
     SourceArgument,
     SourceFunction,
+    SourceStatic,
 )
 from aotbuild.authoring.source_jits import JitPlace, find_jits
 from aotbuild.authoring.source_parameters import (
@@ -160,31 +161,51 @@ def _complete(
     statics, notes = named_arguments(module, options, "static", positional)
     each = parameters.each
     statics |= {one.name for one in each if is_never_an_array(module, found.jit, one)}
-    values = [static_argument(module, one) for one in each if one.name in statics]
-    static = tuple(one for one in values if one)
-    notes += [f"{s.name}: {s.origin}; {_BIND}" for s in static if not s.values and s.origin]
+    static = [s for one in each if one.name in statics and (s := static_argument(module, one))]
+    if not parameters.known:
+        static = [SourceStatic(name) for name in sorted(statics)]
     left = [one for one in each if one.name not in statics and one.default is None]
-    listed = {*(one.name for one in static), *(one.name for one in left)}
-    defaults = [
-        f"{one.name}={shorten(ast.unparse(one.default))}"
-        for one in each
-        if one.default is not None and one.name not in listed
-    ]
-    if defaults:
-        notes.append(f"left at their defaults: {', '.join(defaults)}")
+    listed = [*(one.name for one in static), *(one.name for one in left)]
+    notes += [*_static_notes(static), *_default_notes(each, listed)]
     traced = [one.name for one in each if one.name not in statics and not one.is_keyword]
     told, more = _options(module, found.jit, options, positional, traced)
-    if "donate" in told:
-        told["donate"] = [name for name in told["donate"] if name in listed]
     arguments = [(_argument(module, one), one.is_keyword) for one in left]
     return replace(
         found,
         args=tuple(arg for arg, by_name in arguments if not by_name) if parameters.known else None,
         kwargs=tuple(arg for arg, by_name in arguments if by_name),
-        static=static,
-        options={key: value for key, value in told.items() if value or key == "out_shardings"},
+        static=tuple(static),
+        options=_of_listed(told, listed) if parameters.known else told,
         notes=(*parameters.notes, *notes, *more),
     )
+
+
+def _static_notes(static: Iterable[SourceStatic]) -> list[str]:
+    """Return why no value of a static argument can be written."""
+    return [f"{one.name}: {one.origin}; {_BIND}" for one in static if not one.values and one.origin]
+
+
+def _default_notes(each: Iterable[SourceParameter], listed: Sequence[str]) -> list[str]:
+    """Return a note on the parameters that the manifest leaves out."""
+    defaults = [
+        f"{one.name}={shorten(ast.unparse(one.default))}"
+        for one in each
+        if one.default is not None and one.name not in listed
+    ]
+    return [f"left at their defaults: {', '.join(defaults)}"] if defaults else []
+
+
+def _of_listed(options: dict[str, Any], listed: Sequence[str]) -> dict[str, Any]:
+    """Return options without what they say of arguments that the manifest leaves out."""
+    found = dict(options)
+    if "donate" in found:
+        found["donate"] = [name for name in found["donate"] if name in listed]
+    if "in_shardings" in found:
+        given = found["in_shardings"].items()
+        found["in_shardings"] = {name: each for name, each in given if name in listed}
+        if not found["in_shardings"] and "out_shardings" not in found:
+            del found["mesh"]
+    return {key: value for key, value in found.items() if value or key == "out_shardings"}
 
 
 def _argument(module: ModuleSource, parameter: SourceParameter) -> SourceArgument:
@@ -216,7 +237,8 @@ def _options(
         found["donate"] += sorted(donated - {*positional})
     for option in ("keep_unused", "compiler_options"):
         try:
-            found[option] = module.literal(options.get(option))
+            value = module.literal(options.get(option))
+            found |= {option: value} if value else {}
         except ValueError:
             notes.append(f"its {option} is no literal; write it under {option}:")
     for option in ("device", "backend"):

@@ -37,6 +37,8 @@ def named_arguments(
         names |= {one for one in each if isinstance(one, str)}
         places = [one for one in each if isinstance(one, int) and not isinstance(one, bool)]
         names |= {positional[p] for p in places if -len(positional) <= p < len(positional)}
+        if places and not positional:
+            notes.append(f"its {option} are {', '.join(map(str, places))}")
     return names, notes
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from aotbuild.authoring.project import BACKEND, Wanted, prepare
+from aotbuild.authoring.project import prepare
+from aotbuild.authoring.project_tables import BACKEND, Wanted
 from aotbuild.errors import ProjectError
 
 WANTED = Wanted("mypkg", "src/mypkg", project="mypkg")
@@ -167,6 +168,19 @@ def test_tables_that_cannot_be_extended(tables: str) -> None:
         prepare(HATCH.replace("[tool.ruff]", f"{tables}[tool.ruff]"), WANTED)
     assert caught.value.place == "pyproject.toml"
     assert "[tool.hatch.metadata.hooks.aotbuild]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('dependencies = [\n    "numpy>=2",  # arrays\n]', "dependencies = 3"),
+        ('requires = ["hatchling"]', "requires = 3"),
+        ("[project]", "[tool]\nhatch = 3\n[project]"),
+    ],
+)
+def test_values_of_other_types(before: str, after: str) -> None:
+    with pytest.raises(ProjectError):
+        prepare(HATCH.replace(before, after), WANTED)
 
 
 def test_no_toml() -> None:

@@ -231,6 +231,20 @@ class TestOptions:
         code = "@partial(jax.jit, donate_argnums=(2, 0), static_argnums=1)\ndef f(a, n, b): ..."
         assert one(code).options == {"donate": ["a", "b"]}
 
+    def test_arguments_that_are_left_out(self) -> None:
+        code = (
+            "@partial(jax.jit, donate_argnums=1, in_shardings=(None, P('x')))\ndef f(a, b=1): ..."
+        )
+        assert one(code).options == {}
+
+    def test_of_a_function_from_elsewhere(self) -> None:
+        function = one(
+            "f = jax.jit(m.g, static_argnames='n', static_argnums=1, donate_argnames='a')"
+        )
+        assert [(each.name, each.values) for each in function.static] == [("n", ())]
+        assert function.options == {"donate": ["a"]}
+        assert "its static_argnums are 1" in function.notes
+
     def test_flags(self) -> None:
         code = "@partial(jax.jit, keep_unused=True, compiler_options={'a': 1})\ndef f(x): ..."
         assert one(code).options == {"keep_unused": True, "compiler_options": {"a": 1}}
