@@ -34,11 +34,12 @@ ALLOWED = {
     "report": {"errors", "spec", "platforms", "runtime", "report"},
     "verify": {"errors", "spec", "platforms", "runtime", "verify"},
     "bench": {"errors", "spec", "platforms", "runtime", "verify", "bench"},
+    "jax_cache": {"errors", "spec", "runtime", "verify", "worker", "jax_cache"},
     "wheels": {"errors", "spec", "platforms", "build", "runtime", "report", "verify", "wheels"},
     "cli": {
         *("errors", "spec", "manifest", "platforms", "store", "toolchains", "build", "worker"),
         *("runtime", "report", "verify", "wheels", "cli"),
-        *("watch", "coverage", "authoring", "bench"),
+        *("watch", "coverage", "authoring", "bench", "jax_cache"),
     },
     "__init__": {"errors", "runtime", "watch"},
     "__main__": {"cli"},

@@ -59,12 +59,9 @@ class Jitted:
         jax has it cached if the function was traced like this before.
         """
         wrap, statics = self.wrapped.wrap, tuple(name for name, _ in self.binding.statics)
-        function = self.of_values() if wrap else _hashable(self.wrapped.function, self.binding)
+        function = self.of_values() if wrap else hashable(self.wrapped.function, self.binding)
         args, kwargs = self.arguments(self.args, self.kwargs, dict(self.binding.statics))
-        with in_mesh(self.context):
-            function = of_arrays(function, args, kwargs)
-            jitted = jax.jit(function, static_argnames=None if wrap else statics)
-            return jitted.trace(*args, **kwargs)
+        return trace_jitted(function, args, kwargs, () if wrap else statics, self.context)
 
     def arguments(
         self, args: dict[str, Any], kwargs: dict[str, Any], statics: dict[str, Any]
@@ -158,7 +155,20 @@ def in_mesh(mesh: Mesh | None) -> Iterator[None]:
         yield
 
 
-def _hashable(function: Any, binding: Binding) -> Any:
+def trace_jitted(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    statics: tuple[str, ...],
+    context: Mesh | None,
+) -> Any:
+    """Return the `jax.stages.Traced` of a function under `jax.jit`, in the context of a mesh."""
+    with in_mesh(context):
+        function = of_arrays(function, args, kwargs)
+        return jax.jit(function, static_argnames=statics or None).trace(*args, **kwargs)
+
+
+def hashable(function: Any, binding: Binding) -> Any:
     """Return a function that jit can cache: instances that hold arrays have no hash."""
     try:
         hash(function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,12 +139,6 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
     `device` is the one to compile for where there is no mesh; None leaves it open.
     """
     options: dict[str, Any] = {}
-    function = jaxpr_as_fun(traced.closed_jaxpr)
-
-    def flat(*leaves: Any) -> Any:
-        return function(*leaves)
-
-    flat.__name__ = flat.__qualname__ = traced.job.name
     if traced.mesh is not None:
         mesh = traced.mesh
         options["in_shardings"] = [named_sharding(mesh, spec) for spec in traced.in_specs]
@@ -153,9 +147,21 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
         ]
     elif device is not None:
         options["in_shardings"] = options["out_shardings"] = SingleDeviceSharding(device)
-    return jax.jit(
-        flat, donate_argnums=traced.donated, keep_unused=traced.job.function.keep_unused, **options
-    )
+    options["keep_unused"] = traced.job.function.keep_unused
+    return jit_leaves(traced.job.name, traced.closed_jaxpr, traced.donated, options)
+
+
+def jit_leaves(
+    name: str, closed_jaxpr: Any, donated: Sequence[int], options: Mapping[str, Any]
+) -> Any:
+    """Return `jax.jit` of a flat jaxpr; the bytes of its module depend on every name in here."""
+    function = jaxpr_as_fun(closed_jaxpr)
+
+    def flat(*leaves: Any) -> Any:
+        return function(*leaves)
+
+    flat.__name__ = flat.__qualname__ = name
+    return jax.jit(flat, donate_argnums=tuple(donated), **options)
 
 
 def _lower(

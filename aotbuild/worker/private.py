@@ -5,18 +5,28 @@ Each was tried on jax/jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12).
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import callback, core, debugging, source_info_util, tree_util
+from jax._src import (
+    callback,
+    compilation_cache,
+    core,
+    debugging,
+    lru_cache,
+    source_info_util,
+    tree_util,
+)
 from jax._src.interpreters import mlir
 from jax._src.lib import _jax, lapack, xla_client
 from jax._src.random import prng
 from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir.dialects import stablehlo
 
 # Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.
@@ -420,3 +430,164 @@ def jit_options(function: Any) -> dict[str, Any]:
     """
     options = getattr(function, "_jit_info", None) if is_jitted(function) else None
     return dict(options._asdict()) if options is not None else {}
+
+
+def inner_of_jit(closed: Any) -> Any:
+    """Return the jaxpr inside of one that is nothing but a call of it under jit; else the same.
+
+    Private: the parameter `jaxpr` of the primitive `jit`, and its name.
+    """
+    jaxpr = closed.jaxpr
+    if len(jaxpr.eqns) != 1 or closed.consts:
+        return closed
+    (equation,) = jaxpr.eqns
+    is_call = equation.primitive.name in ("jit", "pjit")
+    same = (equation.invars, equation.outvars) == (jaxpr.invars, jaxpr.outvars)
+    return equation.params["jaxpr"] if is_call and same else closed
+
+
+def plain_module(lowered: jax.stages.Lowered) -> bytes:
+    """Return the lowered module as MLIR bytecode without what says nothing of the computation.
+
+    That is its name, locations, the paths of results in the user's tree, and shardings over a mesh
+    without axes. Not documented by jax: `compiler_ir` is an MLIR module of jaxlib. Private: the
+    attributes `jax.result_info` and `sdy.sharding` of its main function.
+    """
+    original: Any = lowered.compiler_ir("stablehlo")
+    with original.context:
+        module = ir.Module.parse(module_bytes(lowered))
+        module.operation.attributes["sym_name"] = ir.StringAttr.get("plain")
+        for operation in _operations(module):
+            _strip_operation(operation)
+        for operation in _operations(module):
+            if operation.name == "sdy.mesh" and "empty_mesh" in str(
+                operation.attributes["sym_name"]
+            ):
+                operation.erase()
+        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        buffer = io.BytesIO()
+        module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _operations(module: Any) -> list[Any]:
+    """Return all operations of an MLIR module; a list, so that they can be changed."""
+    found: list[Any] = []
+
+    def add(operation: Any) -> Any:
+        found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(add)
+    return found
+
+
+def _strip_operation(operation: Any) -> None:
+    """Remove what says nothing from an operation; a constraint over no axes is no operation."""
+    if operation.name == "sdy.sharding_constraint" and _is_over_nothing(operation.attributes):
+        operation.results[0].replace_all_uses_with(operation.operands[0])
+        operation.erase()
+        return
+    attributes = operation.attributes
+    for key in [name for name in attributes if name.startswith("sdy.")]:
+        if _EMPTY_MESH in str(attributes[key]):
+            del attributes[key]
+    for key in ("arg_attrs", "res_attrs"):
+        if key in attributes:
+            dicts = [
+                {each.name: each.attr for each in ir.DictAttr(one) if not _says_nothing(each)}
+                for one in ir.ArrayAttr(attributes[key])
+            ]
+            attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in dicts])
+
+
+_EMPTY_MESH = "<@empty_mesh"
+
+
+def _is_over_nothing(attributes: Any) -> bool:
+    return "sharding" in attributes and _EMPTY_MESH in str(attributes["sharding"])
+
+
+def _says_nothing(attribute: Any) -> bool:
+    name = attribute.name
+    return name == "jax.result_info" or (
+        name.startswith("sdy.") and _EMPTY_MESH in str(attribute.attr)
+    )
+
+
+# --- JAX's persistent compilation cache ----------------------------------------------------------
+
+
+class _KeyAsked(BaseException):
+    """A compilation has asked the cache for a key. No `Exception`: jax would take it for damage."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class _AsksOnly:
+    """A cache that ends each compilation when it asks for its entry."""
+
+    _path = "aotbuild"
+
+    def get(self, key: str) -> bytes | None:
+        raise _KeyAsked(key)
+
+    def put(self, key: str, value: bytes) -> None:
+        raise AssertionError(key)
+
+
+def cache_key(lowered: jax.stages.Lowered) -> str | None:
+    """Return the key under which jax looks for a compilation in its cache; None if it does not.
+
+    The compilation begins as any other, and ends when jax asks. So the key has all that jax puts
+    into it. Private: `compilation_cache._cache` and the flags beside it; an object with the
+    methods of `compilation_cache_interface.CacheInterface` may stand there.
+    """
+    names = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
+    before = {name: getattr(compilation_cache, name) for name in names}
+    try:
+        for name, value in zip(names, (_AsksOnly(), True, True, True), strict=True):
+            setattr(compilation_cache, name, value)
+        lowered.compile()
+    except _KeyAsked as asked:
+        return asked.key
+    finally:
+        for name, value in before.items():
+            setattr(compilation_cache, name, value)
+    return None
+
+
+def cache_entry(executable: bytes, seconds: float) -> bytes:
+    """Return the contents of an entry of jax's cache: the time of compiling and raw PJRT bytes.
+
+    Private: `combine_executable_and_time` and `compress_executable` of `compilation_cache`.
+    """
+    entry = compilation_cache.combine_executable_and_time(executable, int(seconds))
+    return bytes(compilation_cache.compress_executable(entry))
+
+
+def cache_files(key: str) -> tuple[str, str]:
+    """Return the names of an entry's file and of the file that says when it was last used.
+
+    Private: `lru_cache._CACHE_SUFFIX` and `_ATIME_SUFFIX`.
+    """
+    return f"{key}{lru_cache._CACHE_SUFFIX}", f"{key}{lru_cache._ATIME_SUFFIX}"
+
+
+def cache_compression() -> str:
+    """Return the compression that a key of jax's cache names.
+
+    Private: `compilation_cache.zstandard`, as in `compilation_cache.get_cache_key`.
+    """
+    return "zlib" if compilation_cache.zstandard is None else "zstandard"
+
+
+def cache_binds_callbacks() -> bool:
+    """Return whether an executable of jax's cache calls back what the program has.
+
+    jax 0.10.2 loads it without, and a call would end the process. Private: the parameters of
+    `compilation_cache.get_executable_and_time`.
+    """
+    parameters = inspect.signature(compilation_cache.get_executable_and_time).parameters
+    return "host_callbacks" in parameters

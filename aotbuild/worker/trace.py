@@ -84,7 +84,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     function = with_labels(
         function, described.tree, [p for p, _ in flat], out_tree, [p for p, _ in outputs]
     )
-    closed_jaxpr = _reorder(traced.jaxpr, jitted.leaf_order(), leaves, jitted.context)
+    closed_jaxpr = reorder(traced.jaxpr, jitted.leaf_order(), leaves, jitted.context)
     return Traced(
         job=job,
         function=function,
@@ -249,9 +249,7 @@ def _trace(jitted: Jitted) -> Any:
         raise TraceRefused(msg) from err
 
 
-def _reorder(
-    closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...], mesh: Mesh | None
-) -> Any:
+def reorder(closed_jaxpr: Any, order: list[int], leaves: tuple[Any, ...], mesh: Mesh | None) -> Any:
     """Return the jaxpr with its inputs in the canonical order of the leaves."""
     if order == list(range(len(leaves))):
         return closed_jaxpr

@@ -1,0 +1,117 @@
+"""The process that writes entries: it imports jax and the package's source, and lowers functions.
+
+It is asked {"package", "folder", "functions", "committed", "overwrite"}, and answers with the
+fields of `export.Exported`, or with {"refused": text}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from aotbuild.errors import AotbuildError
+from aotbuild.jax_cache.entries import link_entries, write_entry
+from aotbuild.jax_cache.export import Entry, Exported
+from aotbuild.jax_cache.facts import facts, notes, refuse_settings
+from aotbuild.jax_cache.packaged import packaged_program
+from aotbuild.jax_cache.plain import Committed, keys
+from aotbuild.jax_cache.source import NotExportable, settings_of, source_of
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.devices import devices_for
+from aotbuild.runtime.fitting import label_of
+from aotbuild.runtime.locate import locate, package_name
+from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.state import LibraryState
+from aotbuild.spec.record import Record
+from aotbuild.verify.fresh import answer
+from aotbuild.worker import private as jax_private
+
+
+def main() -> None:
+    """Write the entries of a package."""
+    answer(_export)
+
+
+def _export(asked: dict[str, Any]) -> dict[str, Any]:
+    folder = Path(asked["folder"])
+    try:
+        # XLA's options of GPUs depend on it, and are a part of the key.
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        refuse_settings()
+        folder.mkdir(parents=True, exist_ok=True)
+        place = asked["package"]
+        state = LibraryState(locate(place), None, None, package_name(place), None, "jax")
+        with closing(state):
+            exporter = Exporter(state, folder, asked["committed"], overwrite=asked["overwrite"])
+            entries = [each for name in asked["functions"] for each in exporter.export(name)]
+    except (AotbuildError, OSError) as err:
+        return {"refused": str(err)}
+    return Exported(facts(), notes(entries), tuple(entries)).to_json()
+
+
+class Exporter:
+    """Writes the entries of one package for the devices of this process."""
+
+    def __init__(
+        self,
+        state: LibraryState,
+        folder: Path,
+        committed: Sequence[Sequence[str]],
+        *,
+        overwrite: bool,
+    ) -> None:
+        self._state, self._folder, self._overwrite = state, folder, overwrite
+        self._committed = [frozenset(names) for names in committed]
+        self._devices = state.backend.default_devices()
+
+    def export(self, name: str) -> Iterator[Entry]:
+        """Write the entries of a function; yield what became of each signature."""
+        records = [r for r in self._state.index.records(name) if not r.target.is_portable]
+        if not records:
+            yield Entry(name, name, reason="the package has only a portable form of it")
+        for _, group in groupby(records, lambda record: record.signature.key()):
+            # What x64 mode this process has is no reason: the record's is set.
+            verdicts = [self._verdict(record) for record in group]
+            best = max(verdicts, key=lambda verdict: verdict.grade)
+            yield self._export(best, verdicts)
+
+    def _verdict(self, record: Record) -> Verdict:
+        with settings_of(record):
+            host = self._state.package.probe(self._devices)
+        (verdict,) = select([record], host)
+        return verdict
+
+    def _export(self, best: Verdict, verdicts: Sequence[Verdict]) -> Entry:
+        record, label = best.record, label_of(best.record)
+        if not best.fits:
+            reasons = (f"{v.record.target}: {'; '.join(v.reasons)}" for v in verdicts)
+            return Entry(record.function, label, reason=f"refused here: {'; '.join(reasons)}")
+        try:
+            with settings_of(record):
+                return self._write(record, label)
+        except NotExportable as err:
+            return Entry(record.function, label, reason=str(err))
+
+    def _write(self, record: Record, label: str) -> Entry:
+        function = self._state.function(record.function)
+        source = source_of(record, function, devices_for(record.requires, self._devices))
+        packaged = packaged_program(source)
+        found = keys(source, packaged, self._combinations(source.arguments_of_leaves()))
+        data = read_blob(self._state.opened.source, record.blob)
+        entry = jax_private.cache_entry(data, 0)
+        written = [
+            key for key in found if write_entry(self._folder, key, entry, overwrite=self._overwrite)
+        ]
+        link_entries(self._folder, written)
+        kept = tuple(key for key in found if key not in written)
+        settings = record.provenance.get("config", {})
+        return Entry(record.function, label, tuple(written), kept, settings=settings)
+
+    def _combinations(self, names: Sequence[str]) -> list[Committed]:
+        """Return the sets of arguments that are committed: none, all, and those that were asked."""
+        return [*dict.fromkeys([frozenset[str](), frozenset(names), *self._committed])]
