@@ -54,6 +54,9 @@ def new_project(wanted: Wanted) -> str:
     return with_tables(_MINIMAL.format(name=wanted.project), wanted)
 
 
+_NONE: dict[str, Any] = {}
+
+
 @dataclass
 class _Draft:
     """A document that is edited in place, and tables that are added behind it, as text."""
@@ -62,10 +65,10 @@ class _Draft:
     added: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
 
     def table(self, *names: str) -> Any:
-        """Return a table of the document; an empty dict if it is not there."""
+        """Return a table of the document; `_NONE`, an empty dict, if it is not there."""
         found: Any = self.document
         for name in names:
-            found = found.get(name, {})
+            found = found.get(name, _NONE)
         return found
 
     def set(self, names: tuple[str, ...], key: str, value: Any) -> None:
@@ -73,7 +76,7 @@ class _Draft:
         import tomlkit
 
         table = self.table(*names)
-        if table:
+        if table is not _NONE:
             table[key] = value
         else:
             self.added.setdefault(names, {})[key] = tomlkit.item(value).as_string().strip()
@@ -149,7 +152,7 @@ def _dependencies(draft: _Draft, wanted: Wanted) -> None:
     if "name" not in project:
         draft.set(("project",), "name", wanted.project)
         draft.set(("project",), "version", "0.1.0")
-    own = project.pop("dependencies", None)
+    own = project.pop("dependencies", None) if project else None
     dynamic = project.get("dynamic", [])
     if not dynamic:
         draft.set(("project",), "dynamic", ["dependencies"])
@@ -158,7 +161,7 @@ def _dependencies(draft: _Draft, wanted: Wanted) -> None:
     hook = draft.table(*_METADATA)
     listed = hook.get("dependencies")
     if not listed:
-        if own is not None or listed is None:
+        if own is not None or hook is _NONE:
             draft.set(_METADATA, "dependencies", [] if own is None else own)
         return
     for each in own or ():

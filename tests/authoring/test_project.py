@@ -151,6 +151,11 @@ def test_dependencies_are_joined() -> None:
     check(prepare(text, WANTED).text, ["scipy", "numpy>=2"])
 
 
+def test_empty_tables_are_filled() -> None:
+    tables = "[tool.uv]\n[tool.hatch.metadata.hooks.aotbuild]\n[tool.hatch.build.targets.wheel]\n"
+    check(prepare(f"{HATCH}\n{tables}", WANTED).text, ["numpy>=2"])
+
+
 def test_jax_among_the_dependencies_is_told() -> None:
     (note,) = prepare(HATCH.replace("numpy>=2", "jax>=0.4"), WANTED).notes
     assert note.startswith("jax>=0.4: the hook adds jax")
