@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
 from aotbuild.runtime.binding import REMEDY, Bound, Call
-from aotbuild.spec import restore as spec_restore
 from aotbuild.spec.aval import NotAnArray
 from aotbuild.spec.record import Record, Returned
-from aotbuild.spec.restore import Maker, MakeTreedef, NotRestored
 from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import Describer, Marker, StaticValue, Tree, TreeRefused
+from aotbuild.spec.tree import LEAF, Describer, Marker, StaticValue, Tree, TreeRefused
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Trees
+    from aotbuild.spec.restore import MakeTreedef
 
 
 def flatten(bound: Bound, backend: Backend) -> Call:
@@ -118,9 +117,15 @@ def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
     `returned` is that of the tree that the manifest names under `returns:`.
     AotbuildError if a type in the tree cannot be imported or is not a pytree.
     """
+    if tree == LEAF:
+        return trees.make_treedef(None, ())
+    # A late import: a cold start pays for it, and many functions return one array.
+    from aotbuild.spec.restore import Maker, NotRestored
+    from aotbuild.spec.restore import restore as restore_tree
+
     maker = Maker(trees.make_treedef, _import, trees.nodes)
     try:
-        return spec_restore.restore(tree, maker, inputs, returned)
+        return restore_tree(tree, maker, inputs, returned)
     except NotRestored as err:
         msg = f"an output holds {err}"
         raise AotbuildError(msg) from err

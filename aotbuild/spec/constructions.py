@@ -7,6 +7,7 @@ digests in the identity. A construction is plain data, containers and what has a
 
 ==========================================================  ====================================
 `{"name": module:attr.attr}`                                what importing finds there
+`{"array": [dtype, shape, bytes]}`                          a jax array, as one of numpy is written
 `{"set": [type, [item…]]}`                                  a set or frozenset
 `{"namedtuple": [type, [item…]]}`                           a namedtuple
 `{"partial": [function, tuple, dict]}`                      a `functools.partial`
@@ -32,7 +33,7 @@ from contextlib import suppress
 from typing import Any
 
 from aotbuild.spec.code_parts import name_of
-from aotbuild.spec.foreign_parts import is_numpy, is_treedef
+from aotbuild.spec.foreign_parts import array_data, is_numpy, is_treedef
 from aotbuild.spec.identity import numpy_identity
 from aotbuild.spec.inner_code import owner_of
 from aotbuild.spec.parts import title
@@ -109,6 +110,9 @@ class Constructions:
             return {"treedef": self._describe(value)}
         if is_numpy(value):
             return numpy_identity(value, _MOST_BYTES) or _no_construction(value)
+        if (array := array_data(value)) is not None:
+            found = numpy_identity(array, _MOST_BYTES)
+            return {"array": found["numpy"]} if found else _no_construction(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return {"namedtuple": [self.of(type(value)), [self.of(item) for item in value]]}
         if _is_called_with_fields(value):

@@ -34,7 +34,7 @@ _CHILDLESS = ("none", "static", "shared")
 # What an identity may be of which something can be made, and a construction.
 _PLAIN = {"float", "tuple", "dict", "bytes", "complex", "numpy", "dtype", "treedef", MADE}
 _IDENTITIES = {*_PLAIN, *NAMED, "ordered"}
-_CONSTRUCTIONS = {*_PLAIN, *DECODERS}
+_CONSTRUCTIONS = {*_PLAIN, *DECODERS, "array"}
 _REMEDY = "record it again, or name a function that makes it with like:"
 _LONGEST_NAME = 200
 

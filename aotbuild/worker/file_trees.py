@@ -14,7 +14,7 @@ from aotbuild.manifest import FileSpec
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.construct import DECODERS
 from aotbuild.spec.constructions import MADE
-from aotbuild.spec.restore import Maker, NotRestored, restore
+from aotbuild.spec.restore import Maker, NotRestored, numpy_value, restore
 from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe, register_markers
 from aotbuild.spec.values import cut, decode, import_object
 from aotbuild.spec.wrap import Wrap
@@ -94,7 +94,11 @@ def _make(body: Any, again: Callable[[Any], Any]) -> Any:
     return _made[construction]
 
 
-_DECODERS = {**DECODERS, MADE: _make}
+_DECODERS = {
+    **DECODERS,
+    MADE: _make,
+    "array": lambda body, _: jax.numpy.asarray(numpy_value(*body)),
+}
 
 
 # --- is it what was recorded? -------------------------------------------------------------------

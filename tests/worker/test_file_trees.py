@@ -112,7 +112,7 @@ def arguments():
         "chain": tx.init(params),
         "eqx_params": eqx.filter(eqx.nn.MLP(2, 3, 4, 1, key=jax.random.key(0)), eqx.is_array),
         "eqx_model": eqx.nn.MLP(2, 3, 4, 1, key=jax.random.key(0)),
-        "system": System(jnp.ones(2), sizes, stepper(0.5)),
+        "system": System(jnp.ones(2), sizes, stepper(jnp.float32(0.5))),
         "empty": Point(None, [(), {}, jnp.ones(2), {(1, "n"): 1.5, (0, "m"): None}]),
         "key": {"key": jax.random.key(1), "bits": np.zeros(2, np.uint8)},
     }
