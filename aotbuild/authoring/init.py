@@ -137,9 +137,10 @@ def _nothing(modules: Sequence[tuple[ModuleFile, list[str]]], found: Found) -> P
     listed += f"\nand {more} more" if more > 0 else ""
     problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit that has a name{listed}"
     if found.plain:
-        example = f"aotbuild init {module.name}:{found.plain[0]}"
-        shown = ", ".join(found.plain[:_SHOWN])
-        return ProjectError(place, problem, f"Name functions yourself: {example}\nThere: {shown}.")
+        first, *others = found.plain[:_SHOWN]
+        remedy = f"Name functions yourself: aotbuild init {first}"
+        remedy += f"\nOthers: {', '.join(others)}." if others else ""
+        return ProjectError(place, problem, remedy)
     is_package = module.path.name == "__init__.py"
     remedy = "Name the module that has the functions" + (
         ", or read all modules of the package with --recursive." if is_package else "."

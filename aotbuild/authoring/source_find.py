@@ -22,6 +22,7 @@ from aotbuild.authoring.source_parameters import (
     SourceParameters,
     maker_of,
     of_function,
+    of_value,
     parameters_of,
     type_name,
 )
@@ -46,7 +47,8 @@ def find_functions(module: ModuleSource, names: Iterable[str] = ()) -> Found:
     functions = [each for each in found if isinstance(each, SourceFunction)]
     left_out = [each for each in found if isinstance(each, LeftOut)]
     jitted = {each.call.partition(":")[2] for each in functions}
-    plain = tuple(name for name in module.functions if name not in jitted and name[0] != "_")
+    others = (name for name in module.functions if name not in jitted and name[0] != "_")
+    plain = tuple(f"{module.name}:{name}" for name in others)
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return Found(tuple(functions), tuple(left_out), plain)
@@ -64,6 +66,11 @@ def _named(module: ModuleSource, name: str, functions: Sequence[SourceFunction])
     if owner in module.classes:
         body = module.classes[owner].body
         node = next((n for n in body if isinstance(n, FunctionNode) and n.name == method), None)
+    if name in module.assigned:
+        value = module.assigned[name]
+        found = SourceFunction(f"{module.name}:{name}", module.file, value.lineno, "")
+        parameters = of_value(module, value)
+        return _complete(module, found, parameters, {}, parameters.positional)
     if not isinstance(node, FunctionNode):
         raise LookupError(name)
     parameters = of_function(module, node)

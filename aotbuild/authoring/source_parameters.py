@@ -67,7 +67,7 @@ class SourceParameters:
 def parameters_of(module: ModuleSource, place: JitPlace) -> SourceParameters:
     """Return the parameters of what a jit compiles."""
     if place.function is None:
-        return _of_value(module, place.jit.wrapped)
+        return of_value(module, place.jit.wrapped)
     found = _of_definition(module, place.function)
     for decorator in (*place.outside, *place.inside):
         found = _decorated(module, decorator, found)
@@ -82,16 +82,16 @@ def of_function(module: ModuleSource, node: FunctionNode) -> SourceParameters:
     return found
 
 
-def _of_value(module: ModuleSource, node: ast.expr | None) -> SourceParameters:
+def of_value(module: ModuleSource, node: ast.expr | None) -> SourceParameters:
     """Return the parameters of an expression: a name, a lambda, or a transformation of one."""
     if isinstance(node, ast.Lambda):
         return SourceParameters(tuple(_parameters(module, node.args, node.lineno)))
     if isinstance(node, ast.Name) and node.id in module.functions:
         return of_function(module, module.functions[node.id])
     if isinstance(node, ast.Name) and node.id in module.assigned:
-        return _of_value(module, module.assigned[node.id])
+        return of_value(module, module.assigned[node.id])
     if isinstance(node, ast.Call) and node.args:
-        inner = _of_value(module, node.args[0])
+        inner = of_value(module, node.args[0])
         if module.dotted(node.func) in _PARTIAL:
             return _without_bound(inner, node)
         if inner.known and _last(module, node.func) in _SAME | _OTHER_SHAPES:

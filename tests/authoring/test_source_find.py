@@ -294,6 +294,10 @@ class TestNamed:
         function = one("class C:\n    def f(self, x): ...", "C.f")
         assert specs(function) == {"self": "TODO", "x": "TODO"}
 
+    def test_a_partial(self) -> None:
+        code = "def g(x, config, n): ...\nsmall = partial(g, config=SMALL)"
+        assert specs(one(code, "small")) == {"x": "TODO", "n": "TODO"}
+
     def test_a_jitted_one(self) -> None:
         assert one("@jax.jit\ndef f(x): ...\n@jax.jit\ndef g(x): ...", "g").jit == "jax.jit"
 

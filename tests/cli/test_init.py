@@ -192,7 +192,10 @@ def test_a_package_with_all_that_is_in_it(project: Path) -> None:
             "is not the name of a module (did you mean 'mypkg.model'?)\n",
         ),
         ("mypkg.model:scor", "it defines no function 'scor' (did you mean 'score'?)\n"),
-        ("mypkg.plain", "Name functions yourself: aotbuild init mypkg.plain:f\nThere: f, g.\n"),
+        (
+            "mypkg.plain",
+            "Name functions yourself: aotbuild init mypkg.plain:f\nOthers: mypkg.plain:g.\n",
+        ),
         ("mypkg.wrong", "wrong.py:2: not Python of this version: "),
         ("mypkg.01", "'mypkg.01' is not the name of a module\n"),
         ("alone", "it is in no package, and _aot/ needs one"),
