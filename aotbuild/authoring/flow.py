@@ -32,10 +32,16 @@ def flow(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         is_plain = _PLAIN.match(value) and value.lower() not in _WORDS
-        return value if is_plain else json.dumps(value, ensure_ascii=False)
+        return value if is_plain else _quoted(value)
     if isinstance(value, float):
         return _float(value)
     return json.dumps(value)
+
+
+def _quoted(value: str) -> str:
+    """Return a text in double quotes; YAML allows no control characters and no surrogates in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in text)
 
 
 def _float(value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from aotbuild.authoring.source_functions import SourceArgument, SourceFunction
 from aotbuild.manifest.names import function_name_problem
 
 _ENTRY, _OPTION, _ITEM = "  ", "    ", "      "
-_SCHEMA = "# yaml-language-server: $schema=aotbuild.schema.json"
+SCHEMA_LINE = "# yaml-language-server: $schema=aotbuild.schema.json"
 _HEAD = "# Replace each TODO; `aotbuild plan` says what to write there."
 
 
@@ -41,7 +41,7 @@ def draft_entries(
     names = [*taken]
     found = []
     for function in functions:
-        name = _name(function.call, names)
+        name = function_name(function.call, names)
         names.append(name)
         found.append(DraftEntry(name, function, tuple(_lines(name, function))))
     return found
@@ -49,7 +49,7 @@ def draft_entries(
 
 def manifest_text(package: str, entries: Sequence[DraftEntry]) -> str:
     """Return the text of a manifest."""
-    head = [_SCHEMA]
+    head = [SCHEMA_LINE]
     if any(entry.todos for entry in entries):
         head.append(_HEAD)
     head += ["version: 1", f"package: {package}", "functions:"]
@@ -59,7 +59,7 @@ def manifest_text(package: str, entries: Sequence[DraftEntry]) -> str:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _name(call: str, taken: Sequence[str]) -> str:
+def function_name(call: str, taken: Collection[str]) -> str:
     """Return a name for the Library: that of the function, longer if it is taken."""
     module, _, qualname = call.partition(":")
     parts = [part.strip("_") for part in (*module.split("."), *map(_snake, qualname.split(".")))]

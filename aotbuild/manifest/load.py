@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
@@ -39,6 +40,7 @@ from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import PORTABLE
+from aotbuild.spec.tree_file import DescribedTree
 
 Named = tuple[tuple[str, ArgSpec], ...]
 
@@ -53,8 +55,14 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
     return parse_manifest(_decode(file, _read(file)), file)
 
 
-def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
+def parse_manifest(
+    text: str,
+    filename: str = "aot.yaml",
+    files: Mapping[str, Mapping[str, DescribedTree]] | None = None,
+) -> Manifest:
     """Read the text of a manifest; `filename` appears in the problems.
+
+    `files` are files of trees that are not to be read from disk, by their names in the text.
 
     Raises:
         ManifestError: with every problem. No text raises anything else.
@@ -70,18 +78,24 @@ def parse_manifest(text: str, filename: str = "aot.yaml") -> Manifest:
         origin = Origin(filename, sha256_hex(text.encode("utf-8", "surrogatepass")))
         checked = validate(root, origin, problems)
         if checked:
-            return _completed(checked, root, problems)
+            return _completed(checked, root, problems, files or {})
     problems.raise_any()
     raise _refusal(filename, "the manifest cannot be read")
 
 
-def _completed(checked: Checked, root: Node, problems: Problems) -> Manifest:
+def _completed(
+    checked: Checked,
+    root: Node,
+    problems: Problems,
+    files: Mapping[str, Mapping[str, DescribedTree]],
+) -> Manifest:
     """Return the manifest with files, specs, shardings and static values read, defaults applied."""
     targets = read_targets(checked.model, root, problems)
     check_toolchains(checked.model, root, problems)
     _check_default_export(root, targets, checked, problems)
     declarations = _declarations(checked, root, problems)
-    trees = TreeSpecs(root, problems, is_whole="trees" not in checked.broken_in())
+    is_whole = "trees" not in checked.broken_in()
+    trees = TreeSpecs(root, problems, is_whole=is_whole, files=files)
     functions = {declared.name: _function(declared, targets, trees) for declared in declarations}
     if not any({"args", "kwargs", "functions"}.intersection(path[-1:]) for path in checked.broken):
         trees.check_used()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from aotbuild.errors import Problem
@@ -16,12 +16,17 @@ from aotbuild.spec.words import did_you_mean, quote
 
 
 class TreeFiles:
-    """The files of trees beside a manifest, each read when it is asked for first."""
+    """The files of trees beside a manifest, each read when it is asked for first.
 
-    def __init__(self, problems: Problems) -> None:
+    Those that are `known` are not read.
+    """
+
+    def __init__(
+        self, problems: Problems, known: Mapping[str, Mapping[str, DescribedTree]]
+    ) -> None:
         self._problems = problems
         self._folder = Path(problems.file).parent
-        self._trees: dict[str, dict[str, DescribedTree] | str] = {}
+        self._trees: dict[str, Mapping[str, DescribedTree] | str] = dict(known)
         self._broken: set[str] = set()
         self._found: dict[tuple[str, str], FileSpec] = {}
 
@@ -43,7 +48,7 @@ class TreeFiles:
             report("name", f"no tree {quote(name)} in {quote(file)}{hint}")
         return NoneSpec()
 
-    def _read(self, file: str) -> dict[str, DescribedTree] | str:
+    def _read(self, file: str) -> Mapping[str, DescribedTree] | str:
         if file not in self._trees:
             self._trees[file] = self._parsed(file)
         return self._trees[file]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from aotbuild.manifest.nodes import (
@@ -20,6 +20,7 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.spec_reader import SpecReader
 from aotbuild.manifest.specs import ArgSpec, NoneSpec
 from aotbuild.manifest.tree_files import TreeFiles
+from aotbuild.spec.tree_file import DescribedTree
 from aotbuild.spec.words import did_you_mean, quote
 
 _DICT = "a dict pytree with 'tree' as key is written {dict: {…}}"
@@ -32,11 +33,18 @@ class TreeSpecs:
     here. `is_whole` is False where ``trees:`` was refused, so that names mean nothing.
     """
 
-    def __init__(self, root: Node, problems: Problems, *, is_whole: bool) -> None:
+    def __init__(
+        self,
+        root: Node,
+        problems: Problems,
+        *,
+        is_whole: bool,
+        files: Mapping[str, Mapping[str, DescribedTree]] | None = None,
+    ) -> None:
         node = child(root, "trees")
         self._node = node if isinstance(node, MapNode) else None
         self._problems, self._is_whole = problems, is_whole
-        self._files = TreeFiles(problems)
+        self._files = TreeFiles(problems, files or {})
         self._found: dict[str, ArgSpec] = {}
         self._open: list[str] = []
         self._used: set[str] = set()

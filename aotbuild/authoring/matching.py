@@ -1,0 +1,198 @@
+"""Whether a function of a manifest has a recorded call: exactly, or by padding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aotbuild.authoring.dims import Row
+from aotbuild.authoring.seen import Seen, Statics
+from aotbuild.manifest import (
+    ArgSpec,
+    DictSpec,
+    FileSpec,
+    Function,
+    LeafSpec,
+    LikeSpec,
+    ListSpec,
+    NoneSpec,
+    TupleSpec,
+)
+from aotbuild.spec.aval import Aval
+from aotbuild.spec.constructions import without_constructions
+from aotbuild.spec.tree import LEAF, Tree, children_of, leaf_count
+from aotbuild.spec.values import encode
+from aotbuild.watch.recording import RecordedFunction
+
+# Pairs of an array of the manifest and a leaf of a call.
+_Pairs = Iterator[tuple[LeafSpec, Aval]]
+
+
+class Mismatch(Exception):
+    """A call is not one of a function; the message says in what they differ."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A call as a function of the manifest has it.
+
+    Attributes:
+        row: The sizes of the function's dims.
+        statics: The static values, encoded, in the order of the manifest's.
+        likes: The names under `like:` that are taken to be what was passed.
+        differs: Whether a size differs that the manifest does not call a dim.
+    """
+
+    row: Row
+    statics: tuple[str, ...]
+    likes: tuple[str, ...] = ()
+    differs: bool = False
+
+
+def arguments_of(function: Function) -> dict[str, ArgSpec]:
+    """Return the specs of all arguments by name, in order."""
+    return {**function.positional, **function.kwargs}
+
+
+def order_of(function: Function) -> tuple[str, ...]:
+    """Return the names of the dims in the order of their rows."""
+    return tuple(name for name, _ in function.rows[0])
+
+
+def fit(function: Function, recorded: RecordedFunction, seen: Seen) -> Fit:
+    """Return what a call is for a function of the manifest; Mismatch if it is no call of it."""
+    _check_options(function, seen)
+    sizes: dict[str, int] = {}
+    likes: list[str] = []
+    differs = False
+    for spec, index in _matched(function, seen):
+        leaves = iter(seen.call.arguments[index].leaves)
+        for leaf, aval in _pairs(spec, seen.trees[index], leaves, likes):
+            differs |= not _bind(leaf, aval, sizes)
+    missing = [name for name in order_of(function) if name not in sizes]
+    if missing:
+        msg = f"the dim {missing[0]} is in nothing that a recording tells"
+        raise Mismatch(msg)
+    row = tuple(sizes[name] for name in order_of(function))
+    statics = _statics(function, recorded, seen.statics)
+    return Fit(row, statics, tuple(dict.fromkeys(likes)), differs)
+
+
+def rows_of(function: Function) -> set[Row]:
+    """Return the sizes of the dims of all signatures."""
+    return {tuple(size for _, size in row) for row in function.rows}
+
+
+def static_values(function: Function) -> list[list[str]]:
+    """Return the values of each static argument, encoded, in the order of the manifest."""
+    return [[encoded(value) for value in values] for values in function.static.values()]
+
+
+def is_covered(function: Function, found: Fit) -> bool:
+    """Return whether a call has an executable of its own, or one that it is padded to."""
+    pairs = zip(found.statics, static_values(function), strict=True)
+    if found.differs or not all(value in values for value, values in pairs):
+        return False
+    rows = rows_of(function)
+    return found.row in rows or any(_holds(function, row, found.row) for row in rows)
+
+
+def encoded(value: Any) -> str:
+    """Return a static value as text that tells types apart."""
+    return json.dumps(encode(value), sort_keys=True)
+
+
+def _holds(function: Function, bucket: Row, row: Row) -> bool:
+    """Return whether a call of some sizes is padded to others."""
+    names = zip(order_of(function), bucket, row, strict=True)
+    return all(to >= size if name in function.pad else to == size for name, to, size in names)
+
+
+def _check_options(function: Function, seen: Seen) -> None:
+    if dict(function.mesh) != seen.call.mesh:
+        msg = f"its mesh is {dict(function.mesh)}, the call's is {seen.call.mesh}"
+        raise Mismatch(msg)
+    ours, theirs = function.config, seen.call.config
+    for name in {*ours, *theirs}:
+        # An import may set an option that the manifest need not repeat.
+        if name in ours and (ours[name] or None) != (theirs.get(name) or None):
+            msg = f"{name} is {ours[name]!r}, and {theirs.get(name)!r} in the call"
+            raise Mismatch(msg)
+
+
+def _matched(function: Function, seen: Seen) -> Iterator[tuple[ArgSpec, int]]:
+    """Yield the spec and the index of each argument: first by position, then by name."""
+    names, count = seen.names, len(function.positional)
+    if len(names) != count + len(function.kwargs):
+        msg = f"it has the arguments {', '.join(arguments_of(function))}; {', '.join(names)} passed"
+        raise Mismatch(msg)
+    yield from zip(function.positional.values(), range(count), strict=True)
+    for name, spec in function.kwargs.items():
+        if name not in names[count:]:
+            msg = f"the call has no {name} by name"
+            raise Mismatch(msg)
+        yield spec, names.index(name, count)
+
+
+def _pairs(spec: ArgSpec, tree: Tree, leaves: Iterator[Aval], likes: list[str]) -> _Pairs:
+    match spec:
+        case LeafSpec() if tree == LEAF:
+            yield spec, next(leaves)
+        case LikeSpec(ref):
+            likes.append(ref)
+            for _ in range(leaf_count(tree)):
+                next(leaves)
+        case FileSpec() if without_constructions(json.loads(spec.tree)) == tree:
+            yield from zip(spec.leaves, leaves, strict=False)
+        case NoneSpec() if tree == ["none"]:
+            pass
+        case _:
+            for inner, child in zip(_children(spec, tree), children_of(tree), strict=True):
+                yield from _pairs(inner, child, leaves, likes)
+
+
+def _children(spec: ArgSpec, tree: Tree) -> list[ArgSpec]:
+    """Return the specs inside a list, tuple or dict, in the order of the tree's children."""
+    kind, count = tree[0], len(children_of(tree))
+    match spec:
+        case ListSpec(items) | TupleSpec(items):
+            expected = "list" if isinstance(spec, ListSpec) else "tuple"
+            if kind == expected and len(items) == count:
+                return [*items]
+        case DictSpec(items):
+            found = dict(items)
+            if kind == "dict" and tree[1] == sorted(found):
+                return [found[key] for key in tree[1]]
+    msg = "an argument has another tree"
+    raise Mismatch(msg)
+
+
+def _bind(leaf: LeafSpec, aval: Aval, sizes: dict[str, int]) -> bool:
+    """Add the sizes of a leaf's dims; return False if a size is another one."""
+    if (leaf.dtype, leaf.weak_type) != (aval.dtype, aval.weak_type):
+        msg = f"an argument is {leaf.dtype}, and {aval} was passed"
+        raise Mismatch(msg)
+    if len(leaf.shape) != len(aval.shape):
+        msg = f"an argument has {len(leaf.shape)} axes, and {aval} was passed"
+        raise Mismatch(msg)
+    return all(
+        (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) == size
+        for dim, size in zip(leaf.shape, aval.shape, strict=True)
+    )
+
+
+def _statics(function: Function, recorded: RecordedFunction, statics: Statics) -> tuple[str, ...]:
+    """Return the values of a call in the order of the manifest's static arguments."""
+    given = dict(statics)
+    names = [_static_name(key, recorded) for key in function.static]
+    if {*names} != {*given}:
+        msg = f"its static arguments are {', '.join(names) or 'none'}; the call's are others"
+        raise Mismatch(msg)
+    return tuple(encoded(given[name]) for name in names)
+
+
+def _static_name(key: str | int, recorded: RecordedFunction) -> str:
+    is_known = isinstance(key, int) and 0 <= key < len(recorded.positional)
+    return recorded.positional[int(key)] if is_known else str(key)

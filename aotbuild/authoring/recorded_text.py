@@ -1,0 +1,290 @@
+"""The text of a manifest with what a draft has for it, read again to prove that it is as meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from aotbuild.authoring.check_entry import lacking, signature_count
+from aotbuild.authoring.draft import Added, Draft, Extended
+from aotbuild.authoring.edit import CannotEdit, TextEditor
+from aotbuild.authoring.entry_text import comment, commented_lines, function_lines
+from aotbuild.authoring.flow import flow
+from aotbuild.authoring.leaf_nodes import leaf_nodes
+from aotbuild.authoring.matching import arguments_of
+from aotbuild.authoring.source_manifest import SCHEMA_LINE
+from aotbuild.authoring.tree_names import TreeNames
+from aotbuild.authoring.trees_file import TREES_FILE
+from aotbuild.authoring.yaml_text import entry_lines
+from aotbuild.errors import AotbuildError, ManifestError
+from aotbuild.manifest import Function, Manifest, parse_manifest
+from aotbuild.manifest.nodes import MapNode, Problems, ScalarNode, child, plain
+from aotbuild.manifest.reader import read_yaml
+from aotbuild.spec.target import HOST
+from aotbuild.spec.tree_file import DescribedTree
+from aotbuild.watch.recording import Recording
+
+Files = Mapping[str, Mapping[str, DescribedTree]]
+
+
+class NotAsMeant(AotbuildError):
+    """A manifest is written in a way that calls cannot be added to. Nothing was written."""
+
+    def __init__(self, manifest: Path, found: str) -> None:
+        self.manifest = manifest
+        super().__init__(
+            f"{manifest}: what was recorded cannot be added to this manifest: {found}\n"
+            "Nothing was changed. Write the manifest to another file, and copy from there what you "
+            "need."
+        )
+
+
+@dataclass(frozen=True)
+class Existing:
+    """A manifest that is there already; `model` is None if it has no functions yet."""
+
+    model: Manifest | None
+    trees: Mapping[str, Any]
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """Its functions by name."""
+        return self.model.functions if self.model else {}
+
+
+def read_existing(
+    text: str | None, manifest: Path, in_file: Mapping[str, DescribedTree]
+) -> Existing | None:
+    """Return a manifest as it is; None for no file, or an empty one. ManifestError if invalid."""
+    if text is None:
+        return None
+    if all(line.startswith("#") for line in map(str.strip, text.split("\n")) if line):
+        return None
+    root = read_yaml(text, Problems(str(manifest)))
+    functions, trees = (child(root, key) if root else None for key in ("functions", "trees"))
+    known = plain(trees) if isinstance(trees, MapNode) else {}
+    is_empty = isinstance(functions, MapNode) and not functions.entries
+    is_null = isinstance(functions, ScalarNode) and functions.value is None
+    if isinstance(root, MapNode) and (is_empty or is_null):
+        return Existing(None, known)
+    return Existing(parse_manifest(text, str(manifest), {TREES_FILE: in_file}), known)
+
+
+def proposed_text(
+    before: str | None,
+    manifest: Path,
+    existing: Existing | None,
+    draft: Draft,
+    package: str,
+    recording: Recording,
+    names: TreeNames,
+) -> tuple[str, list[str]]:
+    """Return the new text of a manifest and notes; NotAsMeant if it cannot be made."""
+    platforms = _platforms(recording)
+    if existing is None:
+        targets, notes = _targets(platforms)
+        kept = f"{before.rstrip()}\n" if before and before.strip() else ""
+        text = kept + _new_text(draft, package, targets, names)
+    else:
+        assert before is not None, "an existing manifest has a text"
+        try:
+            text = _edited(before, existing, draft, names)
+        except CannotEdit as err:
+            raise NotAsMeant(manifest, str(err)) from err
+        notes = _missing_targets(existing, platforms)
+    if text != before:
+        _check(text, manifest, existing, draft, names)
+    return text, notes
+
+
+# --- a new manifest -------------------------------------------------------------------------------
+
+
+def _new_text(draft: Draft, package: str, targets: list[str], names: TreeNames) -> str:
+    lines = [SCHEMA_LINE, "version: 1", f"package: {package}", *targets]
+    if names.new:
+        lines += ["trees:", *_tree_lines(names.new, 2)]
+    lines.append("functions:")
+    for number, added in enumerate(draft.added):
+        lines += [""] if number else []
+        lines += function_lines(added.name, added.entry, added.body)
+    for added in draft.problems:
+        lines += ["", *commented_lines(added.name, added.entry)]
+    return "\n".join(lines) + "\n"
+
+
+def _tree_lines(trees: Mapping[str, Any], indent: int) -> list[str]:
+    return [line for name, spec in trees.items() for line in entry_lines(name, spec, indent)]
+
+
+def _platforms(recording: Recording) -> list[str]:
+    """Return where the calls ran."""
+    calls = (call.platform for call in recording.calls.values())
+    return sorted({*filter(None, calls)}) or [HOST]
+
+
+def _targets(platforms: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the lines of `targets`, and notes on platforms that need more than a name."""
+    problems = {name: _target_problem(name) for name in platforms}
+    listed = [name for name, problem in problems.items() if not problem] or [HOST]
+    notes = [f"ran on {name}: {problem}" for name, problem in problems.items() if problem]
+    lines = [f"targets: [{', '.join(listed)}]"]
+    return [*(line for note in notes for line in comment(note, "")), *lines], notes
+
+
+def _target_problem(name: str) -> str:
+    """Return why a platform alone is no target."""
+    text = flow(
+        {"version": 1, "package": "p", "targets": [name], "functions": {"f": {"call": "m:f"}}}
+    )
+    try:
+        parse_manifest(text)
+    except ManifestError as err:
+        return err.problems[0].message
+    return ""
+
+
+def _missing_targets(existing: Existing, platforms: Iterable[str]) -> list[str]:
+    model = existing.model
+    known = {target.platform for target in model.targets} if model else {*platforms}
+    return [
+        f"ran on {name}, which is no target of the manifest"
+        for name in platforms
+        if name not in known
+    ]
+
+
+# --- an existing manifest -------------------------------------------------------------------------
+
+
+def _edited(text: str, existing: Existing, draft: Draft, names: TreeNames) -> str:
+    editor = TextEditor(text)
+    for extended in draft.extended:
+        if extended.extension.is_change:
+            _extend(editor, existing, extended)
+    problems = [added for added in draft.problems if not _is_commented(text, added)]
+    if draft.added or (problems and existing.model):
+        _append(editor, draft.added, problems)
+    if names.new:
+        trees = editor.value(editor.root, "trees")
+        for name, spec in names.new.items() if isinstance(trees, yaml.MappingNode) else ():
+            editor.add_entry(trees, name, spec)
+        if not isinstance(trees, yaml.MappingNode):
+            editor.add_entry(editor.root, "trees", names.new)
+    return editor.result()
+
+
+def _is_commented(text: str, added: Added) -> bool:
+    return any(line.strip(" #\r") == f"call: {added.entry.call}" for line in text.split("\n"))
+
+
+def _append(editor: TextEditor, added: list[Added], problems: list[Added]) -> None:
+    functions = editor.value(editor.root, "functions")
+    if isinstance(functions, yaml.MappingNode) and functions.value and functions.flow_style:
+        for each in added:
+            editor.add_flow(functions, f"{each.name}: {flow(each.body)}")
+        return
+    is_filled = isinstance(functions, yaml.MappingNode) and functions.value
+    outer = editor.column(editor.root)
+    indent = editor.column(functions) if is_filled else outer + 2
+    step = max(indent - outer, 1)
+    lines = []
+    for number, each in enumerate(added):
+        lines += [""] if is_filled or number else []
+        lines += function_lines(each.name, each.entry, each.body, indent, step)
+    for each in problems:
+        lines += ["", *commented_lines(each.name, each.entry, indent, step)]
+    if is_filled:
+        editor.add_lines(functions, lines)
+    elif editor.root.flow_style:
+        msg = "it is one map in braces, without functions"
+        raise CannotEdit(msg)
+    else:
+        editor.fill(functions, lines)
+
+
+def _extend(editor: TextEditor, existing: Existing, extended: Extended) -> None:
+    """Write what an entry gets into its text."""
+    found, function = extended.extension, existing.functions[extended.name]
+    node = editor.value(editor.root, "functions", extended.name)
+    for (argument, leaf), text in found.avals.items():
+        editor.replace_aval(_leaf_node(editor, node, function, argument, leaf), text)
+    for key, values in found.static.items():
+        editor.add_values(_own(editor, node, "static", str(key)), values)
+    if found.dims is None:
+        return
+    own = editor.value(node, "dims")
+    if own is None:
+        editor.add_entry(node, "dims", found.dims)
+    elif isinstance(found.dims, dict) and isinstance(function.dims, dict) and not found.avals:
+        for name, sizes in found.dims.items():
+            new = [size for size in sizes if size not in function.dims[name]]
+            if new:
+                editor.add_values(editor.value(own, name), new)
+    elif isinstance(found.dims, list) and not isinstance(function.dims, dict) and not found.avals:
+        editor.add_values(own, found.dims[len(function.dims) :])
+    else:
+        editor.replace(own, flow(found.dims))
+
+
+def _own(editor: TextEditor, node: Any, *steps: str) -> Any:
+    found = editor.value(node, *steps)
+    if found is None:
+        msg = f"{'.'.join(steps)} is under defaults"
+        raise CannotEdit(msg)
+    return found
+
+
+def _leaf_node(editor: TextEditor, node: Any, function: Function, argument: str, leaf: int) -> Any:
+    positional = [*function.positional]
+    if argument in positional:
+        at = editor.value(node, "args", positional.index(argument), argument)
+    else:
+        at = editor.value(node, "kwargs", argument)
+    found = leaf_nodes(at, arguments_of(function)[argument])[leaf]
+    if found is None:
+        msg = f"{argument} is in a tree that others may use"
+        raise CannotEdit(msg)
+    return found
+
+
+# --- the proof ------------------------------------------------------------------------------------
+
+
+def _check(
+    text: str, manifest: Path, existing: Existing | None, draft: Draft, names: TreeNames
+) -> None:
+    """Read the new text, and compare it with what was meant; NotAsMeant if it differs."""
+    try:
+        model = parse_manifest(text, str(manifest), {TREES_FILE: names.in_file})
+    except ManifestError as err:
+        raise NotAsMeant(manifest, f"the new text would not be valid: {err}") from err
+    for problem in _differences(model, existing, draft):
+        raise NotAsMeant(manifest, problem)
+
+
+def _differences(model: Manifest, existing: Existing | None, draft: Draft) -> Iterable[str]:
+    for added in draft.added:
+        if added.name not in model.functions:
+            yield f"{added.name} would be missing"
+            return
+        problem = lacking(model.functions[added.name], added.entry)
+        if problem:
+            yield f"{added.name}: {problem}"
+    old = existing.model if existing else None
+    if old is None:
+        return
+    changed = {each.name: each.extension for each in draft.extended if each.extension.is_change}
+    for name, function in old.functions.items():
+        if name not in changed and model.functions.get(name) != function:
+            yield f"{name} would change"
+        elif name in changed and signature_count(model.functions[name]) != changed[name].signatures:
+            yield f"{name} would not have {changed[name].signatures} signatures"
+    skipped = {"functions", "trees", "defaults"}
+    for option in type(old).model_fields.keys() - skipped:
+        if getattr(old, option) != getattr(model, option):
+            yield f"{option} would change"
