@@ -373,6 +373,7 @@ def closure(owner: str, cells: object) -> object:
     return made({"function": [owner, name, 0, None, None, cells]})
 
 
+@pytest.mark.any_jax
 def test_an_edit_of_a_tree_traces_its_functions_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,6 +428,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.any_jax
 def test_what_cannot_be_made_is_refused_with_the_reason(tmp_path: Path) -> None:
     calls = dict.fromkeys(REFUSED, "step")
     root = write_project(tmp_path / "p", small_manifest(calls), tx=OPTIMIZER, model=SMALL)
