@@ -50,7 +50,7 @@ def all_bars(results: Results) -> list[Bar]:
     ]
     others = [
         Bar(name, limit, figure(results), unit)
-        for name, limit, unit, figure in (*_FIRST, *_WARM, *_INDEX, *_BUILD)
+        for name, limit, unit, figure in (*_FIRST, *_WARM, *_GUARD, *_INDEX, *_BUILD)
     ]
     return cold + others
 
@@ -78,6 +78,14 @@ def _dispatch(backend: str, signatures: int) -> Figure:
             if (row.get("backend"), row.get("signatures")) == (backend, signatures):
                 return float(row["ratio"])
         return None
+
+    return figure
+
+
+def _guard(guard: str) -> Figure:
+    def figure(results: Results) -> float | None:
+        rows = _rows(results, "guard")
+        return next((float(row["ratio"]) for row in rows if row.get("guard") == guard), None)
 
     return figure
 
@@ -156,6 +164,10 @@ _WARM = tuple(
         ("numpy-alone", "numpy backend, without jax", 1.0),
     )
     for count in (1, 64, 1000)
+)
+_GUARD = tuple(
+    (f"Warm call of jit inside a guard, {name} / without", 1.01, "", _guard(guard))
+    for guard, name in (("with", "a with block"), ("process", "the whole process"))
 )
 _INDEX = (
     (

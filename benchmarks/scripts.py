@@ -54,6 +54,13 @@ SCRIPTS = (
         ),
         ("--signatures", "1", "64", "--backend", "jax", "numpy", "--pairs", "15", *_NO_LIMIT),
     ),
+    Script(
+        "guard",
+        "A warm call of jax.jit inside a guard",
+        "guard.py",
+        _NO_LIMIT,
+        ("--pairs", "201", *_NO_LIMIT),
+    ),
     Script("threads", "Calls a second from several threads", "threads.py", quick=("--rounds", "3")),
     Script(
         "index",

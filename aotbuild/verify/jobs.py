@@ -138,6 +138,7 @@ class Job:
         of the machine stay.
         """
         variables = dict(outer)
+        variables.pop("AOTBUILD_GUARD", None)  # it compiles portable forms on purpose
         variables["JAX_ENABLE_X64"] = "1" if self.record.requires.x64 else "0"
         variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         if not self.needs_accelerator:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -14,6 +13,7 @@ from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.runtime.library import Library, libraries
 from aotbuild.runtime.remedies import FALLBACK
 from aotbuild.watch import private
+from aotbuild.watch.guard_manifest import manifest_lines
 from aotbuild.watch.private import JitCall
 
 # (the lines that say why, what to do)
@@ -21,7 +21,7 @@ Advice: TypeAlias = tuple[tuple[str, ...], str]
 
 _ALLOW = "To permit it: `with aotbuild.guard.allow():`."
 _OPERATION = (
-    "An operation of JAX outside of any jitted function compiles a program of its own. Move it "
+    "JAX compiles a program of its own for what is called outside of jitted functions. Move it "
     "into a function of the manifest, or do it with numpy."
 )
 _TRANSFORMED = (
@@ -39,9 +39,11 @@ _UNNAMED = (
 _GENERAL = "Add the function to the manifest, and build again."
 
 
-def advise(function: str, call: JitCall, frame: FrameType) -> Advice:
+def advise(function: str, call: JitCall, wrap: str, frame: FrameType) -> Advice:
     """Return why a call runs no executable, and what to do; `function` is its `module:qualname`."""
-    lines, remedy = _of_kernel(frame) or _of_libraries(function, call) or _of_none(function, call)
+    lines, remedy = (
+        _of_kernel(frame) or _of_libraries(function, call) or _of_none(function, call, wrap)
+    )
     return lines, f"{remedy}\n{_ALLOW}" if "\n" in remedy else f"{remedy} {_ALLOW}"
 
 
@@ -110,14 +112,22 @@ def _with_arrays(call: JitCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if call.args is None:
         msg = "its arguments are not known here"
         raise AotbuildError(msg)
-    args, kwargs = list(call.args), dict(call.kwargs or {})
-    for position, value in enumerate(args):
-        if position not in call.static_positions:
-            args[position] = jax.tree_util.tree_map(_array, value)
-    for name, value in kwargs.items():
-        if name not in call.static_names:
-            kwargs[name] = jax.tree_util.tree_map(_array, value)
+    static = call.static_positions
+    args = [
+        value if position in static else _filled(value) for position, value in enumerate(call.args)
+    ]
+    kwargs = {
+        name: value if name in call.static_names else _filled(value)
+        for name, value in (call.kwargs or {}).items()
+    }
     return tuple(args), kwargs
+
+
+def _filled(tree: Any) -> Any:
+    """Return a tree with arrays in place of what stands for one."""
+    if not any(map(private.is_placeholder, jax.tree_util.tree_leaves(tree))):
+        return tree  # a type of the user's may not like to be copied
+    return jax.tree_util.tree_map(_array, tree)
 
 
 def _array(leaf: Any) -> Any:
@@ -129,68 +139,16 @@ def _array(leaf: Any) -> Any:
     return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)
 
 
-# --- a function that no loaded package has --------------------------------------------------------
-
-
-def _of_none(function: str, call: JitCall) -> Advice:
+def _of_none(function: str, call: JitCall, wrap: str) -> Advice:
+    """Return what to do about a function that no loaded package has."""
     if function.startswith("jax:"):
         return (), _OPERATION
     names = [library._state.name for library in libraries()]
-    loaded = f"no loaded package has it; loaded: {', '.join(names) or 'none'}"
-    module, _, qualname = function.partition(":")
-    if not qualname:
-        return (loaded,), _GENERAL
-    if module == "__main__" or "<" in qualname:
-        return (loaded,), _UNNAMED
-    lines = "\n".join(f"  {line}" for line in _manifest(function, call))
-    return (loaded,), f"Add it to the functions of the manifest, and build again:\n{lines}"
-
-
-def _manifest(function: str, call: JitCall) -> Iterator[str]:
-    """Yield the lines of a manifest that have a call compiled."""
-    yield f"{function.rpartition(':')[2].rpartition('.')[2]}:"
-    yield f"  call: {function}"
-    dynamic, statics = _arguments(call)
-    specs = _specs(dynamic, call.avals)
-    if specs:
-        yield "  args:"
-        yield from (f"    - {name}: {spec}" for name, spec in specs.items())
-    if statics:
-        values = (f"{name}: [{_yaml(value)}]" for name, value in statics.items())
-        yield f"  static: {{{', '.join(values)}}}"
-
-
-def _arguments(call: JitCall) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments that are arrays and those that are static, by the parameter's name."""
-    names = private.parameter_names(call.function)
-    given = dict(zip(names, call.args or (), strict=False)) | dict(call.kwargs or {})
-    static = {*call.static_names, *(names[i] for i in call.static_positions if i < len(names))}
-    dynamic = {name: value for name, value in given.items() if name not in static}
-    return dynamic, {name: given[name] for name in given if name in static}
-
-
-def _specs(dynamic: Mapping[str, Any], avals: Sequence[str]) -> dict[str, str]:
-    """Return the spec of each argument; nothing if the avals are not those of its leaves."""
-    if sum(len(jax.tree_util.tree_leaves(value)) for value in dynamic.values()) != len(avals):
-        return {}
-    left = iter(avals)
-    return {name: _spec(value, left) for name, value in dynamic.items()}
-
-
-def _spec(value: Any, avals: Iterator[str]) -> str:
-    """Return a spec in YAML's flow style; it takes the next avals for its leaves."""
-    count = len(jax.tree_util.tree_leaves(value))
-    if type(value) is dict and all(isinstance(key, str) for key in value):
-        inside = (f"{key}: {_spec(value[key], avals)}" for key in sorted(value))
-        return f"{{{', '.join(inside)}}}"
-    if type(value) in (list, tuple):
-        return f"[{', '.join(_spec(item, avals) for item in value)}]"
-    texts = [next(avals) for _ in range(count)]
-    if value is not None and jax.tree_util.all_leaves([value]):
-        return json.dumps(texts[0])
-    return "null" if value is None else f"{{like: MODULE:NAME}}  # {count} arrays"
-
-
-def _yaml(value: Any) -> str:
-    plain = isinstance(value, bool | int | float | str) or value is None
-    return json.dumps(value) if plain else f"MODULE:NAME  # {type(value).__name__}"
+    loaded = (f"no loaded package has it; loaded: {', '.join(names) or 'none'}",)
+    if call.function is None:
+        return loaded, _GENERAL
+    lines = manifest_lines(function, call, wrap)
+    if not lines:
+        return loaded, _UNNAMED
+    shown = "".join(f"\n  {line}" for line in lines)
+    return loaded, f"Add it to the functions of the manifest, and build again:{shown}"

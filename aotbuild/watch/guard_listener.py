@@ -24,18 +24,22 @@ def hold() -> None:
     """Install the listeners, or have them installed when jax has been imported."""
     with _lock:
         _holding.append(None)
-        if "jax" not in sys.modules and _AFTER_JAX not in sys.meta_path:
+        is_first = len(_holding) == 1
+        if is_first and "jax" not in sys.modules and _AFTER_JAX not in sys.meta_path:
             sys.meta_path.insert(0, _AFTER_JAX)
-    _match()
+    if is_first:
+        _match()
 
 
 def release() -> None:
     """Take the listeners away if this was the last guard that holds."""
     with _lock:
         _holding.pop()
-        if not _holding and _AFTER_JAX in sys.meta_path:
+        is_last = not _holding
+        if is_last and _AFTER_JAX in sys.meta_path:
             sys.meta_path.remove(_AFTER_JAX)
-    _match()
+    if is_last:
+        _match()
 
 
 def _match() -> None:

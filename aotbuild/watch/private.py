@@ -162,18 +162,6 @@ def aval_text(aval: Any) -> str:
         return str(aval)
 
 
-def parameter_names(function: Any) -> list[str]:
-    """Return the names of a function's parameters that may be passed by position, in order."""
-    import inspect
-
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [parameter.name for parameter in parameters if parameter.kind in kinds]
-
-
 def is_placeholder(leaf: Any) -> bool:
     """Return whether a leaf stands for an array: a tracer, or only a shape and dtype."""
     return isinstance(leaf, core.Tracer | jax.ShapeDtypeStruct)

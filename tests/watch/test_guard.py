@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import importlib
 import inspect
 import logging
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,44 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, PartitionSpec
-from support.packages import Built, build, write
+from support.guarded import OTHER, X, new_jit, source
 from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import AotbuildError, CompilationForbidden
 
+__all__ = ["source"]  # a fixture
+
 guard = aotbuild.guard
-X = np.ones((2, 4), "float32")
-OTHER = np.ones((3, 4), "float32")
-SOURCE = """
-import jax
-
-@jax.jit
-def double(x):
-    return x * 2
-
-def call(function, *args):
-    return function(*args)
-"""
-
-
-@pytest.fixture(scope="module")
-def built() -> Built:
-    return build("double", lambda x: x * 2, {"x": X}, call="guarded_source:double")
-
-
-@pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a module of the user's; its function has been called by nobody."""
-    (tmp_path / "guarded_source.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "guarded_source", raising=False)
-    return importlib.import_module("guarded_source")
-
-
-def new_jit() -> Callable[..., Any]:
-    """Return a jitted function that nobody has called."""
-    return jax.jit(lambda x: x * 3)
 
 
 def seen(kind: str) -> int:
@@ -121,7 +89,7 @@ class TestRaise:
         with guard("raise"), pytest.raises(CompilationForbidden) as caught:
             jnp.hypot(x, x)
         assert caught.value.function == "jax:hypot"
-        assert "An operation of JAX outside of any jitted function" in str(caught.value)
+        assert "for what is called outside of jitted functions" in str(caught.value)
 
     def test_each_stage_of_what_was_traced_before(self) -> None:
         traced = new_jit().trace(X)
@@ -164,65 +132,6 @@ class TestRaise:
 
         with ThreadPoolExecutor(4) as pool:
             assert [*pool.map(call, range(4))] == [f"x: f32[{n}]" for n in range(1, 5)]
-
-
-class TestMessage:
-    def test_a_function_that_no_package_has(self, source: Any, tmp_path: Path) -> None:
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            source.double(X)
-        line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
-        caller = f"{__file__}:{line} in test_a_function_that_no_package_has"
-        first, last = str(caught.value).split("  no loaded package has it; loaded: ")
-        assert first.splitlines() == [
-            "guarded_source:double: tracing is forbidden here by aotbuild.guard",
-            f"  defined at {tmp_path / 'guarded_source.py'}:4",
-            f"  called at {caller}",
-            "  called with x: f32[2,4]",
-        ]
-        assert last.splitlines()[1:] == [
-            "Add it to the functions of the manifest, and build again:",
-            "  double:",
-            "    call: guarded_source:double",
-            "    args:",
-            '      - x: "f32[2,4]"',
-            "To permit it: `with aotbuild.guard.allow():`.",
-        ]
-        assert (caught.value.kind, caught.value.caller) == ("tracing", caller)
-
-    def test_trees_and_static_values(self) -> None:
-        def step(params: Any, x: Any, *, deep: bool) -> Any:
-            return params["w"] * x if deep else x
-
-        step.__module__, step.__qualname__ = "made.up", "step"
-        params = {"w": X, "rest": [X, (np.float32(1), None)]}
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            jax.jit(step, static_argnames="deep")(params, 2.0, deep=True)
-        assert caught.value.avals == (
-            "params['rest'][0]: f32[2,4]",
-            "params['rest'][1][0]: f32[]",
-            "params['w']: f32[2,4]",
-            "x: ~f32[]",
-            "deep=True",
-        )
-        assert '    - params: {rest: ["f32[2,4]", ["f32[]", null]], w: "f32[2,4]"}' in str(
-            caught.value
-        )
-        assert "  static: {deep: [true]}" in str(caught.value)
-
-    def test_a_lambda_cannot_be_named(self) -> None:
-        with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
-            new_jit()(X)
-
-    def test_the_library_between(self, source: Any, tmp_path: Path) -> None:
-        installed = tmp_path / "site-packages"
-        installed.mkdir()
-        code = compile(SOURCE, str(installed / "between.py"), "exec")
-        names: dict[str, Any] = {"__name__": "between"}
-        exec(code, names)
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            names["call"](names["double"], X)
-        assert caught.value.caller.startswith(f"{__file__}:")
-        assert caught.value.caller.endswith(f", through {installed / 'between.py'}:9 in call")
 
 
 class TestWhichGuardHolds:
@@ -374,67 +283,6 @@ class TestLogAndCount:
         assert seen("tracing") == before + 1
 
 
-class TestKernels:
-    @pytest.fixture
-    def library(self, tmp_path: Path, built: Built, source: Any) -> Iterator[Any]:
-        library = aotbuild.load(write(tmp_path, [built]))
-        yield library
-        library.close()
-
-    def test_loading_and_calling_is_permitted(self, library: Any) -> None:
-        with guard("raise"):
-            assert library.preload(prime=True) == 1
-            np.testing.assert_array_equal(library.double(X), X * 2)
-            library.double(jax.device_put(X))
-
-    def test_the_source_of_what_is_compiled(self, library: Any, source: Any) -> None:
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            source.double(X)
-        assert caught.value.trace == (
-            "demo:double is compiled for this call, but its source was called",
-        )
-        assert 'Call `aotbuild.load("demo").double`' in caught.value.remedy
-
-    @pytest.mark.parametrize("x", [OTHER, jax.ShapeDtypeStruct(OTHER.shape, OTHER.dtype)])
-    def test_how_it_differs_from_the_nearest_signature(
-        self, library: Any, source: Any, x: Any
-    ) -> None:
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            source.double.lower(x)
-        assert caught.value.trace == (
-            "demo:double: no signature of 1 fits this call",
-            "  x: expected f32[2,4], found f32[3,4]",
-        )
-        assert "AOTBUILD_FALLBACK" not in caught.value.remedy
-
-    def test_a_fallback_is_compiling_as_any_other(
-        self, library: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
-        with guard("raise"):
-            with pytest.raises(CompilationForbidden) as caught:
-                library.double(OTHER)
-            with guard.allow():
-                library.double(OTHER)
-        assert caught.value.trace[0] == (
-            "demo:double: fallback jit: no signature of 1 fits this call"
-        )
-
-    @pytest.mark.parametrize(
-        "transform", [jax.vmap, lambda f: lambda x: jax.jvp(f, (x,), (x,))], ids=["vmap", "jvp"]
-    )
-    def test_inside_a_transformation(self, library: Any, transform: Any) -> None:
-        call = transform(library.double)
-        with guard("raise"):
-            with pytest.raises(CompilationForbidden) as caught:
-                call(X)
-            assert "demo:double: it was called inside a JAX transformation" in str(caught.value)
-            assert "Call it outside of the transformation" in caught.value.remedy
-            with guard.allow():
-                call(X)
-            call(X)  # nothing is compiled any more
-
-
 FROM_THE_ENVIRONMENT = """
 import importlib.util, json, sys, threading
 import aotbuild
@@ -473,6 +321,15 @@ def test_another_value_in_the_environment_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AOTBUILD_GUARD", "on")
     with pytest.raises(AotbuildError, match=r"AOTBUILD_GUARD: expected one of raise, log, count"):
         start_from_environment()
+
+
+def test_a_build_is_not_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aotbuild.watch.guard import start_from_environment
+
+    monkeypatch.setenv("AOTBUILD_GUARD", "raise")
+    monkeypatch.setenv("AOTBUILD_BUILDING", "1")
+    start_from_environment()
+    new_jit()(X)
 
 
 def test_listeners_of_others_are_told_all_the_while() -> None:

@@ -1,0 +1,203 @@
+"""What the guard says: where, with which arguments, why no executable ran, and what to do."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from support.guarded import OTHER, SOURCE, X, new_jit, source
+from support.packages import Built, build, write
+
+import aotbuild
+from aotbuild.errors import CompilationForbidden
+
+__all__ = ["source"]  # a fixture
+
+guard = aotbuild.guard
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return build("double", lambda x: x * 2, {"x": X}, call="guarded_source:double")
+
+
+class TestMessage:
+    def test_a_function_that_no_package_has(self, source: Any, tmp_path: Path) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            source.double(X)
+        line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+        caller = f"{__file__}:{line} in test_a_function_that_no_package_has"
+        first, last = str(caught.value).split("  no loaded package has it; loaded: ")
+        assert first.splitlines() == [
+            "guarded_source:double: tracing is forbidden here by aotbuild.guard",
+            f"  defined at {tmp_path / 'guarded_source.py'}:4",
+            f"  called at {caller}",
+            "  called with x: f32[2,4]",
+        ]
+        assert last.splitlines()[1:] == [
+            "Add it to the functions of the manifest, and build again:",
+            "  double:",
+            "    call: guarded_source:double",
+            "    args:",
+            '      - x: "f32[2,4]"',
+            "To permit it: `with aotbuild.guard.allow():`.",
+        ]
+        assert (caught.value.kind, caught.value.caller) == ("tracing", caller)
+
+    def test_trees_and_static_values(self, source: Any) -> None:
+        def step(params: Any, x: Any, *, deep: bool) -> Any:
+            return params["w"] * x if deep else x
+
+        step.__module__, step.__qualname__ = "guarded_source", "double"
+        params = {"w": X, "rest": [X, (np.float32(1), None)]}
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            jax.jit(step, static_argnames="deep")(params, 2.0, deep=True)
+        assert caught.value.avals == (
+            "params['rest'][0]: f32[2,4]",
+            "params['rest'][1][0]: f32[]",
+            "params['w']: f32[2,4]",
+            "x: ~f32[]",
+            "deep=True",
+        )
+        assert '    - params: {rest: ["f32[2,4]", ["f32[]", null]], w: "f32[2,4]"}' in str(
+            caught.value
+        )
+        assert "  static: {deep: [true]}" in str(caught.value)
+
+    def test_a_lambda_cannot_be_named(self) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
+            new_jit()(X)
+
+    def test_the_library_between(self, source: Any, tmp_path: Path) -> None:
+        installed = tmp_path / "site-packages"
+        installed.mkdir()
+        code = compile(SOURCE, str(installed / "between.py"), "exec")
+        names: dict[str, Any] = {"__name__": "between"}
+        exec(code, names)
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            names["call"](names["double"], X)
+        assert caught.value.caller.startswith(f"{__file__}:")
+        assert caught.value.caller.endswith(f", through {installed / 'between.py'}:9 in call")
+
+
+class TestKernels:
+    @pytest.fixture
+    def library(self, tmp_path: Path, built: Built, source: Any) -> Iterator[Any]:
+        library = aotbuild.load(write(tmp_path, [built]))
+        yield library
+        library.close()
+
+    def test_loading_and_calling_is_permitted(self, library: Any) -> None:
+        with guard("raise"):
+            assert library.preload(prime=True) == 1
+            np.testing.assert_array_equal(library.double(X), X * 2)
+            library.double(jax.device_put(X))
+
+    def test_the_source_of_what_is_compiled(self, library: Any, source: Any) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            source.double(X)
+        assert caught.value.trace == (
+            "demo:double is compiled for this call, but its source was called",
+        )
+        assert 'Call `aotbuild.load("demo").double`' in caught.value.remedy
+
+    @pytest.mark.parametrize("x", [OTHER, jax.ShapeDtypeStruct(OTHER.shape, OTHER.dtype)])
+    def test_how_it_differs_from_the_nearest_signature(
+        self, library: Any, source: Any, x: Any
+    ) -> None:
+        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+            source.double.lower(x)
+        assert caught.value.trace == (
+            "demo:double: no signature of 1 fits this call",
+            "  x: expected f32[2,4], found f32[3,4]",
+        )
+        assert "AOTBUILD_FALLBACK" not in caught.value.remedy
+
+    def test_a_fallback_is_compiling_as_any_other(
+        self, library: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
+        with guard("raise"):
+            with pytest.raises(CompilationForbidden) as caught:
+                library.double(OTHER)
+            with guard.allow():
+                library.double(OTHER)
+        assert caught.value.trace[0] == (
+            "demo:double: fallback jit: no signature of 1 fits this call"
+        )
+
+    @pytest.mark.parametrize(
+        "transform", [jax.vmap, lambda f: lambda x: jax.jvp(f, (x,), (x,))], ids=["vmap", "jvp"]
+    )
+    def test_inside_a_transformation(self, library: Any, transform: Any) -> None:
+        call = transform(library.double)
+        with guard("raise"):
+            with pytest.raises(CompilationForbidden) as caught:
+                call(X)
+            assert "demo:double: it was called inside a JAX transformation" in str(caught.value)
+            assert "Call it outside of the transformation" in caught.value.remedy
+            with guard.allow():
+                call(X)
+            call(X)  # nothing is compiled any more
+
+
+WRAPPED = {
+    "eqx.filter_jit": """
+        import equinox as eqx
+
+        class Scale(eqx.Module):
+            by: float
+
+        @eqx.filter_jit
+        def score(scale, x):
+            return x * scale.by
+
+        model = Scale(2.0)
+    """,
+    "nnx.jit": """
+        from flax import nnx
+
+        @nnx.jit
+        def score(model, x):
+            return x * model.by[...]
+
+        class Scale(nnx.Module):
+            def __init__(self):
+                self.by = nnx.Param(2.0)
+
+        model = Scale()
+    """,
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+def test_the_jit_of_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: str) -> None:
+    name = f"guarded_{wrap.replace('.', '_')}"
+    (tmp_path / f"{name}.py").write_text(inspect.cleandoc(WRAPPED[wrap]))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(name)
+    with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+        module.score(module.model, X)
+    assert caught.value.function == f"{name}:score"
+    assert caught.value.source.startswith(f"{tmp_path / name}.py:")
+    assert caught.value.caller.startswith(f"{__file__}:")
+    assert f"    call: {name}:score\n    wrap: {wrap}\n    args:\n" in caught.value.remedy
+    assert '      - x: "f32[2,4]"\n' in caught.value.remedy
+
+
+def test_a_method_is_named_by_its_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "class Model:\n    def apply(self, x):\n        return x\n\nmodel = Model()\n"
+    (tmp_path / "guarded_method.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("guarded_method")
+    with guard("raise"), pytest.raises(CompilationForbidden) as caught:
+        jax.jit(module.model.apply)(X)
+    assert "  call: guarded_method:model.apply\n" in caught.value.remedy
+    with guard("raise"), pytest.raises(CompilationForbidden, match="No manifest can name it"):
+        jax.jit(module.Model().apply)(X)
