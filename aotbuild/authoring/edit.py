@@ -16,6 +16,7 @@ from aotbuild.authoring.flow import flow
 from aotbuild.authoring.yaml_text import entry_lines, scalar
 
 _LINE_END = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
+_LEAD = re.compile(r"([-?]) +\Z")
 _SPACE = " \t\r\n"
 
 
@@ -104,9 +105,15 @@ class TextEditor:
 
     def column(self, node: Any) -> int:
         """Return how far the entries of a map or list in block style are indented."""
-        if isinstance(node, yaml.MappingNode) and node.value:
-            return int(node.value[0][0].start_mark.column)
-        return int(node.start_mark.column)
+        if not node.value:
+            return int(node.start_mark.column)
+        first = node.value[0][0] if isinstance(node, yaml.MappingNode) else node.value[0]
+        # `- ` of an item or `? ` of a key; where the node has an anchor, it begins there.
+        at = int(first.start_mark.index)
+        found = _LEAD.search(self._text, 0, at)
+        is_list = isinstance(node, yaml.SequenceNode)
+        lead = found.group() if found and (found[1] == "-") == is_list else ""
+        return int(first.start_mark.column) - len(lead)
 
     def _insert(self, at: int, text: str) -> None:
         # Insertions at one place stay in order: they are applied from the last one on.

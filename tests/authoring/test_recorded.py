@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.recordings import Call, argument, call, recording
 
@@ -301,6 +301,7 @@ def signatures_of(function: Function) -> int:
     return len(function.rows) * statics[0] * statics[1]
 
 
+@settings(max_examples=60)
 @given(CALLS, st.integers(0, 3))
 def test_all_calls_are_in_the_manifest_and_no_others(calls: list[Any], most: int) -> None:
     made = [
