@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import JSON, UsageError, argument, command, flag, new_folder, seconds
 from aotbuild.cli.exit_codes import PARTIAL, UNUSABLE
@@ -41,6 +41,21 @@ _HEADERS = ("signature", "result")
         help="Arguments that a program commits to a device, as params or params,state, while the "
         "others are not; may be given again. Without it, calls find the entry if none or all are.",
     ),
+    argument(
+        "--as",
+        dest="known_as",
+        default="",
+        metavar="PATH",
+        help="The path by which programs name DIR, if they run where it is another one.",
+    ),
+    argument(
+        "--like",
+        action="append",
+        default=[],
+        metavar="NAME=MODULE:ATTR",
+        help="A tree, or a function that returns one, with the structure of an argument whose "
+        "static data PACKAGE does not hold; may be given again.",
+    ),
     flag("--overwrite", help="Replace entries that DIR has."),
     argument(
         "--timeout",
@@ -57,6 +72,8 @@ def export_cache(
     package: str,
     functions: list[str],
     committed: list[str],
+    known_as: str,
+    like: list[str],
     overwrite: bool,
     timeout: float,
     as_json: bool,
@@ -75,9 +92,12 @@ def export_cache(
     place = str(place_of(package))
     chosen = _chosen(place, functions)
     sets = [[name.strip() for name in names.split(",") if name.strip()] for names in committed]
-    _check_arguments(sets, chosen)
+    trees = dict(map(_tree, like))
+    _check_arguments("--committed", itertools.chain(*sets), chosen)
+    _check_arguments("--like", trees, chosen)
     names = [function.name for function in chosen]
-    found = export_cache(folder, place, names, sets, overwrite=overwrite, timeout=timeout)
+    options: Any = {"known_as": known_as, "overwrite": overwrite, "timeout": timeout}
+    found = export_cache(folder, place, names, sets, trees, **options)
     output.document.update(folder=str(folder), package=place, **found.to_json())
     _print(output, folder, found)
     missing = sum(not entry.keys for entry in found.entries)
@@ -101,14 +121,22 @@ def _chosen(place: str, names: Sequence[str]) -> list[Function]:
     return [known[name] for name in sorted(known) if not names or name in names]
 
 
-def _check_arguments(sets: Sequence[Sequence[str]], functions: Sequence[Function]) -> None:
+def _tree(text: str) -> tuple[str, str]:
+    name, _, reference = text.partition("=")
+    if not (name and reference.partition(":")[2]):
+        msg = f"expected NAME=MODULE:ATTR, found {text!r}"
+        raise UsageError(msg, "--like")
+    return name, reference
+
+
+def _check_arguments(option: str, names: Iterable[str], functions: Sequence[Function]) -> None:
     """Raise UsageError for the name of an argument that no function has."""
     known = {name for each in functions for name in (*each.dynamic, *each.keywords)}
-    for name in itertools.chain(*sets):
+    for name in names:
         if name not in known:
             listing = ", ".join(map(shown, sorted(known)))
             msg = f"no function has an argument {name!r}; they have {listing}"
-            raise UsageError(msg, "--committed")
+            raise UsageError(msg, option)
 
 
 def _print(output: Output, folder: Path, found: Exported) -> None:

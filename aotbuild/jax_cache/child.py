@@ -1,12 +1,12 @@
 """The process that writes entries: it imports jax and the package's source, and lowers functions.
 
-It is asked {"package", "folder", "functions", "committed", "overwrite"}, and answers with the
-fields of `export.Exported`, or with {"refused": text}.
+It is asked {"package", "folder", "known_as", "functions", "committed", "like", "overwrite"}, and
+answers with the fields of `export.Exported`, or with {"refused": text}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -15,12 +15,13 @@ from typing import Any
 import jax
 
 from aotbuild.errors import AotbuildError
+from aotbuild.jax_cache.arguments import NotExportable
 from aotbuild.jax_cache.entries import link_entries, write_entry
 from aotbuild.jax_cache.export import Entry, Exported
 from aotbuild.jax_cache.facts import facts, notes, refuse_settings
 from aotbuild.jax_cache.packaged import packaged_program
 from aotbuild.jax_cache.plain import Committed, keys
-from aotbuild.jax_cache.source import NotExportable, settings_of, source_of
+from aotbuild.jax_cache.source import settings_of, source_of
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.fitting import label_of
@@ -40,33 +41,40 @@ def main() -> None:
 def _export(asked: dict[str, Any]) -> dict[str, Any]:
     folder = Path(asked["folder"])
     try:
-        # XLA's options of GPUs depend on it, and are a part of the key.
-        jax.config.update("jax_compilation_cache_dir", str(folder))
+        # What this process compiles, as constants of the source, is none of the package's.
+        jax.config.update("jax_compilation_cache_dir", None)
         refuse_settings()
         folder.mkdir(parents=True, exist_ok=True)
         place = asked["package"]
         state = LibraryState(locate(place), None, None, package_name(place), None, "jax")
         with closing(state):
-            exporter = Exporter(state, folder, asked["committed"], overwrite=asked["overwrite"])
+            options = asked["known_as"], asked["committed"], asked["like"]
+            exporter = Exporter(state, folder, *options, overwrite=asked["overwrite"])
             entries = [each for name in asked["functions"] for each in exporter.export(name)]
     except (AotbuildError, OSError) as err:
         return {"refused": str(err)}
-    return Exported(facts(), notes(entries), tuple(entries)).to_json()
+    return Exported(facts(asked["known_as"]), notes(entries), tuple(entries)).to_json()
 
 
 class Exporter:
-    """Writes the entries of one package for the devices of this process."""
+    """Writes the entries of one package for the devices of this process.
+
+    `known_as` is the path by which programs name the folder.
+    """
 
     def __init__(
         self,
         state: LibraryState,
         folder: Path,
+        known_as: str,
         committed: Sequence[Sequence[str]],
+        like: Mapping[str, str],
         *,
         overwrite: bool,
     ) -> None:
         self._state, self._folder, self._overwrite = state, folder, overwrite
         self._committed = [frozenset(names) for names in committed]
+        self._like, self._known_as = like, known_as
         self._devices = state.backend.default_devices()
 
     def export(self, name: str) -> Iterator[Entry]:
@@ -99,9 +107,11 @@ class Exporter:
 
     def _write(self, record: Record, label: str) -> Entry:
         function = self._state.function(record.function)
-        source = source_of(record, function, devices_for(record.requires, self._devices))
+        devices = devices_for(record.requires, self._devices)
+        source = source_of(record, function, devices, self._like)
         packaged = packaged_program(source)
-        found = keys(source, packaged, self._combinations(source.arguments_of_leaves()))
+        combinations = self._combinations(source.arguments_of_leaves())
+        found = keys(source, packaged, combinations, self._known_as)
         data = read_blob(self._state.opened.source, record.blob)
         entry = jax_private.cache_entry(data, 0)
         written = [

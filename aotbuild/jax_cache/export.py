@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,9 @@ def export_cache(
     package: str,
     functions: Sequence[str],
     committed: Sequence[Sequence[str]] = (),
+    like: Mapping[str, str] | None = None,
     *,
+    known_as: str = "",
     overwrite: bool = False,
     timeout: float = 3600.0,
 ) -> Exported:
@@ -78,6 +80,8 @@ def export_cache(
         package: The name of a package, an `_aot` folder or a wheel.
         functions: The functions to export.
         committed: Sets of arguments that programs commit to devices, beside none and all.
+        like: For arguments, by name, `module:attr` of a tree that has their structure.
+        known_as: The path by which programs name the folder; by default its absolute path.
         overwrite: Whether entries that are there are replaced.
         timeout: Seconds that it may take.
 
@@ -86,9 +90,11 @@ def export_cache(
     """
     asked = {
         "folder": str(folder.absolute()),
+        "known_as": known_as or str(folder.absolute()),
         "package": package,
         "functions": [*functions],
         "committed": [[*names] for names in committed],
+        "like": dict(like or {}),
         "overwrite": overwrite,
     }
     answer = run_fresh(_CHILD, asked, os.environ, timeout)

@@ -18,8 +18,11 @@ _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 _IN_KEY = "jax_compilation_cache_include_metadata_in_key"
 
 
-def facts() -> dict[str, Any]:
-    """Return what a program must have in common with this process to find the entries."""
+def facts(folder: str) -> dict[str, Any]:
+    """Return what a program must have in common with this process to find the entries.
+
+    `folder` is the path of the cache, as programs have it.
+    """
     device = jax.devices()[0]
     return {
         "jax": jax.__version__,
@@ -28,6 +31,8 @@ def facts() -> dict[str, Any]:
         "platform_version": device.client.platform_version,
         "device_kind": device.device_kind,
         "devices": jax.device_count(),
+        "topology": jax_private.topology_fingerprint(jax.devices()),
+        "jax_compilation_cache_dir": folder,
         "compression": jax_private.cache_compression(),
         **{name: os.environ.get(name, "") for name in _VARIABLES},
     }

@@ -13,7 +13,8 @@ from typing import Any
 
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from aotbuild.jax_cache.source import NotExportable, Source, no_locations
+from aotbuild.jax_cache.arguments import NotExportable
+from aotbuild.jax_cache.source import Source, no_locations
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jitted import hashable, in_mesh, trace_jitted

@@ -13,8 +13,9 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from aotbuild.jax_cache.arguments import NotExportable
 from aotbuild.jax_cache.packaged import Packaged
-from aotbuild.jax_cache.source import Given, NotExportable, Source
+from aotbuild.jax_cache.source import Given, Source, cache_at
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jitted import hashable, in_mesh
 
@@ -22,10 +23,12 @@ from aotbuild.worker.jitted import hashable, in_mesh
 Committed = frozenset[str]
 
 
-def keys(source: Source, packaged: Packaged, committed: Sequence[Committed]) -> list[str]:
+def keys(
+    source: Source, packaged: Packaged, committed: Sequence[Committed], folder: str
+) -> list[str]:
     """Return the keys of all plain calls that compile the packaged program.
 
-    NotExportable if there are none.
+    `folder` is the path of the cache, as programs have it. NotExportable if there are no keys.
     """
     found: dict[str, None] = {}
     problem = "jax's cache does not serve it"
@@ -38,11 +41,16 @@ def keys(source: Source, packaged: Packaged, committed: Sequence[Committed]) -> 
                 "options than the manifest, as donate or shardings, or the arguments have another "
                 "order"
             )
-        elif key := jax_private.cache_key(lowered):
+        elif key := _key(lowered, folder):
             found[key] = None
     if not found:
         raise NotExportable(problem)
     return [*found]
+
+
+def _key(lowered: Any, folder: str) -> str | None:
+    with cache_at(folder):
+        return jax_private.cache_key(lowered)
 
 
 def _is_same(lowered: Any, packaged: Packaged) -> bool:

@@ -13,9 +13,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.backends.jax.backend import JaxTrees
+from aotbuild.jax_cache.arguments import NotExportable, arguments_of
 from aotbuild.runtime.imports import import_named
-from aotbuild.runtime.trees import restore
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.identity import NAMED
 from aotbuild.spec.record import Record
@@ -26,10 +25,6 @@ from aotbuild.worker.function import Binding, call_arguments
 
 # Where it names no file, the bytes of a module are the same on all machines: as the build sets it.
 _LOCATIONS = "jax_traceback_in_locations_limit"
-
-
-class NotExportable(Exception):
-    """An executable has no entry in jax's cache; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,8 @@ class Given:
 class Source:
     """A record, its function as the user's code has it, and the devices that it runs on.
 
-    `mesh` is over these devices; None for one device.
+    `mesh` is over these devices; None for one device. `treedefs` are those of the arguments, in the
+    order of the signature's leaves.
     """
 
     record: Record
@@ -52,6 +48,7 @@ class Source:
     binding: Binding
     devices: tuple[Any, ...]
     mesh: Mesh | None
+    treedefs: dict[str, Any]
 
     @property
     def statics(self) -> tuple[str, ...]:
@@ -98,22 +95,29 @@ class Source:
 
     def arguments_of_leaves(self) -> list[str]:
         """Return the name of the argument that each leaf belongs to."""
-        args, kwargs = self._trees(range(len(self.record.signature.leaves)))
-        named = [(name, tree) for name, tree in {**args, **dict(sorted(kwargs.items()))}.items()]
-        return [name for name, tree in named for _ in jax.tree.leaves(tree)]
+        return [name for name, tree in self.treedefs.items() for _ in range(tree.num_leaves)]
 
     def _trees(self, leaves: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        try:
-            treedef = restore(self.record.signature.tree, None, JaxTrees())
-            args, kwargs = jax.tree.unflatten(treedef, leaves)
-        except Exception as err:  # a type of the user's may raise anything
-            msg = f"its arguments cannot be made from the record alone: {err}"
-            raise NotExportable(msg) from err
-        return dict(zip(self.binding.function.dynamic, args, strict=True)), kwargs
+        found, start = {}, 0
+        for name, treedef in self.treedefs.items():
+            end = start + treedef.num_leaves
+            try:
+                found[name] = jax.tree.unflatten(treedef, leaves[start:end])
+            except Exception as err:  # a type of the user's may raise anything
+                what = f"the type of {name} takes no avals: {type(err).__name__}: {err}"
+                raise NotExportable(what) from err
+            start = end
+        args = {name: found.pop(name) for name in self.binding.function.dynamic}
+        return args, found
 
 
-def source_of(record: Record, function: Function, devices: Sequence[Any]) -> Source:
-    """Import the source of a record; NotExportable says what jax's cache cannot have of it."""
+def source_of(
+    record: Record, function: Function, devices: Sequence[Any], like: Mapping[str, str]
+) -> Source:
+    """Import the source of a record; NotExportable says what jax's cache cannot have of it.
+
+    `like` has `module:attr` of a tree for arguments that the record alone cannot give.
+    """
     _check(record, function)
     try:
         found = import_named(function.call)
@@ -131,7 +135,8 @@ def source_of(record: Record, function: Function, devices: Sequence[Any]) -> Sou
         msg = f"its static arguments cannot be made from the record alone: {err}"
         raise NotExportable(msg) from err
     binding = Binding(function, statics, signature)
-    return Source(record, found, binding, tuple(devices), _mesh(record, devices))
+    treedefs = arguments_of(record, function, like)
+    return Source(record, found, binding, tuple(devices), _mesh(record, devices), treedefs)
 
 
 def _check(record: Record, function: Function) -> None:
@@ -178,6 +183,13 @@ def settings_of(record: Record) -> Iterator[None]:
 def no_locations() -> Iterator[None]:
     """Leave the lines of the user's code out of modules, as builds do."""
     with _changed({_LOCATIONS: 0}):
+        yield
+
+
+@contextmanager
+def cache_at(folder: str) -> Iterator[None]:
+    """Set where jax's cache is. XLA's options have the path, and keys of jax 0.10.2 have them."""
+    with _changed({"jax_compilation_cache_dir": folder, "jax_enable_compilation_cache": True}):
         yield
 
 

@@ -591,3 +591,14 @@ def cache_binds_callbacks() -> bool:
     """
     parameters = inspect.signature(compilation_cache.get_executable_and_time).parameters
     return "host_callbacks" in parameters
+
+
+def topology_fingerprint(devices: Sequence[Any]) -> str:
+    """Return what a key of jax's cache has of the hardware; empty where devices have none.
+
+    Private: `_jax.get_topology_for_devices`, and the method `fingerprint` of what it returns.
+    """
+    try:
+        return f"{_jax.get_topology_for_devices(list(devices)).fingerprint():016x}"
+    except _jax.JaxRuntimeError:
+        return ""

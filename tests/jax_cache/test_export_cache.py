@@ -17,6 +17,7 @@ from aotbuild.jax_cache.entries import link_entries, write_entry
 from aotbuild.worker import private as jax_private
 
 MODEL = """
+import dataclasses
 import functools
 from typing import NamedTuple
 import jax
@@ -39,6 +40,25 @@ def scale(x, *, by, causal=True):
 @functools.partial(jax.jit, donate_argnames="state")
 def step(state, x):
     return State(state.mean * 0.9 + x, state.count + 1)
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["weights"], meta_fields=["rule"]
+)
+@dataclasses.dataclass
+class Learner:
+    weights: jax.Array
+    rule: object
+
+def decay(rate):
+    return lambda weights, gradient: weights - rate * gradient
+
+RULE = decay(0.5)
+
+def learner():
+    return Learner(jnp.ones(3), RULE)
+
+def learn(learner, gradient):
+    return learner.rule(learner.weights, gradient)
 
 def noisy(key, x, unused):
     return x + jax.random.normal(key, x.shape)
@@ -86,6 +106,9 @@ functions:
     call: proj.model:step
     args: [state: {like: "proj.model:first"}, x: "f32[4]"]
     donate: [state]
+  learn:
+    call: proj.model:learn
+    args: [learner: {like: "proj.model:learner"}, gradient: "f32[3]"]
   noisy: {call: "proj.model:noisy", args: [key: "key<fry>[]", x: "f32[5]", unused: "i32[2]"]}
   modes: {call: "proj.model:modes", args: [x: "f32[6,6]"]}
   wide: {call: "proj.model:wide", args: [x: "f64[6]"], config: {jax_enable_x64: true}}
@@ -135,6 +158,8 @@ state = model.State(jax.device_put(b), jax.device_put(np.int32(3)))
 after = call("step", model.step, state, b)
 close(after.mean, b * np.float32(0.9) + b, rtol=1e-6)
 assert int(after.count) == 4 and state.mean.is_deleted()
+learned = call("learn", jax.jit(model.learn), model.Learner(b[:3], model.RULE), b[1:])
+close(learned, b[:3] - 0.5 * b[1:], rtol=1e-6)
 noise = call("noisy", jax.jit(model.noisy), jax.random.key(7), np.zeros(5, "f"), np.zeros(2, "i"))
 close(noise, jax.random.normal(jax.random.key(7), (5,)), rtol=1e-5)
 square = random.randn(6, 6).astype("f")
@@ -173,7 +198,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def exported(project: Path) -> dict[str, Any]:
     """What the command says, as `--json` prints it."""
-    options = ("--committed", "params", "--json")
+    options = ("--committed", "params", "--like", "learner=proj.model:learner", "--json")
     arguments = ("export-cache", str(project / "cache"), str(project / "proj"), *options)
     done = run_fresh(EXPORT, *arguments, devices=4, path=project, check=False)
     assert done.returncode == PARTIAL, done.stderr
@@ -211,6 +236,8 @@ def test_what_the_keys_depend_on_is_told(project: Path, exported: dict[str, Any]
     assert len(keys) == len(set(keys))
     files = {f"{key}{end}" for key in keys for end in ("-cache", "-atime")}
     assert {path.name for path in (project / "cache").iterdir()} == files
+    assert len(facts["topology"]) == 16
+    assert facts["jax_compilation_cache_dir"] == str(project / "cache")
     # Keys of one executable share its file.
     (predict,) = (e["written"] for e in exported["entries"] if e["signature"] == "predict(n=1)")
     assert len({(project / "cache" / f"{key}-cache").stat().st_ino for key in predict}) == 1
@@ -258,5 +285,7 @@ def test_wrong_names_are_usage_errors(project: Path, tmp_path: Path) -> None:
     assert "the package has no function 'predikt'" in result.output
     result = run("export-cache", tmp_path, place, "--committed", "parms", code=USAGE)
     assert "no function has an argument 'parms'" in result.output
+    result = run("export-cache", tmp_path, place, "--like", "learner", code=USAGE)
+    assert "expected NAME=MODULE:ATTR, found 'learner'" in result.output
     result = run("export-cache", tmp_path, "no_such_package", code=PACKAGE)
     assert "no_such_package" in result.output
