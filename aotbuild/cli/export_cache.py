@@ -86,6 +86,7 @@ def export_cache(
     number of devices: both are in the keys. The source is imported and lowered. Nothing is written
     of a signature unless the source gives exactly the program that was compiled.
     """
+    import aotbuild.manifest  # noqa: F401 (where an extra is missing, say it here and not there)
     from aotbuild.jax_cache.export import export_cache
 
     output.as_json = as_json
@@ -108,11 +109,12 @@ def export_cache(
 
 def _chosen(place: str, names: Sequence[str]) -> list[Function]:
     """Return the functions to export; UsageError for one that the package lacks."""
-    from aotbuild.runtime.locate import locate
-    from aotbuild.runtime.source import open_index
+    from aotbuild.runtime.locate import locate, package_name
+    from aotbuild.runtime.trust import open_trusted
 
     with closing(locate(place)) as source:
-        known = {function.name: function for function in open_index(source).functions()}
+        index = open_trusted(source, None, package_name(place)).index
+        known = {function.name: function for function in index.functions()}
     for name in names:
         if name not in known:
             listing = ", ".join(map(shown, sorted(known)))

@@ -34,8 +34,10 @@ def arguments_of(record: Record, function: Function, like: Mapping[str, str]) ->
             found[name] = restore(tree, None, JaxTrees())
         except (AotbuildError, ValueError, LookupError) as err:
             if name not in like:
-                why = str(err).replace("an output holds", f"{name} holds")
-                msg = f"the record does not say what {name} is; --like {name}=… would: {why}"
+                msg = (
+                    f"the record does not hold all of {name} ({_found(err)}); name a tree that has "
+                    f"the same structure: --like {name}=MODULE:ATTR"
+                )
                 raise NotExportable(msg) from err
             found[name] = _structure(name, like[name], record)
             if found[name].num_leaves != leaf_count(tree):
@@ -45,6 +47,13 @@ def arguments_of(record: Record, function: Function, like: Mapping[str, str]) ->
                 )
                 raise NotExportable(msg) from err
     return found
+
+
+def _found(error: Exception) -> str:
+    """Return what of an error is about the tree: its first line, and what was found."""
+    first, *rest = str(error).splitlines() or [""]
+    found = [line.partition("found")[2].strip() for line in rest if "  found " in line]
+    return ": ".join([first.removeprefix("an output holds "), *found])
 
 
 def _described(record: Record, function: Function) -> Iterator[tuple[str, Tree]]:

@@ -7,7 +7,8 @@ answers with the fields of `export.Exported`, or with {"refused": text}.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from aotbuild.jax_cache.source import settings_of, source_of
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.fitting import label_of
+from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.locate import locate, package_name
-from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.select import Verdict, judge
 from aotbuild.runtime.state import LibraryState
 from aotbuild.spec.record import Record
 from aotbuild.verify.fresh import answer
@@ -82,17 +84,14 @@ class Exporter:
         records = [r for r in self._state.index.records(name) if not r.target.is_portable]
         if not records:
             yield Entry(name, name, reason="the package has only a portable form of it")
+        # It may register custom calls, which a host must have. If it fails, `source_of` says so.
+        with suppress(Exception):
+            import_named(self._state.function(name).call)
+        host = self._state.package.probe(self._devices)
         for _, group in groupby(records, lambda record: record.signature.key()):
-            # What x64 mode this process has is no reason: the record's is set.
-            verdicts = [self._verdict(record) for record in group]
-            best = max(verdicts, key=lambda verdict: verdict.grade)
-            yield self._export(best, verdicts)
-
-    def _verdict(self, record: Record) -> Verdict:
-        with settings_of(record):
-            host = self._state.package.probe(self._devices)
-        (verdict,) = select([record], host)
-        return verdict
+            # The x64 mode of this process is no reason: that of the record is set.
+            verdicts = [judge(each, replace(host, x64=each.requires.x64)) for each in group]
+            yield self._export(max(verdicts, key=lambda verdict: verdict.grade), verdicts)
 
     def _export(self, best: Verdict, verdicts: Sequence[Verdict]) -> Entry:
         record, label = best.record, label_of(best.record)
@@ -103,7 +102,12 @@ class Exporter:
             with settings_of(record):
                 return self._write(record, label)
         except NotExportable as err:
-            return Entry(record.function, label, reason=str(err))
+            reason = str(err)
+        except (AotbuildError, OSError):
+            raise
+        except Exception as err:  # noqa: BLE001 (the other functions need not suffer for it)
+            reason = f"jax raised {type(err).__name__}: {err}"
+        return Entry(record.function, label, reason=reason)
 
     def _write(self, record: Record, label: str) -> Entry:
         function = self._state.function(record.function)

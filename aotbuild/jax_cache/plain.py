@@ -30,6 +30,7 @@ def keys(
 
     `folder` is the path of the cache, as programs have it. NotExportable if there are no keys.
     """
+    _check_options(source)
     found: dict[str, None] = {}
     problem = "jax's cache does not serve it"
     for lowered in _lowerings(source, packaged, committed):
@@ -46,6 +47,18 @@ def keys(
     if not found:
         raise NotExportable(problem)
     return [*found]
+
+
+def _check_options(source: Source) -> None:
+    """Refuse options of XLA that a function's own jit has not: no module would show them."""
+    compiled = source.record.provenance.get("compiler_options") or {}
+    own = jax_private.jit_options(source.function).get("compiler_options_kvs", ())
+    if jax_private.is_jitted(source.function) and dict(own) != compiled:
+        msg = (
+            f"it was compiled with compiler_options {compiled!r}, and the jit in its source has "
+            f"{dict(own)!r}"
+        )
+        raise NotExportable(msg)
 
 
 def _key(lowered: Any, folder: str) -> str | None:

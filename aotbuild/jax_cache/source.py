@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from aotbuild.errors import AotbuildError
 from aotbuild.jax_cache.arguments import NotExportable, arguments_of
 from aotbuild.runtime.imports import import_named
 from aotbuild.spec.aval import Aval
@@ -201,7 +200,7 @@ def _changed(wanted: Mapping[str, Any]) -> Iterator[None]:
             jax.config.update(name, value)
     except (ValueError, TypeError, AttributeError) as err:
         msg = f"jax {jax.__version__} refuses {name}={value!r}, with which it was traced: {err}"
-        raise AotbuildError(msg) from err
+        raise NotExportable(msg) from err
     else:
         yield
     finally:

@@ -60,6 +60,9 @@ def learner():
 def learn(learner, gradient):
     return learner.rule(learner.weights, gradient)
 
+def forget(pupil):
+    return pupil.weights * 0
+
 def noisy(key, x, unused):
     return x + jax.random.normal(key, x.shape)
 
@@ -109,6 +112,7 @@ functions:
   learn:
     call: proj.model:learn
     args: [learner: {like: "proj.model:learner"}, gradient: "f32[3]"]
+  forget: {call: "proj.model:forget", args: [pupil: {like: "proj.model:learner"}]}
   noisy: {call: "proj.model:noisy", args: [key: "key<fry>[]", x: "f32[5]", unused: "i32[2]"]}
   modes: {call: "proj.model:modes", args: [x: "f32[6,6]"]}
   wide: {call: "proj.model:wide", args: [x: "f64[6]"], config: {jax_enable_x64: true}}
@@ -121,6 +125,10 @@ functions:
   hoisted: {call: "proj.model:hoisted", args: [x: "f32[4]"], constants: hoist}
   edited: {call: "proj.model:edited", args: [x: "f32[3]"]}
   keeps: {call: "proj.model:keeps", args: [x: "f32[3]"], donate: [x]}
+  tuned:
+    call: proj.model:keeps
+    args: [x: "f32[3]"]
+    compiler_options: {xla_cpu_enable_fast_math: true}
 """
 # A program that has the project, jax and nothing of aotbuild. It counts hits of jax's cache.
 PROGRAM = """
@@ -219,7 +227,10 @@ def test_what_cannot_be_exported_has_a_reason(exported: dict[str, Any]) -> None:
     reasons = {e["signature"]: e["reason"] for e in exported["entries"] if e["reason"]}
     printed = reasons.pop("printed()", "")
     assert ("does not bind" in printed) is not jax_private.cache_binds_callbacks()
-    assert set(reasons) == {"hoisted()", "edited()", "keeps()"}
+    assert set(reasons) == {"hoisted()", "edited()", "keeps()", "tuned()", "forget()"}
+    assert "compiled with compiler_options {'xla_cpu_enable_fast_math': True}" in reasons["tuned()"]
+    assert "the record does not hold all of pupil (a proj.model:Learner" in reasons["forget()"]
+    assert reasons["forget()"].endswith("--like pupil=MODULE:ATTR")
     assert reasons["hoisted()"].startswith("its constants are hoisted")
     assert "the source is not what was compiled" in reasons["edited()"]
     assert "the jit in the source has other options than the manifest" in reasons["keeps()"]
