@@ -9,6 +9,7 @@ from aotbuild.runtime.library import libraries
 from aotbuild.runtime.observers import subscribe
 
 if TYPE_CHECKING:
+    from aotbuild.authoring.record import record
     from aotbuild.runtime import events
     from aotbuild.runtime.backends.numpy.arrays import DeviceArray
     from aotbuild.runtime.safetensors import read_safetensors
@@ -25,6 +26,7 @@ __all__ = [
     "load",
     "precompiled",
     "read_safetensors",
+    "record",
     "save_constants",
     "subscribe",
 ]
@@ -51,6 +53,10 @@ def __getattr__(name: str) -> Any:
         from aotbuild.runtime.safetensors import read_safetensors
 
         return read_safetensors
+    if name == "record":
+        from aotbuild.authoring.record import record
+
+        return record
     if name == "guard":
         from aotbuild.watch.guard import Guard
 

@@ -41,6 +41,7 @@ def test_public_names() -> None:
         "load",
         "precompiled",
         "read_safetensors",
+        "record",
         "save_constants",
         "subscribe",
     ]

@@ -41,7 +41,7 @@ ALLOWED = {
         *("runtime", "report", "verify", "wheels", "cli"),
         *("watch", "coverage", "authoring", "bench", "jax_cache"),
     },
-    "__init__": {"errors", "runtime", "watch"},
+    "__init__": {"errors", "runtime", "watch", "authoring"},
     "__main__": {"cli"},
 }
 # Packages that a layer may never import, at the top of a file or inside a function.

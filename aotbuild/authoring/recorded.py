@@ -15,10 +15,9 @@ from aotbuild.authoring.changes import FileChange, read_text, write_together
 from aotbuild.authoring.counted import counted
 from aotbuild.authoring.draft import Draft
 from aotbuild.authoring.entries import Limits
-from aotbuild.authoring.existing import read_existing
 from aotbuild.authoring.proposal_lines import LeftOut, left_out_lines, outside_line
 from aotbuild.authoring.recorded_package import guess_package
-from aotbuild.authoring.recorded_text import proposed_text
+from aotbuild.authoring.recorded_text import proposed_text, read_existing
 from aotbuild.authoring.seen import Seen, Variant, same_for_a_manifest, variants_of
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.authoring.trees_file import TREES_FILE, read_trees
@@ -114,7 +113,7 @@ def update_manifest(
     in_file = read_trees(manifest.parent / TREES_FILE)
     existing = read_existing(before, manifest, in_file)
     functions = [*recording.functions.values()]
-    draft = Draft(existing.functions, existing.unfinished) if existing else Draft({}, {})
+    draft = Draft(existing.functions if existing else {})
     left_out, lines = _sort_out(recording, draft, options)
     outside = [function for function in functions if _is_of_jax(function)]
     names = TreeNames(existing.trees if existing else {}, in_file)

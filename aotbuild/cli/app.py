@@ -35,6 +35,7 @@ from aotbuild.cli.markdown import Markdown
 from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document, say
 from aotbuild.cli.plan import plan
+from aotbuild.cli.record import record
 from aotbuild.cli.release_check import release_check
 from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
@@ -46,7 +47,7 @@ from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
 
-_BUILDING = (init, plan, build, lock, tune, schema, STORE)
+_BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, diff, doctor, verify, bench, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, export_cache, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)

@@ -59,13 +59,18 @@ class Constructions:
     """Finds the constructions of the values in one tree."""
 
     def __init__(
-        self, describe: Callable[[Any], Any], global_name: Callable[[Any], str | None]
+        self,
+        describe: Callable[[Any], Any],
+        global_name: Callable[[Any], str | None],
+        *,
+        with_main: bool = False,
     ) -> None:
         """Make one; `describe` describes a treedef.
 
-        `global_name` returns `module:attr` of a global that is a value, or None.
+        `global_name` returns `module:attr` of a global that is a value, or None. `with_main` is
+        whether another process can import the module of the program itself.
         """
-        self._describe, self._global_name = describe, global_name
+        self._describe, self._global_name, self._with_main = describe, global_name, with_main
         self._open: set[int] = set()
         self._count = 0
 
@@ -98,7 +103,7 @@ class Constructions:
         return {"name": name} if name else None
 
     def _check_main(self, module: str, name: str) -> None:
-        if module == "__main__":
+        if module == "__main__" and not self._with_main:
             msg = f"{name} is in the program itself; move it into a module that can be imported"
             raise NotEncodable(msg)
 
@@ -150,7 +155,7 @@ class Constructions:
         return {"method": [self.of(value.__func__), self.of(value.__self__)]}
 
     def _function(self, value: types.FunctionType) -> Any:
-        owner, number = owner_of(value)
+        owner, number = owner_of(value, with_main=self._with_main)
         pairs = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         cells = [[name, *self._contents(cell)] for name, cell in pairs]
         defaults = self.of(value.__defaults__), self.of(value.__kwdefaults__)

@@ -10,15 +10,17 @@ from aotbuild.spec.parts import title
 from aotbuild.spec.values import NotEncodable, import_object
 
 
-def owner_of(value: types.FunctionType) -> tuple[str, int]:
+def owner_of(value: types.FunctionType, *, with_main: bool = False) -> tuple[str, int]:
     """Return `module:qualname` of the function that makes this one, and which of its codes it is.
+
+    It may be in the module of the program itself only `with_main`.
 
     Several may have one qualified name, as lambdas do. NotEncodable if no name leads there.
     """
     code = value.__code__
     head, inside, _ = code.co_qualname.partition(".<locals>")
     name = f"{value.__module__}:{head}"
-    if inside and value.__module__ != "__main__":
+    if inside and (with_main or value.__module__ != "__main__"):
         for number, (found, used) in enumerate(inner_codes(name, code.co_qualname)):
             if found is code and used is value.__globals__:
                 return name, number

@@ -8,22 +8,28 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from aotbuild.watch.main_module import MAIN, main_name
+
 # Values that many names may lead to by chance, or that need none.
 _COMMON = (type(None), bool, int, float, str, bytes, complex, types.ModuleType)
 # The program's own module, and large ones whose functions and types name themselves.
-_SKIPPED = {*sys.stdlib_module_names, "__main__", "jax", "jaxlib", "numpy", "scipy", "ml_dtypes"}
+_SKIPPED = {*sys.stdlib_module_names, MAIN, "jax", "jaxlib", "numpy", "scipy", "ml_dtypes"}
 
 
 class GlobalNames:
     """The objects that are globals of imported modules when the first one is looked for.
 
-    Those of the program itself have no name that leads to them in another process.
+    Those of the program itself are there if another process can import it.
     """
 
     def name(self, value: Any) -> str | None:
         """Return `module:attr` of a global that is this object, or of an attribute of a global."""
         found, name = self._objects.get(id(value), (None, None))
         return name if found is value else None
+
+    def found(self) -> Iterator[tuple[Any, str]]:
+        """Yield each object and its name."""
+        yield from self._objects.values()
 
     @cached_property
     def _objects(self) -> dict[int, tuple[Any, str]]:
@@ -55,7 +61,8 @@ def _may_be_named(name: Any, value: Any) -> bool:
 def _modules() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, module in list(sys.modules.items()):
         names = _dict_of(module)
-        if names.get("__name__") == name and name.partition(".")[0] not in _SKIPPED:
+        is_skipped = name.partition(".")[0] in _SKIPPED and not (name == MAIN and main_name())
+        if names.get("__name__") == name and not is_skipped:
             yield name, names
 
 

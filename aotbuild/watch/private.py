@@ -12,10 +12,14 @@ from types import FrameType
 from typing import Any
 
 import jax
-from jax._src import core, dispatch, monitoring, util
+import numpy as np
+from jax._src import api, config, core, dispatch, monitoring, pjit, tree_util, util
+from jax._src.array import ArrayImpl
+from jaxlib import _jax
 
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT
 
 # The folder of jax, as frames name it.
 JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")
@@ -29,10 +33,8 @@ BEGINS = {
     dispatch.BACKEND_COMPILE_EVENT: "compiling",
 }
 # Functions of jax under which a trace is part of another one, or of a lowering.
-_OUTER = {
-    *("trace_to_jaxpr", "trace_to_jaxpr_nocache", "trace_to_jaxpr_dynamic"),
-    "lower_sharding_computation",
-}
+_TRACES = {"trace_to_jaxpr", "trace_to_jaxpr_nocache", "trace_to_jaxpr_dynamic"}
+_OUTER = {*_TRACES, "lower_sharding_computation"}
 
 
 def listen_to_begins(listener: Callable[..., None]) -> None:
@@ -59,10 +61,11 @@ _heard: list[tuple[Any, Any]] = []  # (what is installed, what was installed bef
 
 
 def listen_to_traces(listener: Callable[[FrameType], None]) -> None:
-    """Call a listener before each trace of a jitted function inside an eager `grad` and the like.
+    """Call a listener before each trace of which `listen_to_begins` is not told.
 
-    `listen_to_begins` is told of all others. jax calls `util.test_event_listener` when any trace
-    begins.
+    These are traces of jitted functions inside an eager `grad`, `vmap` and the like, and of the
+    bodies of an eager `scan`, `cond` or `checkpoint`. jax calls `util.test_event_listener` when
+    such a trace begins.
     """
     if _heard:
         return
@@ -87,27 +90,13 @@ def stop_listening_to_traces() -> None:
 
 
 def _is_outermost(frame: FrameType) -> bool:
-    """Return whether a frame traces a jitted function, in no other trace, that was not told of."""
+    """Return whether the trace that a frame begins is in no other one and was not told of."""
     caller = frame.f_back
-    if caller is None or caller.f_code.co_name != "_trace_for_jit":
-        return False  # the body of a scan and the like; then its program is traced
-    if core.trace_state_clean():
-        return False  # jax tells listeners of scalars
-    outside = frames(caller.f_back)
-    return not any(each.f_code.co_name in _OUTER for each in outside if is_jax(each))
-
-
-def forget_unfinished(frame: FrameType) -> None:
-    """Take the calls that a frame is part of out of jax's caches, before an error ends them.
-
-    `util.weakref_lru_cache` keeps an entry without a result for a call that raised. From then on it
-    would not cache this call: jax would lower and compile it each time.
-    """
-    for each in frames(frame):
-        code = each.f_code
-        cached: Any = each.f_globals.get(code.co_name.removesuffix("_nocache"))
-        if is_jax(each) and code.co_argcount and hasattr(cached, "evict_weakref"):
-            cached.evict_weakref(each.f_locals.get(code.co_varnames[0]))
+    if caller is not None and caller.f_code.co_name == "_trace_for_jit":
+        if core.trace_state_clean():
+            return False  # jax tells listeners of scalars
+        caller = caller.f_back
+    return not any(each.f_code.co_name in _OUTER for each in frames(caller) if is_jax(each))
 
 
 # --- the call that is traced, lowered or compiled -------------------------------------------------
@@ -245,6 +234,15 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "_pjit_lower": lambda found: _of_program(found.get("jaxpr")),
     # pxla.py: `lowered.compile()`.
     "from_hlo": lambda found: {"avals": found.get("global_in_avals")},
+    # partial_eval.py: the body of an eager scan and the like is traced.
+    **dict.fromkeys(
+        ("trace_to_jaxpr", "trace_to_jaxpr_nocache"),
+        lambda found: {
+            "function": found.get("fun"),
+            "debug": found.get("debug_info"),
+            "avals": list(found.get("in_avals") or ()),
+        },
+    ),
 }
 
 
@@ -255,3 +253,179 @@ def _of_jitted(found: Mapping[str, Any]) -> dict[str, Any]:
         "info": getattr(jitted, "_jit_info", None),
         **{key: found.get(key) for key in ("args", "kwargs")},
     }
+
+
+# --- every call of a jitted function --------------------------------------------------------------
+
+Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
+Missed = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], None]
+_watching: list[tuple[Any, Any]] = []  # (what was the post hook, what was `_run_python_pjit`)
+
+
+def watch_calls(warm: Hook, cold: Missed) -> None:
+    """Call `warm` after each call that the C++ dispatch serves, `cold` after each other one.
+
+    `warm` gets the jitted function, the arguments and the results; `cold` the function inside, the
+    options of its jit, and the arguments. Neither may raise. A call of `cold` may be a part of a
+    trace. The caches of the C++ dispatch stay as they are.
+    """
+    before, run = api._post_hook_state.get_global(), pjit._run_python_pjit
+
+    def hook(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        warm(function, args, kwargs, output)
+        # jax's own hook, which looks for NaN; it may have been set since.
+        if config.debug_nans.value or config.debug_infs.value:
+            api._nan_check_posthook(function, args, kwargs, output)
+        elif before is not None:
+            before(function, args, kwargs, output)
+
+    def run_and_tell(*given: Any) -> Any:
+        # `with jax.debug_nans(…)` leaves a hook of its thread: None. `import optax` has one.
+        if api._post_hook_state.value is not hook:
+            api._post_hook_state.set_local(hook)
+        results = run(*given)
+        info = sys._getframe(1).f_locals.get("jit_info")
+        function, args, kwargs = given[-3:]
+        cold(function, info, args, kwargs)
+        return results
+
+    api._post_hook_state.set_global(hook)
+    pjit._run_python_pjit = run_and_tell
+    _watching.append((before, run))
+
+
+def unwatch_calls() -> None:
+    """Put back what was there before `watch_calls`."""
+    while _watching:
+        before, pjit._run_python_pjit = _watching.pop()
+        is_checking = config.debug_nans.value or config.debug_infs.value
+        api._post_hook_state.set_global(api._nan_check_posthook if is_checking else before)
+
+
+def is_tracing() -> bool:
+    """Return whether this thread is inside a trace."""
+    return not core.trace_state_clean()
+
+
+def inner_function(function: Any) -> tuple[Any, Any]:
+    """Return the function inside a jitted one, and the options of its jit; None where it has none.
+
+    The dispatch of one of our kernels has neither.
+    """
+    names = function.__dict__
+    return names.get("_fun"), names.get("_jit_info")
+
+
+def device_count() -> int:
+    """Return how many devices this process has; a call was made, so jax has looked for them."""
+    return int(jax.device_count())
+
+
+def is_jitted(value: Any) -> bool:
+    """Return whether a value is what `jax.jit` returns."""
+    return type(value) is _jax.PjitFunction
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Return the leaves and the treedef of a tree."""
+    found: tuple[list[Any], Any] = tree_util.default_registry.flatten(tree)
+    return found
+
+
+def leaf_keys(leaves: list[Any], kept: dict[int, Any], *, with_shardings: bool) -> list[Any]:
+    """Return what decides the aval of each leaf, and with_shardings its sharding.
+
+    Of an array that is the identity of an object, which `kept` keeps alive: hashing it would take
+    longer. Of anything else it is the shape and dtype, or the type.
+    """
+    keys: list[Any] = []
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind is ArrayImpl:
+            aval = leaf.aval
+            key: Any = id(aval)
+            if key not in kept:
+                kept[key] = aval
+            if with_shardings:
+                sharding = leaf._sharding
+                kept.setdefault(id(sharding), sharding)
+                key = key, id(sharding)
+        elif kind is np.ndarray:
+            key = leaf.shape, leaf.dtype
+        else:
+            key = getattr(leaf, "aval", kind)
+        keys.append(key)
+    return keys
+
+
+def is_unspecified(sharding: Any) -> bool:
+    """Return whether a jit was told no sharding here."""
+    return type(sharding).__name__ == "UnspecifiedValue" or sharding is None
+
+
+# --- what happens in a call -----------------------------------------------------------------------
+
+ENDS = {
+    dispatch.JAXPR_TRACE_EVENT: "trace",
+    dispatch.JAXPR_TO_MLIR_MODULE_EVENT: "lower",
+    dispatch.BACKEND_COMPILE_EVENT: "compile",
+}
+
+
+def listen_to_ends(listener: Callable[..., None]) -> None:
+    """Register a listener of durations; do nothing if it is registered."""
+    if listener not in monitoring.get_event_duration_listeners():
+        monitoring.register_event_duration_secs_listener(listener)
+
+
+# --- the jits of flax and equinox, which call `jax.jit` inside ------------------------------------
+
+# The function that the program called, by file and name, and the local that is the wrapper.
+# Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8.
+_NNX_FILE = os.path.join("flax", "nnx", "transforms", "compilation.py")
+_EQUINOX_FILE = os.path.join("equinox", "_jit.py")
+_WRAPPERS = {
+    (_NNX_FILE, "__call__"): (NNX_JIT, "self"),
+    (_EQUINOX_FILE, "_call"): (FILTER_JIT, "jit_wrapper"),
+}
+_INNER = {
+    **{
+        f"flax.nnx.transforms.compilation:{kind}": NNX_JIT
+        for kind in ("JitFn", "SimpleJitFn", "SimpleJitPartialFn")
+    },
+}
+_MOST_FRAMES = 12
+
+
+@dataclass(frozen=True)
+class WrappedCall:
+    """A call of what `nnx.jit` or `eqx.filter_jit` returned: the wrapper, and what it was given."""
+
+    wrap: str
+    wrapper: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def wrap_of(function: Any) -> str:
+    """Return the jit that makes such functions for `jax.jit`; empty if none does."""
+    kind = type(function)
+    found = _INNER.get(f"{kind.__module__}:{kind.__qualname__}", "")
+    if not found and getattr(function, "__module__", None) == "equinox._jit":
+        return FILTER_JIT
+    return found
+
+
+def wrapped_call() -> WrappedCall | None:
+    """Return the call of a wrapper that the frames of this thread are in; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return None
+        code = frame.f_code
+        for (file, name), (wrap, local) in _WRAPPERS.items():
+            if code.co_name == name and code.co_filename.endswith(file):
+                found = frame.f_locals
+                return WrappedCall(wrap, found[local], tuple(found["args"]), dict(found["kwargs"]))
+        frame = frame.f_back
+    return None

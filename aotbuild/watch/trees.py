@@ -22,9 +22,9 @@ from aotbuild.spec.tree import Describer, Tree, TreeDef, TreeRefused, field_labe
 from aotbuild.spec.values import NotEncodable, decode
 from aotbuild.spec.wrap import Wrap, mark
 from aotbuild.watch.global_names import GlobalNames
+from aotbuild.watch.main_module import MAIN, main_name, renamed
 
 _LIKE = "name a function that makes it with like:"
-_PROGRAM = "__main__"
 # By the identity of static data, as canonical JSON: its construction, or why it has none. Equal
 # identities need no second search.
 _known: dict[bytes, tuple[Any, str]] = {}
@@ -53,7 +53,7 @@ def describe_argument(
         tree = describer.describe(treedef)
     except TreeRefused as err:
         return None, avals, f"{_place(value, err.path)}: a {err.node}: {err.reason}; {_LIKE}"
-    return tree, avals, describer.problem(value)
+    return renamed(tree) if main_name() else tree, avals, describer.problem(value)
 
 
 class _RecordingDescriber(Describer):
@@ -101,14 +101,14 @@ class _RecordingDescriber(Describer):
 
     def _type(self, kind: type) -> Any:
         found = super()._type(kind)
-        if isinstance(found, str) and found.startswith(f"{_PROGRAM}:"):
+        if isinstance(found, str) and found.startswith(f"{MAIN}:") and not main_name():
             self._note(_in_program(found))
         return found
 
     def _identity(self, value: Any) -> Any:
         found = super()._identity(value)
         if _is_decodable(found):
-            if program := next(_names_of_program(found), ""):
+            if (program := next(_names_of_program(found), "")) and not main_name():
                 self._note(_in_program(program))
             return found
         construction, reason = self._construction(canonical_json(found), value)
@@ -153,7 +153,7 @@ def _names_of_program(found: Any) -> Iterator[str]:
     if isinstance(found, dict) and len(found) == 1:
         (tag, body), *_ = found.items()
         name = body[0] if tag in ("enum", "object") else body
-        if tag in NAMED and name.startswith(f"{_PROGRAM}:"):
+        if tag in NAMED and name.startswith(f"{MAIN}:"):
             yield name
         found = [body]
     for item in found if isinstance(found, list) else ():
