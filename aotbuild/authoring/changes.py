@@ -15,11 +15,15 @@ from aotbuild.spec.files import sync_folder, write_whole
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file and its new text; `before` is the text that it was made from, None for a new file."""
+    """A file and its new text; `before` is the text that it was made from, None for a new file.
+
+    `about` is said of a file that nobody needs to read, in place of the difference.
+    """
 
     path: Path
     before: str | None
     after: str
+    about: str = ""
 
     @property
     def is_change(self) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from aotbuild.authoring.changes import FileChange, read_text
 from aotbuild.authoring.project import Prepared, prepare
 from aotbuild.authoring.project_tables import PYPROJECT, Wanted
+from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.source import read_module
 from aotbuild.authoring.source_files import ModuleFile, find_module, modules_below
 from aotbuild.authoring.source_find import find_functions
@@ -56,7 +57,8 @@ def prepare_project(
     """Read the modules of a project, each `module` or `module:function`, and draft both files.
 
     Nothing is imported or written. With `recursive`, packages are read with all that is in them.
-    `switch` lets the project have another build backend. ProjectError says what is wrong.
+    `switch` lets the project have another build backend. A new manifest gets its schema beside it.
+    ProjectError says what is wrong.
     """
     modules = _modules(root, wanted, recursive=recursive)
     first = modules[0][0]
@@ -75,7 +77,8 @@ def prepare_project(
     pyproject, change = _pyproject(root, first, switch=switch)
     # An existing manifest is a person's: what is new is printed.
     text = manifest_text(first.package, entries) if before is None else before
-    changes = (FileChange(path, before, text), change)
+    schema = schema_changes(root) if before is None else ()
+    changes = (FileChange(path, before, text), *schema, change)
     known = tuple(name for name, call in calls.items() if call in {f.call for f in found.functions})
     return Preparation(
         root, first.package, tuple(entries), known, found.left_out, pyproject, changes

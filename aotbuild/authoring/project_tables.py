@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aotbuild.authoring.trees_file import TREES_FILE
 from aotbuild.errors import ProjectError
 
 if TYPE_CHECKING:
@@ -186,14 +187,14 @@ def _hook(draft: _Draft, wanted: Wanted) -> None:
 
 
 def _cache_keys(draft: _Draft, wanted: Wanted) -> None:
-    """Name what uv looks at before it takes an earlier build."""
+    """Name what uv looks at before it takes an earlier build; a file may not exist yet."""
     import tomlkit
 
     found = draft.table("tool", "uv").get("cache-keys", tomlkit.array())
     named = [each.get("file") for each in found if isinstance(each, dict)]
     missing = [
         file
-        for file in ("pyproject.toml", wanted.manifest, f"{wanted.folder}/**/*.py")
+        for file in ("pyproject.toml", wanted.manifest, TREES_FILE, f"{wanted.folder}/**/*.py")
         if file not in named
     ]
     for file in missing:

@@ -18,6 +18,7 @@ from aotbuild.authoring.entries import Limits
 from aotbuild.authoring.proposal_lines import LeftOut, left_out_lines, outside_line
 from aotbuild.authoring.recorded_package import guess_package
 from aotbuild.authoring.recorded_text import proposed_text, read_existing
+from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.seen import Seen, Variant, same_for_a_manifest, variants_of
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.authoring.trees_file import TREES_FILE, read_trees
@@ -138,6 +139,8 @@ def update_manifest(
 def write(proposal: Proposal, path: Path | None = None) -> list[Path]:
     """Write a proposal, by default to where it was made for; return the files that changed.
 
+    A new manifest gets its schema beside it.
+
     All files are written, or none. ProjectError if one was changed meanwhile; OSError if one cannot
     be written.
     """
@@ -148,6 +151,8 @@ def write(proposal: Proposal, path: Path | None = None) -> list[Path]:
         known = read_trees(trees)
         text = render_trees({**known, **proposal.trees}).decode()
         changes.insert(0, FileChange(trees, read_text(trees), text))
+    if proposal.before is None:
+        changes += schema_changes(place.parent)
     return write_together(changes)
 
 

@@ -16,7 +16,7 @@ from aotbuild.authoring.entry_text import comment, commented_lines, function_lin
 from aotbuild.authoring.flow import flow
 from aotbuild.authoring.leaf_nodes import leaf_nodes
 from aotbuild.authoring.matching import arguments_of
-from aotbuild.authoring.source_manifest import SCHEMA_LINE
+from aotbuild.authoring.schema_file import SCHEMA_LINE
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.authoring.trees_file import TREES_FILE
 from aotbuild.authoring.yaml_text import entry_lines

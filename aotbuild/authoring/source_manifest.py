@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.authoring.flow import UNKNOWN, flow
+from aotbuild.authoring.schema_file import SCHEMA_LINE
 from aotbuild.authoring.source_avals import TODO, dims_of
 from aotbuild.authoring.source_functions import SourceArgument, SourceFunction
 from aotbuild.manifest.names import function_name_problem
 
 _ENTRY, _OPTION, _ITEM = "  ", "    ", "      "
-SCHEMA_LINE = "# yaml-language-server: $schema=aotbuild.schema.json"
 _HEAD = "# Replace each TODO; `aotbuild plan` says what to write there."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from aotbuild.cli.output import Output
 from aotbuild.report.words import plural
 
 if TYPE_CHECKING:
+    from aotbuild.authoring.changes import FileChange
     from aotbuild.authoring.init import Preparation
 
 # How many jits without a name are listed; the JSON document has all.
@@ -76,7 +78,7 @@ def _agreed(found: Preparation) -> bool:
     """Ask whether the changes are to be written; nobody can say so without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    names = " and ".join(change.path.name for change in found.changes if change.is_change)
+    names = _listed([change.path.name for change in found.changes if change.is_change])
     if not names:
         return False
     return input(f"\nWrite {names}? [y/N] ").strip().lower() in ("y", "yes")
@@ -112,16 +114,19 @@ def _pyproject(found: Preparation) -> list[str]:
 
 def _differences(found: Preparation) -> list[str]:
     """Return what is written, and what another backend would need."""
-    from aotbuild.authoring.changes import FileChange
-
     changes = [*found.changes]
     if found.pyproject.proposal:
         last = changes[-1]
-        changes.append(FileChange(last.path, last.before, found.pyproject.proposal))
-    texts = [change.diff(change.path.name) for change in changes if change.is_change]
+        changes.append(replace(last, after=found.pyproject.proposal))
+    texts = [_difference(change) for change in changes if change.is_change]
     if found.entries and not found.changes[0].is_change:
         texts.insert(0, "aot.yaml exists. Add this to its functions:\n\n" + _entries(found))
     return [line for text in texts for line in ("", *text.splitlines())]
+
+
+def _difference(change: FileChange) -> str:
+    name = change.path.name
+    return f"{name}: {change.about}" if change.about else change.diff(name)
 
 
 def _entries(found: Preparation) -> str:
@@ -140,7 +145,13 @@ def _ending(found: Preparation, written: list[str]) -> list[str]:
         fill = f"replace {plural(todos, 'TODO')} in aot.yaml; `aotbuild plan` lists them"
         steps = [fill, *steps]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
-    return ["", f"wrote {' and '.join(written)}. Next:", *numbered]
+    return ["", f"wrote {_listed(written)}. Next:", *numbered]
+
+
+def _listed(names: list[str]) -> str:
+    """Return `a, b and c`."""
+    *most, last = names or [""]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _document(found: Preparation) -> dict[str, Any]:
@@ -164,7 +175,7 @@ def _document(found: Preparation) -> dict[str, Any]:
         "notes": list(found.pyproject.notes),
         "problem": found.pyproject.problem,
         "changes": [
-            {"file": change.path.name, "diff": change.diff(change.path.name)}
+            {"file": change.path.name, "diff": _difference(change)}
             for change in found.changes
             if change.is_change
         ],

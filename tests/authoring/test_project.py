@@ -73,7 +73,8 @@ def check(text: str, own: list[str]) -> dict[str, Any]:
     assert hatch["metadata"]["hooks"]["aotbuild"] == {"dependencies": own}
     assert hatch["build"]["targets"]["wheel"]["hooks"]["aotbuild"] == {"manifest": "aot.yaml"}
     files = [key.get("file") for key in found["tool"]["uv"]["cache-keys"]]
-    assert {"pyproject.toml", "aot.yaml", "src/mypkg/**/*.py"} <= {*files}
+    wanted = {"pyproject.toml", "aot.yaml", "aot.trees.json", "src/mypkg/**/*.py"}
+    assert wanted <= {*files}
     assert prepare(text, WANTED).text == text
     return found
 

@@ -160,7 +160,8 @@ def test_other_nodes_go_into_the_file_of_trees(tmp_path: Path) -> None:
     path = tmp_path / "aot.yaml"
     found = recording({"m:step": [step(1), step(8)], "m:other": [step(1), step(8)]})
     written = write(update_manifest(found, path))
-    assert [each.name for each in written] == ["aot.trees.json", "aot.yaml"]
+    names = ["aot.trees.json", "aot.yaml", "aotbuild.schema.json"]
+    assert [each.name for each in written] == names
     assert json.loads(written[0].read_text())["trees"].keys() == {"state"}
     assert load_manifest(path).functions["step"].dims == {"batch": (1, 8)}
     assert not update_manifest(found, path).is_change

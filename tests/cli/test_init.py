@@ -83,7 +83,21 @@ def test_both_files_are_written(project: Path) -> None:
     assert ".py:22: jax.jit of a lambda: is made inside make(), anew in each call\n" in printed
     assert "\n+++ aot.yaml\n" in printed
     assert "\n+++ pyproject.toml\n" in printed
-    assert "\nwrote aot.yaml and pyproject.toml. Next:\n  1. replace 3 TODOs" in printed
+    wrote = "wrote aot.yaml, aotbuild.schema.json and pyproject.toml"
+    assert f"\n{wrote}. Next:\n  1. replace 3 TODOs" in printed
+
+
+def test_the_schema_is_where_the_first_line_says(project: Path) -> None:
+    """Editors look for it beside the manifest, and say so if it is not there."""
+    printed = run("init", "mypkg.model", "--yes").stdout
+    named = MANIFEST.splitlines()[0].partition("$schema=")[2]
+    schema = project / named
+    assert schema.read_text() == run("schema").stdout
+    assert "\naotbuild.schema.json: new; editors check aot.yaml by it\n" in printed
+    schema.write_text("{}")
+    (project / "aot.yaml").unlink()
+    run("init", "mypkg.model", "--yes")
+    assert schema.read_text() == "{}"
 
 
 def test_what_is_left_is_refused_and_then_planned(project: Path) -> None:
@@ -113,7 +127,8 @@ def test_a_terminal_is_asked(project: Path) -> None:
         done = subprocess.run(command, stdin=theirs, stdout=theirs, stderr=theirs, check=False)
         os.close(theirs)
         assert done.returncode == 0
-        assert b"Write aot.yaml and pyproject.toml? [y/N] " in _all_of(ours)
+        asked = b"Write aot.yaml, aotbuild.schema.json and pyproject.toml? [y/N] "
+        assert asked in _all_of(ours)
         assert (project / "aot.yaml").exists() is is_written
 
 
@@ -138,8 +153,9 @@ def test_json(project: Path) -> None:
     assert document["functions"][1]["entry"] == MANIFEST[MANIFEST.index("  loss:") :]
     (left_out,) = document["left_out"]
     assert (left_out["line"], left_out["what"]) == (22, "jax.jit of a lambda")
-    assert [change["file"] for change in document["changes"]] == ["aot.yaml", "pyproject.toml"]
-    assert document["written"] == ["aot.yaml", "pyproject.toml"]
+    names = ["aot.yaml", "aotbuild.schema.json", "pyproject.toml"]
+    assert [change["file"] for change in document["changes"]] == names
+    assert document["written"] == names
 
 
 def test_an_existing_manifest_stays(project: Path) -> None:
