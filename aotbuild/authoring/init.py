@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.authoring.changes import FileChange, read_text
-from aotbuild.authoring.project import Prepared, prepare
+from aotbuild.authoring.project import Prepared, manifest_named, prepare
 from aotbuild.authoring.project_tables import PYPROJECT, Wanted
 from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.source import read_module
@@ -22,7 +22,6 @@ from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
 from aotbuild.spec.words import did_you_mean
 
-MANIFEST = "aot.yaml"
 # Files that tell other build backends something.
 _OTHERS = ("setup.py", "setup.cfg", "MANIFEST.in")
 _SHOWN = 8
@@ -34,6 +33,7 @@ class Preparation:
 
     Attributes:
         root: The project's folder.
+        manifest: The path of the manifest, relative to it: that of the hook, else `aot.yaml`.
         package: The import package that receives `_aot/`.
         entries: The functions that the manifest gets.
         known: The names of functions that the manifest had already.
@@ -43,6 +43,7 @@ class Preparation:
     """
 
     root: Path
+    manifest: str
     package: str
     entries: tuple[DraftEntry, ...]
     known: tuple[str, ...]
@@ -67,21 +68,22 @@ def prepare_project(
         problem = f"{first.name} and {others[0]} are in two packages, and a manifest is for one"
         raise ProjectError(str(root.resolve()), problem, "Name modules of one package.")
     found = _merged(_found(root, module, names) for module, names in modules)
-    path = root / MANIFEST
+    manifest = manifest_named(read_text(root / PYPROJECT))
+    path = root / manifest
     before = read_text(path)
-    calls = _calls(before, MANIFEST) if before is not None else {}
+    calls = _calls(before, manifest) if before is not None else {}
     new = [each for each in found.functions if each.call not in calls.values()]
     if not found.functions:
         raise _nothing(modules, found)
     entries = draft_entries(new, calls)
-    pyproject, change = _pyproject(root, first, switch=switch)
+    pyproject, change = _pyproject(root, first, manifest, switch=switch)
     # An existing manifest is a person's: what is new is printed.
     text = manifest_text(first.package, entries) if before is None else before
-    schema = schema_changes(root) if before is None else ()
+    schema = schema_changes(path.parent) if before is None else ()
     changes = (FileChange(path, before, text), *schema, change)
     known = tuple(name for name, call in calls.items() if call in {f.call for f in found.functions})
     return Preparation(
-        root, first.package, tuple(entries), known, found.left_out, pyproject, changes
+        root, manifest, first.package, tuple(entries), known, found.left_out, pyproject, changes
     )
 
 
@@ -167,7 +169,9 @@ def _calls(text: str, file: str) -> dict[str, str]:
 # --- pyproject.toml -------------------------------------------------------------------------------
 
 
-def _pyproject(root: Path, module: ModuleFile, *, switch: bool) -> tuple[Prepared, FileChange]:
+def _pyproject(
+    root: Path, module: ModuleFile, manifest: str, *, switch: bool
+) -> tuple[Prepared, FileChange]:
     path = root / PYPROJECT
     before = read_text(path)
     top = module.package.partition(".")[0]
@@ -177,6 +181,8 @@ def _pyproject(root: Path, module: ModuleFile, *, switch: bool) -> tuple[Prepare
         beside = sorted(path.parent.name for path in module.import_root.glob("*/__init__.py"))
         others += [f"the package {name}" for name in beside if name != top]
     name = re.sub(r"_+", "-", top)
-    wanted = Wanted(module.package, folder, MANIFEST, tuple(others), name)
+    wanted = Wanted(module.package, folder, manifest, tuple(others), name)
     prepared = prepare(before, wanted, switch=switch)
+    if prepared.problem:  # none is made where there is none
+        before = prepared.text
     return prepared, FileChange(path, before, prepared.text)

@@ -24,6 +24,22 @@ _KNOWN_TABLES = {
     "flit_core.buildapi": ("flit", {"module"}),
 }
 _LEGACY = "setuptools.build_meta"
+# What makes a project of setuptools of a folder without pyproject.toml.
+_SETUP = "setup.py"
+MANIFEST = "aot.yaml"
+
+
+def manifest_named(text: str | None) -> str:
+    """Return the path of the manifest that a pyproject.toml gives the hook, else `aot.yaml`."""
+    try:
+        build = tomllib.loads(text or "").get("tool", {}).get("hatch", {}).get("build", {})
+        for table in (build.get("targets", {}).get("wheel", {}), build):
+            named = table.get("hooks", {}).get("aotbuild", {}).get("manifest")
+            if isinstance(named, str) and named:
+                return named
+    except (tomllib.TOMLDecodeError, AttributeError):
+        pass  # `prepare` says what is wrong
+    return MANIFEST
 
 
 @dataclass(frozen=True)
@@ -46,8 +62,9 @@ def prepare(text: str | None, wanted: Wanted, *, switch: bool = False) -> Prepar
     With `switch`, a project of another build backend gets hatchling's. ProjectError if the file
     cannot be read, or tells its backend what hatchling cannot do.
     """
-    if text is None:
+    if text is None and _SETUP not in wanted.others:
         return Prepared(new_project(wanted))
+    text = text or ""
     plain = _read(text)
     try:
         return _prepare(text, plain, wanted, switch=switch)
@@ -166,17 +183,3 @@ def _notes(plain: dict[str, Any]) -> list[str]:
     if tool.get("uv", {}).get("package") is False:
         found.append("[tool.uv] package = false: uv does not build the project; remove the line")
     return found
-
-
-def _table(document: Any, *names: str) -> Any:
-    """Return a table of a document, made if it is not there; the ones around it have no header."""
-    import tomlkit
-
-    table = document
-    for place, name in enumerate(names):
-        if name not in table:
-            if document.body and not tomlkit.dumps(document).endswith("\n\n"):
-                document.add(tomlkit.nl())
-            table.add(name, tomlkit.table(is_super_table=place < len(names) - 1))
-        table = table[name]
-    return table

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.authoring.trees_file import TREES_FILE
@@ -192,9 +193,10 @@ def _cache_keys(draft: _Draft, wanted: Wanted) -> None:
 
     found = draft.table("tool", "uv").get("cache-keys", tomlkit.array())
     named = [each.get("file") for each in found if isinstance(each, dict)]
+    trees = PurePosixPath(wanted.manifest).with_name(TREES_FILE).as_posix()
     missing = [
         file
-        for file in ("pyproject.toml", wanted.manifest, TREES_FILE, f"{wanted.folder}/**/*.py")
+        for file in ("pyproject.toml", wanted.manifest, trees, f"{wanted.folder}/**/*.py")
         if file not in named
     ]
     for file in missing:

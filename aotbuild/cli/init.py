@@ -94,7 +94,7 @@ def _functions(found: Preparation, output: Output) -> list[str]:
         output.table(_HEADERS, rows)
     lines = []
     if found.known:
-        lines.append(f"{', '.join(found.known)}: in aot.yaml already")
+        lines.append(f"{', '.join(found.known)}: in {found.manifest} already")
     if found.left_out:
         lines += ["", f"{plural(len(found.left_out), 'jit')} that no manifest can name:"]
         shown = found.left_out[:_SHOWN]
@@ -120,7 +120,8 @@ def _differences(found: Preparation) -> list[str]:
         changes.append(replace(last, after=found.pyproject.proposal))
     texts = [_difference(change) for change in changes if change.is_change]
     if found.entries and not found.changes[0].is_change:
-        texts.insert(0, "aot.yaml exists. Add this to its functions:\n\n" + _entries(found))
+        exists = f"{found.manifest} exists. Add this to its functions:\n\n"
+        texts.insert(0, exists + _entries(found))
     return [line for text in texts for line in ("", *text.splitlines())]
 
 
@@ -140,9 +141,10 @@ def _ending(found: Preparation, written: list[str]) -> list[str]:
     if not written:
         return ["", "nothing was written; --yes writes it"]
     todos = sum(entry.todos for entry in found.entries)
-    steps = ["aotbuild plan", "pip wheel . --no-deps -w dist"]
+    other = f" {found.manifest} --root ." if found.manifest != "aot.yaml" else ""
+    steps = [f"aotbuild plan{other}", "pip wheel . --no-deps -w dist"]
     if todos:
-        fill = f"replace {plural(todos, 'TODO')} in aot.yaml; `aotbuild plan` lists them"
+        fill = f"replace {plural(todos, 'TODO')} in {found.manifest}; `{steps[0]}` lists them"
         steps = [fill, *steps]
     numbered = [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
     return ["", f"wrote {_listed(written)}. Next:", *numbered]

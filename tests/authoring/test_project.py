@@ -231,6 +231,15 @@ class TestOtherBackends:
             prepare(text, WANTED, switch=True)
         assert reason in caught.value.problem
 
+    def test_a_setup_py_alone(self) -> None:
+        """pip builds it by setuptools, so a new pyproject.toml would change what is built."""
+        wanted = Wanted("mypkg", "src/mypkg", others=("setup.py",), project="mypkg")
+        prepared = prepare(None, wanted)
+        assert (prepared.text, prepared.proposal) == ("", "")
+        assert "setup.py beside pyproject.toml" in prepared.problem
+        with pytest.raises(ProjectError, match="cannot take over"):
+            prepare(None, wanted, switch=True)
+
     def test_a_setup_py_beside_it(self) -> None:
         wanted = Wanted("mypkg", "src/mypkg", others=("setup.py",), project="mypkg")
         prepared = prepare("[tool.black]\nline-length = 9\n", wanted)

@@ -168,6 +168,28 @@ def test_an_existing_manifest_stays(project: Path) -> None:
     assert "nothing to write" in printed
 
 
+def test_the_manifest_is_the_one_of_the_hook(project: Path) -> None:
+    (project / "conf").mkdir()
+    table = '[tool.hatch.build.hooks.aotbuild]\nmanifest = "conf/net.yaml"\n'
+    (project / "pyproject.toml").write_text(f'[project]\nname = "mypkg"\nversion = "1"\n{table}')
+    printed = run("init", "mypkg.model:score", "--yes").stdout
+    assert {path.name for path in (project / "conf").iterdir()} == {
+        "net.yaml",
+        "aotbuild.schema.json",
+    }
+    assert "1. replace 1 TODO in conf/net.yaml; `aotbuild plan conf/net.yaml --root .`" in printed
+    keys = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["uv"]["cache-keys"]
+    assert {"conf/net.yaml", "conf/aot.trees.json"} <= {key["file"] for key in keys}
+
+
+def test_a_project_of_setup_py_gets_no_pyproject(project: Path) -> None:
+    (project / "setup.py").touch()
+    printed = run("init", "mypkg.model", "--yes").stdout
+    assert "pyproject.toml is left as it is: it is built by setuptools" in printed
+    assert not (project / "pyproject.toml").exists()
+    assert (project / "aot.yaml").exists()
+
+
 def test_another_backend(project: Path) -> None:
     text = '[project]\nname = "mypkg"\nversion = "1"\n\n[build-system]\nrequires = ["uv_build"]\n'
     file = project / "pyproject.toml"
