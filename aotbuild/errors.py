@@ -60,7 +60,7 @@ class ManifestError(AotbuildError):
 
 
 class ProjectError(AotbuildError):
-    """`aotbuild init` cannot read or prepare a project. Nothing was written."""
+    """`aotbuild init` or `record` cannot read or prepare a project. Nothing was written."""
 
     def __init__(self, place: str, problem: str, remedy: str) -> None:
         self.place, self.problem, self.remedy = place, problem, remedy

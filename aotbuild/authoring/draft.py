@@ -15,6 +15,7 @@ from aotbuild.authoring.seen import Seen, Variant
 from aotbuild.authoring.source_manifest import function_name
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.manifest import Function
+from aotbuild.watch.recording import RecordedFunction
 
 
 @dataclass
@@ -44,6 +45,10 @@ class Draft:
         self.added: list[Added] = []
         self.extended: list[Extended] = []
         self.problems: list[Added] = []
+
+    def has(self, function: RecordedFunction) -> bool:
+        """Return whether an existing entry is of a function."""
+        return any(each.call == function.call for each in self._existing.values())
 
     def add(self, variant: Variant, limits: Limits) -> None:
         """Find a place for calls: in the existing entries as they are or extended, or new ones."""

@@ -16,17 +16,15 @@ from aotbuild.authoring.counted import counted
 from aotbuild.authoring.draft import Draft
 from aotbuild.authoring.entries import Limits
 from aotbuild.authoring.proposal_lines import LeftOut, left_out_lines, outside_line
-from aotbuild.authoring.recorded_package import guess_package
-from aotbuild.authoring.recorded_text import proposed_text, read_existing
+from aotbuild.authoring.recorded_package import JAX, guess_package, is_library, top_of
+from aotbuild.authoring.recorded_text import Existing, proposed_text, read_existing
 from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.seen import Seen, Variant, same_for_a_manifest, variants_of
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.authoring.trees_file import TREES_FILE, read_trees
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import ProjectError
 from aotbuild.spec.tree_file import DescribedTree, render_trees
 from aotbuild.watch.recording import RecordedFunction, Recording, Tally
-
-_JAX = ("jax", "jaxlib")
 
 
 @dataclass(frozen=True)
@@ -84,16 +82,17 @@ class Proposal:
         }
 
 
-class NothingToCompile(AotbuildError):
-    """A recording has no call that a manifest can have."""
+class NothingToCompile(ProjectError):
+    """A recording has no call that a manifest can have. Nothing was written."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, manifest: Path, lines: Sequence[str]) -> None:
         self.lines = tuple(lines)
         found = "".join(f"\n  {line}" for line in lines) or "\n  no call of a jitted function"
         super().__init__(
+            str(manifest),
             "no manifest can have what was recorded\n"
-            f"  expected calls of jitted functions that a module names\n  found:{found}\n"
-            "Record a program that calls functions of your package, or name them as said above."
+            f"  expected calls of jitted functions that a module names\n  found:{found}",
+            "Record a program that calls functions of your package, or name them as said above.",
         )
 
 
@@ -115,15 +114,15 @@ def update_manifest(
     existing = read_existing(before, manifest, in_file)
     functions = [*recording.functions.values()]
     draft = Draft(existing.functions if existing else {})
-    left_out, lines = _sort_out(recording, draft, options)
+    package = options.package or _package_of(existing, recording, manifest)
+    left_out, lines = _sort_out(recording, draft, options, package)
     outside = [function for function in functions if _is_of_jax(function)]
     names = TreeNames(existing.trees if existing else {}, in_file)
     draft.place(names)
     lines = [*draft.lines(), *lines, *left_out_lines(left_out)]
     lines += outside_line(len(outside), _tally(recording, outside))
     if not draft.added and existing is None:
-        raise NothingToCompile(lines)
-    package = options.package or guess_package(recording, manifest.parent)
+        raise NothingToCompile(manifest, lines)
     text, notes = proposed_text(before, manifest, existing, draft, package, recording, names)
     return Proposal(
         manifest,
@@ -156,8 +155,14 @@ def write(proposal: Proposal, path: Path | None = None) -> list[Path]:
     return write_together(changes)
 
 
+def _package_of(existing: Existing | None, recording: Recording, manifest: Path) -> str:
+    if existing and existing.model:
+        return existing.model.package
+    return guess_package(recording, manifest.parent)
+
+
 def _sort_out(
-    recording: Recording, draft: Draft, options: ProposalOptions
+    recording: Recording, draft: Draft, options: ProposalOptions, package: str
 ) -> tuple[list[LeftOut], list[str]]:
     """Put each recorded call into a draft, or among what is left out."""
     left_out, rare = [], Variant(RecordedFunction(""), ())
@@ -165,8 +170,8 @@ def _sort_out(
     mine = {k: f for k, f in recording.functions.items() if not _is_of_jax(f)}
     groups = [(group, _tally(recording, group)) for group in same_for_a_manifest(mine)]
     for group, tally in sorted(groups, key=lambda item: -item[1].seconds):
-        if group[-1].problem:
-            left_out.append(LeftOut(group[-1], tally, group[-1].problem))
+        if reason := _reason(group[-1], package, draft):
+            left_out.append(LeftOut(group[-1], tally, reason))
             continue
         good, bad = variants_of(recording, group)
         for variant in sorted(good, key=lambda each: -each.tally.seconds):
@@ -177,6 +182,14 @@ def _sort_out(
         for variant in bad:
             draft.add_problem(variant)
     return left_out, _rare_lines(rare, options.minimum_calls)
+
+
+def _reason(function: RecordedFunction, package: str, draft: Draft) -> str:
+    """Return why no manifest can have a function, and what to do; empty if one can."""
+    if not is_library(function, package) or draft.has(function):
+        return function.problem
+    library = f"{function.distribution or top_of(function)} {function.version}".strip()
+    return f"it is in {library}: call what leads to it inside a jitted function of your package"
 
 
 def _rare_lines(rare: Variant, minimum: int) -> list[str]:
@@ -196,7 +209,7 @@ def _by_calls(variant: Variant, minimum: int) -> tuple[Variant, Variant]:
 
 def _is_of_jax(function: RecordedFunction) -> bool:
     """Return whether jax itself has a function: what is called outside of any jit."""
-    return function.call.partition(":")[0].partition(".")[0] in _JAX
+    return top_of(function) in JAX
 
 
 def _tally(recording: Recording, functions: Iterable[RecordedFunction]) -> Tally:

@@ -7,21 +7,26 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from aotbuild.watch.recording import Recording
+from aotbuild.watch.recording import RecordedFunction, Recording
 
+# Packages whose functions are operations that programs call outside of jit.
+JAX = ("jax", "jaxlib")
 _FOLDERS = ("", "src")
+_SITES = frozenset({"site-packages", "dist-packages"})
 
 
 def guess_package(recording: Recording, folder: Path) -> str:
     """Return the package of a project's folder, else the one whose functions cost most.
 
     That is the one that pyproject.toml is named after, if it is there or was recorded; else one of
-    the recorded ones that is there.
+    the recorded ones that is there. An installed one is taken if nothing else was recorded.
     """
     seconds: dict[str, float] = {}
-    for function in recording.functions.values():
+    functions = [*recording.functions.values()]
+    own = [each for each in functions if not is_installed(each) and not _is_of_jax(each)]
+    for function in own or functions:
         if not function.problem:
-            top = function.call.partition(":")[0].partition(".")[0]
+            top = top_of(function)
             tally = recording.tally(recording.of(function.key))
             seconds[top] = seconds.get(top, 0.0) + tally.seconds
     tops = sorted(seconds, key=lambda top: -seconds[top])
@@ -30,6 +35,25 @@ def guess_package(recording: Recording, folder: Path) -> str:
         return named
     here = (top for top in tops if _is_there(folder, top))
     return next(here, next(iter(tops), named or "package"))
+
+
+def is_library(function: RecordedFunction, package: str) -> bool:
+    """Return whether a function is of an installed package, and not of the manifest's."""
+    return is_installed(function) and top_of(function) != package
+
+
+def is_installed(function: RecordedFunction) -> bool:
+    """Return whether the source of a function is where pip installs packages."""
+    return not _SITES.isdisjoint(Path(function.file).parts)
+
+
+def top_of(function: RecordedFunction) -> str:
+    """Return the import package of a function."""
+    return function.call.partition(":")[0].partition(".")[0]
+
+
+def _is_of_jax(function: RecordedFunction) -> bool:
+    return top_of(function) in JAX
 
 
 def _is_there(folder: Path, name: str) -> bool:

@@ -20,7 +20,7 @@ from aotbuild.authoring.schema_file import SCHEMA_LINE
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.authoring.trees_file import TREES_FILE
 from aotbuild.authoring.yaml_text import entry_lines
-from aotbuild.errors import AotbuildError, ManifestError
+from aotbuild.errors import ManifestError, ProjectError
 from aotbuild.manifest import Function, Manifest, parse_manifest
 from aotbuild.manifest.nodes import MapNode, Problems, ScalarNode, child, plain
 from aotbuild.manifest.reader import read_yaml
@@ -31,15 +31,16 @@ from aotbuild.watch.recording import Recording
 Files = Mapping[str, Mapping[str, DescribedTree]]
 
 
-class NotAsMeant(AotbuildError):
+class NotAsMeant(ProjectError):
     """A manifest is written in a way that calls cannot be added to. Nothing was written."""
 
     def __init__(self, manifest: Path, found: str) -> None:
         self.manifest = manifest
         super().__init__(
-            f"{manifest}: what was recorded cannot be added to this manifest: {found}\n"
-            "Nothing was changed. Write the manifest to another file, and copy from there what you "
-            "need."
+            str(manifest),
+            f"what was recorded cannot be added to this manifest: {found}",
+            "Nothing was changed. Write the manifest to another file with --out, and copy from "
+            "there what you need.",
         )
 
 

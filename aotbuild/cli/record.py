@@ -18,6 +18,7 @@ from aotbuild.cli.command import (
     whole_number,
 )
 from aotbuild.cli.output import Output, say
+from aotbuild.errors import AotbuildError
 from aotbuild.report.words import plural, printable
 
 if TYPE_CHECKING:
@@ -119,7 +120,12 @@ def record(
         output.text(_summary(place, found))
         if not no_manifest:
             options = ProposalOptions(package, buckets, max_waste)
-            _propose(output, found, out, options, dry_run=dry_run)
+            try:
+                _propose(output, found, out, options, dry_run=dry_run)
+            except AotbuildError as err:
+                if not code:
+                    raise
+                say(str(err))  # the command's own exit code says more
     return code or None
 
 

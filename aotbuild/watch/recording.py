@@ -21,7 +21,7 @@ from dataclasses import MISSING, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import ProjectError
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.tree import Tree
@@ -214,16 +214,17 @@ class Recording:
         return sum((self.tallies.get(key, Tally()) for key in calls), Tally())
 
 
-class InvalidRecording(AotbuildError):
+class InvalidRecording(ProjectError):
     """A file is not a recording, or one of another version of the format."""
 
     def __init__(self, place: Path, line: int, found: str) -> None:
-        self.place, self.line = place, line
+        self.line = line
         super().__init__(
-            f"{place}:{line}: not a recording of aotbuild\n"
+            f"{place}:{line}",
+            "not a recording of aotbuild\n"
             f"  expected a line of version {VERSION} of the format, as `aotbuild record` writes\n"
-            f"  found    {found}\n"
-            "Record the program again into a new file."
+            f"  found    {found}",
+            "Record the program again into a new file.",
         )
 
 
