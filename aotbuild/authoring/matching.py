@@ -114,6 +114,12 @@ def _check_options(function: Function, seen: Seen) -> None:
     if dict(function.mesh) != seen.call.mesh:
         msg = f"its mesh is {dict(function.mesh)}, the call's is {seen.call.mesh}"
         raise Mismatch(msg)
+    if sorted(function.explicit_axes) != sorted(seen.call.explicit_axes):
+        msg = (
+            f"its explicit axes are {[*function.explicit_axes]}, the call's "
+            f"{[*seen.call.explicit_axes]}"
+        )
+        raise Mismatch(msg)
     ours, theirs = function.config, seen.call.config
     for name in {*ours, *theirs}:
         # An import may set an option that the manifest need not repeat.

@@ -27,6 +27,7 @@ def options_of(function: RecordedFunction, seen: Seen) -> dict[str, Any]:
         "wrap": function.wrap,
         "donate": [name for name in function.donate if name in seen.names],
         "mesh": seen.call.mesh,
+        "explicit_axes": [*seen.call.explicit_axes],
         "in_shardings": placed if seen.call.mesh else {},
         "config": {**told.pop("config", {}), **seen.call.config},
         **told,

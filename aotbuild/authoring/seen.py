@@ -145,7 +145,8 @@ def _kind(seen: Seen) -> bytes:
         for argument, tree in zip(call.arguments, seen.trees, strict=True)
     ]
     statics = [name for name, _ in call.statics]
-    return canonical_json([arguments, statics, call.config, call.mesh])
+    about = [call.config, call.mesh, call.explicit_axes]
+    return canonical_json([arguments, statics, *about])
 
 
 def _once(seen: Iterable[Seen]) -> tuple[Seen, ...]:

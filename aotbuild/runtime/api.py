@@ -114,10 +114,16 @@ def precompiled(
         @functools.wraps(source)
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal target
-            if target is None:
+            called = target
+            if called is None:
                 with lock:
-                    target = target or _resolve(library, source)
-            return target(*args, **kwargs)
+                    called = target = target or _resolve(library, source, look_again)
+            return called(*args, **kwargs)
+
+        def look_again() -> None:
+            nonlocal target
+            with lock:
+                target = None
 
         for method in _JIT_METHODS:
             if hasattr(source, method):
@@ -173,8 +179,10 @@ class DecoratedLibrary(Library):
         return f"<aotbuild.Library {self._asked[0]}, not opened yet>"
 
 
-def _resolve(library: DecoratedLibrary, source: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what the decorated function calls from now on."""
+def _resolve(
+    library: DecoratedLibrary, source: Callable[..., Any], look_again: Callable[[], None]
+) -> Callable[..., Any]:
+    """Return what the decorated function calls until `look_again` is called."""
     if os.environ.get(_BUILDING) == "1":
         return source
     package, name = library._asked
@@ -186,7 +194,10 @@ def _resolve(library: DecoratedLibrary, source: Callable[..., Any]) -> Callable[
         _warn(package, name, err)
         return source
     try:
-        return library.kernel(name).__call__
+        kernel = library.kernel(name)
+        if look_again not in state.counting.on_change:
+            state.counting.on_change.append(look_again)
+        return kernel.__call__
     except UnknownFunction as err:
         # A build that left a function out counts on the fallback.
         if not err.left_out or fallback_policy(state.policy) != "jit":

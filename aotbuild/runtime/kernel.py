@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Executable
     from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.keeping import Kept
+    from aotbuild.runtime.observers import Watch
 
 
 class Kernel:
@@ -37,7 +38,7 @@ class Kernel:
     # A `__dict__` for `__module__` and `__qualname__`, which the class has for itself.
     __slots__ = (
         *("__call__", "__dict__", "__weakref__", "function"),
-        *("_counts", "_dispatch", "_keeping", "_looks", "_owner", "_parts"),
+        *("_counts", "_dispatch", "_keeping", "_looks", "_owner", "_parts", "_watch"),
     )
 
     def _own_doc(self) -> str:
@@ -75,6 +76,7 @@ class Kernel:
         self._owner = owner
         self._parts = (package, backend, loader, function, source, devices)
         self._counts: CallCounts | None = None
+        self._watch: Watch | None = None
         # Kernels of the same function, by the results that they keep.
         self._keeping: dict[tuple[int | str, ...], Kernel] = {}
         self._looks = False
@@ -98,8 +100,18 @@ class Kernel:
         self._counts = calls
         for kernel in [*self._keeping.values()]:
             kernel.count_by(calls)
-        dispatch = self._dispatch
-        self.__call__ = calls.counted(self.function, dispatch.backend, dispatch.plain)
+        self._compose()
+
+    def watch_by(self, watch: Watch | None) -> None:
+        """Call what `watch` makes of each call from now on; None: nothing is watched any more."""
+        self._watch = watch
+        self._compose()
+
+    def _compose(self) -> None:
+        call, dispatch = self._dispatch.plain, self._dispatch
+        if self._counts:
+            call = self._counts.counted(self.function, dispatch.backend, call)
+        self.__call__ = self._watch(self.function, call) if self._watch else call
 
     @property
     def records(self) -> tuple[Record, ...]:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from aotbuild.errors import MissingJax
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.observers import Watch, watches
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.state import LibraryState
 
@@ -403,8 +404,7 @@ class Library:
         """Count the calls of this library by signature from now on; `stats()["calls"]` has them.
 
         Each call then passes Python, which costs some microseconds and more for large trees. The
-        environment variable AOTBUILD_COUNT_CALLS=1 does it for all libraries from the beginning. A
-        function of `precompiled` that was called already is counted only with the variable.
+        environment variable AOTBUILD_COUNT_CALLS=1 does it for all libraries from the beginning.
         """
         self._state.counting.start()
 
@@ -440,6 +440,13 @@ def libraries() -> tuple[Library, ...]:
         >>> {library.info()["package"]: library.stats() for library in aotbuild.libraries()}
     """
     return tuple(_open.values())
+
+
+def watch_kernels(watch: Watch | None) -> None:
+    """Have the calls of all kernels in this process watched from now on; None ends it."""
+    watches[:] = [watch] if watch else []
+    for library in libraries():
+        library._state.counting.watch(watch)
 
 
 class View(Library):

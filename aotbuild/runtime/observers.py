@@ -18,11 +18,15 @@ from aotbuild.errors import AotbuildError
 
 if TYPE_CHECKING:
     from aotbuild.runtime.events import Event
+    from aotbuild.spec.signature import Function
 
 Listener: TypeAlias = Callable[["Event"], object]
+# Makes of a function and what calls it what is called in its place.
+Watch: TypeAlias = Callable[["Function", Callable[..., Any]], Callable[..., Any]]
 
-# Changed in place, so that a module may import it by name.
+# Changed in place, so that a module may import them by name.
 listeners: list[Listener] = []
+watches: list[Watch] = []  # a recorder has one, which is told of the calls of all kernels
 _failed: list[Listener] = []
 _MOST_CHARACTERS = 1000
 

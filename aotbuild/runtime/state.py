@@ -12,7 +12,7 @@ from weakref import ref
 from aotbuild.errors import UnknownFunction
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
-from aotbuild.runtime.observers import emit, is_logged, listeners
+from aotbuild.runtime.observers import Watch, emit, is_logged, listeners, watches
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, shard_lines
 from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.runtime.trust import demands, open_trusted
@@ -33,24 +33,40 @@ _COUNT_CALLS = "AOTBUILD_COUNT_CALLS"
 
 
 class Counting:
-    """The kernels of one library, whose calls may be counted. It does not keep them alive."""
+    """The kernels of one library, whose calls may be counted or watched.
+
+    It does not keep them alive.
+    """
 
     def __init__(self, stats: Stats) -> None:
         self._stats = stats
         self._kernels: list[ref[Any]] = []
         self._counts: CallCounts | None = None
+        # Called when kernels are called in another way: decorated functions look again.
+        self.on_change: list[Callable[[], None]] = []
 
     def add(self, kernel: Any) -> None:
-        """Note a new kernel, and count its calls if calls are counted."""
+        """Note a new kernel, and count or watch its calls if others are."""
         self._kernels.append(ref(kernel))
+        for watch in watches:
+            kernel.watch_by(watch)
         if self._counts or os.environ.get(_COUNT_CALLS) == "1":
             kernel.count_by(self._start())
 
     def start(self) -> None:
         """Count calls by signature from now on, those of kernels that exist, too."""
         counts = self._start()
+        self._change(lambda kernel: kernel.count_by(counts))
+
+    def watch(self, watch: Watch | None) -> None:
+        """Have the calls of all kernels watched from now on; by nobody if it is None."""
+        self._change(lambda kernel: kernel.watch_by(watch))
+
+    def _change(self, change: Callable[[Any], None]) -> None:
         for kernel in filter(None, [made() for made in self._kernels]):
-            kernel.count_by(counts)
+            change(kernel)
+        for look_again in [*self.on_change]:
+            look_again()
 
     def _start(self) -> CallCounts:
         from aotbuild.runtime.call_counts import CallCounts

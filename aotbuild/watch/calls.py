@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding
+import numpy as np
+from jax.sharding import AxisType, NamedSharding
 
 from aotbuild.spec.signature import Function
 from aotbuild.spec.values import NotEncodable, encode
@@ -29,30 +32,35 @@ _NO_BINDING = "its arguments do not fit its parameters"
 
 
 def describe_call(
-    recorded: RecordedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    recorded: RecordedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any], info: Any = None
 ) -> RecordedCall:
-    """Return the signature of a call; what cannot be recorded is named in its problem."""
+    """Return the signature of a call; what cannot be recorded is named in its problem.
+
+    `info` are the options of the function's jit.
+    """
     key = recorded.key
     names = [*recorded.positional, *recorded.keywords]
     if len(args) > len(recorded.positional) or not kwargs.keys() <= set(names):
         return RecordedCall(key, (), problem=recorded.problem or _NO_BINDING)
     by_name = {**dict(zip(recorded.positional, args, strict=False)), **kwargs}
-    given = {name: by_name[name] for name in names if name in by_name}
+    given = {name: _with_avals(by_name[name]) for name in names if name in by_name}
     wrap = _wrap_of(recorded)
     statics, problem = _statics(recorded, given)
     dynamic = {name: value for name, value in given.items() if name not in recorded.static}
     arguments = tuple(_argument(name, value, wrap) for name, value in dynamic.items())
     leaves = jax.tree.leaves(list(dynamic.values()))
-    mesh, explicit = _mesh(leaves)
+    shardings = [getattr(leaf, "sharding", None) for leaf in leaves]
+    mesh, axes, unknown = _mesh([*shardings, *private.shardings_of_jit(info)])
     return RecordedCall(
         function=key,
         arguments=arguments,
         statics=statics,
         config=_config(),
         mesh=mesh,
+        explicit_axes=axes,
         platform=_platform(leaves),
-        devices=max([1, *(_device_count(leaf) for leaf in leaves)]),
-        problem=problem or explicit,
+        devices=max([math.prod(mesh.values()), *map(_device_count, shardings)]),
+        problem=problem or unknown,
     )
 
 
@@ -62,6 +70,20 @@ def _argument(name: str, value: Any, wrap: Wrap | None) -> RecordedArgument:
     except Exception as err:  # noqa: BLE001 - the user's types may raise anything
         return RecordedArgument(name, None, (), problem=f"{type(err).__name__}: {err}")
     return RecordedArgument(name, tree, leaves, _shardings(value), problem=problem)
+
+
+def _with_avals(value: Any) -> Any:
+    """Return an argument in which an array that the numpy backend keeps is its shape and dtype."""
+    arrays = sys.modules.get("aotbuild.runtime.backends.numpy.arrays")
+    if arrays is None:
+        return value
+    kind: Any = arrays.DeviceArray
+    plain = lambda leaf: np.empty(leaf.shape, leaf.dtype) if isinstance(leaf, kind) else leaf  # noqa: E731
+    return jax.tree.map(plain, value) if _has(kind, value) else value
+
+
+def _has(kind: type, value: Any) -> bool:
+    return any(isinstance(leaf, kind) for leaf in jax.tree.leaves(value))
 
 
 def _wrap_of(recorded: RecordedFunction) -> Wrap | None:
@@ -124,25 +146,27 @@ def _spec(leaf: Any) -> list[Any] | None:
     return [list(axis) if isinstance(axis, tuple) else axis for axis in sharding.spec]
 
 
-def _mesh(leaves: list[Any]) -> tuple[dict[str, int], str]:
-    """Return the mesh of the leaves, and why a manifest cannot have it."""
-    found: list[dict[str, int]] = []
-    for leaf in leaves:
-        sharding = getattr(leaf, "sharding", None)
-        if sharding is None or _device_count(leaf) == 1:
+def _mesh(shardings: list[Any]) -> tuple[dict[str, int], tuple[str, ...], str]:
+    """Return the mesh of arguments and results, its explicit axes, and why a manifest has none."""
+    found = [mesh] if (mesh := jax.sharding.get_abstract_mesh()).size > 1 else []
+    for sharding in shardings:
+        if sharding is None or _device_count(sharding) == 1:
             continue
         if not isinstance(sharding, NamedSharding):
-            return {}, f"an argument has a {type(sharding).__name__}: use NamedSharding"
-        mesh = {str(name): int(size) for name, size in sharding.mesh.shape.items()}
-        if mesh not in found:
-            found.append(mesh)
+            return {}, (), f"an argument has a {type(sharding).__name__}: use NamedSharding"
+        if sharding.mesh.abstract_mesh not in found:
+            found.append(sharding.mesh.abstract_mesh)
     if len(found) > 1:
-        return {}, "its arguments are on several meshes: place them on one"
-    return (found[0] if found else {}), ""
+        return {}, (), "its arguments are on several meshes: place them on one"
+    if not found:
+        return {}, (), ""
+    (mesh,) = found
+    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    explicit = tuple(str(name) for name, kind in kinds if kind == AxisType.Explicit)
+    return {str(name): int(size) for name, size in mesh.shape.items()}, explicit, ""
 
 
-def _device_count(leaf: Any) -> int:
-    sharding = getattr(leaf, "sharding", None)
+def _device_count(sharding: Any) -> int:
     return int(sharding.num_devices) if sharding is not None else 1
 
 
@@ -153,7 +177,7 @@ def _platform(leaves: list[Any]) -> str:
         if sharding is not None:
             device = next(iter(sharding.device_set))
             return str(device.platform)
-    return str(jax.default_backend())
+    return private.platform()
 
 
 def has_tracers(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from types import CodeType
@@ -18,6 +19,7 @@ from aotbuild.watch.main_module import importable
 from aotbuild.watch.recording import RecordedFunction
 
 OPERATION = "it is an operation of jax outside of jit: call it inside a jitted function"
+_PMAP = "it is called by jax.pmap: use jax.jit, with shardings of its arguments"
 _LAMBDA = "it is a lambda: define it with def at the top of its module"
 _CLOSURE = "it is defined inside a function: define it, or assign its jit, at the top of its module"
 _PROGRAM = (
@@ -39,6 +41,11 @@ def describe_operation(function: Any) -> RecordedFunction:
     """Return an operation of jax, without what its calls have."""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
     return RecordedFunction(f"{getattr(function, '__module__', 'jax')}:{name}", OPERATION)
+
+
+def describe_pmapped(function: Any) -> RecordedFunction:
+    """Return a function that was called under `jax.pmap`."""
+    return replace(describe_function(function, None), problem=_PMAP)
 
 
 def describe_function(
@@ -193,7 +200,8 @@ def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...], str]:
         return (), (), "its parameters cannot be read: wrap it in a function with def"
     positional = tuple(each.name for each in parameters if each.kind in _POSITIONAL)
     keywords = tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
-    strange = [each for each in parameters if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    strange = [f"{stars[each.kind]}{each.name}" for each in parameters if each.kind in stars]
     problem = f"it takes {strange[0]}: give its parameters names" if strange else ""
     return positional, keywords, problem
 

@@ -42,8 +42,9 @@ class GlobalNames:
         return found
 
 
-def _order(name: str) -> tuple[int, str]:
-    return name.count("."), name
+def _order(name: str) -> tuple[bool, int, str]:
+    """Return what sorts names: those of a module that others import, and short ones, first."""
+    return name.startswith(f"{MAIN}:"), name.count("."), name
 
 
 def _globals() -> Iterator[tuple[Any, str]]:

@@ -5,6 +5,7 @@ Each was tried on jax 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12) unless it 
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import api, config, core, dispatch, monitoring, pjit, tree_util, util
+from jax._src import api, config, core, dispatch, monitoring, pjit, tree_util, util, xla_bridge
 from jax._src.array import ArrayImpl
 from jaxlib import _jax
 
@@ -259,7 +260,9 @@ def _of_jitted(found: Mapping[str, Any]) -> dict[str, Any]:
 
 Hook = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 Missed = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], None]
-_watching: list[tuple[Any, Any]] = []  # (what was the post hook, what was `_run_python_pjit`)
+# (what was the post hook, what was `_run_python_pjit`, the hooks of debug_nans and debug_infs)
+_watching: list[tuple[Any, Any, Any]] = []
+_unset = config.config_ext.unset
 
 
 def watch_calls(warm: Hook, cold: Missed) -> None:
@@ -274,32 +277,52 @@ def watch_calls(warm: Hook, cold: Missed) -> None:
     def hook(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         warm(function, args, kwargs, output)
         # jax's own hook, which looks for NaN; it may have been set since.
-        if config.debug_nans.value or config.debug_infs.value:
+        if _is_checking():
             api._nan_check_posthook(function, args, kwargs, output)
-        elif before is not None:
+        elif before is not None and before is not api._nan_check_posthook:
             before(function, args, kwargs, output)
 
     def run_and_tell(*given: Any) -> Any:
         # `with jax.debug_nans(…)` leaves a hook of its thread: None. `import optax` has one.
         if api._post_hook_state.value is not hook:
-            api._post_hook_state.set_local(hook)
+            api._post_hook_state.set_local(_unset)
         results = run(*given)
         info = sys._getframe(1).f_locals.get("jit_info")
         function, args, kwargs = given[-3:]
         cold(function, info, args, kwargs)
         return results
 
+    # jax would put its own hook, or none, in the place of ours.
+    states = [(each, *_hooks_of(each)) for each in (config.debug_nans, config.debug_infs)]
+    for state, _, _ in states:
+        state._add_hooks(lambda _: None, lambda _: None)
     api._post_hook_state.set_global(hook)
+    api._post_hook_state.set_local(_unset)
     pjit._run_python_pjit = run_and_tell
-    _watching.append((before, run))
+    _watching.append((before, run, states))
 
 
 def unwatch_calls() -> None:
     """Put back what was there before `watch_calls`."""
     while _watching:
-        before, pjit._run_python_pjit = _watching.pop()
-        is_checking = config.debug_nans.value or config.debug_infs.value
-        api._post_hook_state.set_global(api._nan_check_posthook if is_checking else before)
+        before, pjit._run_python_pjit, states = _watching.pop()
+        for state, of_all, of_thread in states:
+            state._add_hooks(of_all, of_thread)
+        is_told = before not in (None, api._nan_check_posthook)
+        if is_told and not _is_checking():
+            api._post_hook_state.set_global(before)
+        is_here = any(state.get_local() is True for state, _, _ in states)
+        api._post_hook_state.set_local(api._nan_check_posthook if is_here else _unset)
+
+
+def _is_checking() -> bool:
+    """Return whether jax looks for NaN or infinity in all results."""
+    return bool(config.debug_nans.value or config.debug_infs.value)
+
+
+def _hooks_of(state: Any) -> tuple[Any, Any]:
+    """Return what jax calls when a setting changes, for the process and for a thread."""
+    return state._update_global_hook, state._update_thread_local_hook
 
 
 def is_tracing() -> bool:
@@ -308,17 +331,22 @@ def is_tracing() -> bool:
 
 
 def inner_function(function: Any) -> tuple[Any, Any]:
-    """Return the function inside a jitted one, and the options of its jit; None where it has none.
+    """Return the function inside a jitted one, and the options of its jit.
 
-    The dispatch of one of our kernels has neither.
+    The dispatch of one of our kernels has neither: None.
     """
     names = function.__dict__
     return names.get("_fun"), names.get("_jit_info")
 
 
 def device_count() -> int:
-    """Return how many devices this process has; a call was made, so jax has looked for them."""
-    return int(jax.device_count())
+    """Return how many devices this process has; 1 as long as jax has not looked for them."""
+    return int(jax.device_count()) if xla_bridge.backends_are_initialized() else 1
+
+
+def platform() -> str:
+    """Return the default platform; empty as long as jax has not looked for its devices."""
+    return str(jax.default_backend()) if xla_bridge.backends_are_initialized() else ""
 
 
 def is_jitted(value: Any) -> bool:
@@ -332,35 +360,47 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     return found
 
 
-def leaf_keys(leaves: list[Any], kept: dict[int, Any], *, with_shardings: bool) -> list[Any]:
+def leaf_keys(leaves: list[Any], *, with_shardings: bool) -> tuple[Any, ...]:
     """Return what decides the aval of each leaf, and with_shardings its sharding.
 
-    Of an array that is the identity of an object, which `kept` keeps alive: hashing it would take
-    longer. Of anything else it is the shape and dtype, or the type.
+    Of an array that is its aval, of which jax has one object for all equal ones. Of anything else
+    it is the shape and dtype, or the type.
     """
-    keys: list[Any] = []
-    for leaf in leaves:
-        kind = type(leaf)
-        if kind is ArrayImpl:
-            aval = leaf.aval
-            key: Any = id(aval)
-            if key not in kept:
-                kept[key] = aval
-            if with_shardings:
-                sharding = leaf._sharding
-                kept.setdefault(id(sharding), sharding)
-                key = key, id(sharding)
-        elif kind is np.ndarray:
-            key = leaf.shape, leaf.dtype
-        else:
-            key = getattr(leaf, "aval", kind)
-        keys.append(key)
-    return keys
+    keys = [leaf.aval if type(leaf) is ArrayImpl else _leaf_key(leaf) for leaf in leaves]
+    if with_shardings:
+        keys += [leaf._sharding for leaf in leaves if type(leaf) is ArrayImpl]
+    return tuple(keys)
 
 
-def is_unspecified(sharding: Any) -> bool:
-    """Return whether a jit was told no sharding here."""
-    return type(sharding).__name__ == "UnspecifiedValue" or sharding is None
+def _leaf_key(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.shape, leaf.dtype
+    aval = getattr(leaf, "aval", None)
+    if aval is not None:  # a PRNG key, or a tracer
+        return type(leaf), aval
+    return type(leaf), getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+
+
+def trace_context() -> Any:
+    """Return the settings of jax that decide a trace, as its own caches tell them apart."""
+    return config.config_ext.trace_context()
+
+
+def pmapped_function(function: Any) -> Any:
+    """Return the function that was given to `jax.pmap`, which makes one of its own; else None."""
+    inside = inspect.unwrap(function)
+    if getattr(inside, "__module__", None) != "jax._src.pmap":
+        return None
+    names = getattr(getattr(inside, "__code__", None), "co_freevars", ())
+    found = dict(zip(names, getattr(inside, "__closure__", None) or (), strict=False))
+    return getattr(found["fun"].cell_contents, "f", None) if "fun" in found else None
+
+
+def shardings_of_jit(info: Any) -> list[Any]:
+    """Return the shardings that a jit was told of arguments and results."""
+    names = ("in_shardings_leaves", "out_shardings_leaves")
+    told = [each for name in names for each in getattr(info, name, ())]
+    return [each for each in told if isinstance(each, jax.sharding.Sharding)]
 
 
 # --- what happens in a call -----------------------------------------------------------------------
@@ -372,10 +412,40 @@ ENDS = {
 }
 
 
+# The name of a stage, the function that it is of, and its seconds.
+Stage = tuple[str, str, float]
+_STAGES = ("compile", "lower", "trace")
+
+
+def stages_of_call(stages: Sequence[Stage], name: str) -> dict[str, float]:
+    """Return the seconds of the stages of the call that ended last, given what ended in its thread.
+
+    What ended before may be of `jitted.lower(…)`, of a call that raised, or inside of its trace.
+    """
+    found: dict[str, float] = {}
+    for stage, function, seconds in reversed(stages):
+        known = function.removeprefix("jit(").removesuffix(")")
+        if known != name or any(_STAGES.index(stage) <= _STAGES.index(each) for each in found):
+            break
+        found[stage] = seconds
+    return found
+
+
+def name_of(function: Any) -> str:
+    """Return the name by which jax tells of a function's stages."""
+    return str(util.fun_name(function))
+
+
 def listen_to_ends(listener: Callable[..., None]) -> None:
     """Register a listener of durations; do nothing if it is registered."""
     if listener not in monitoring.get_event_duration_listeners():
         monitoring.register_event_duration_secs_listener(listener)
+
+
+def stop_listening_to_ends(listener: Callable[..., None]) -> None:
+    """Unregister a listener of durations; do nothing if it is not registered."""
+    if listener in monitoring.get_event_duration_listeners():
+        monitoring.unregister_event_duration_listener(listener)
 
 
 # --- the jits of flax and equinox, which call `jax.jit` inside ------------------------------------

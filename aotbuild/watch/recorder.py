@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 from pathlib import Path
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from aotbuild.watch.watcher import Watcher
 
 _one: list[Recorder] = []  # the recorder that is on, if any
+
+
+@functools.cache
+def _watch_forks() -> None:
+    def after_fork() -> None:
+        for each in _one:
+            each.after_fork()
+
+    os.register_at_fork(after_in_child=after_fork)
 
 
 class Recorder:
@@ -50,7 +60,7 @@ class Recorder:
         self._watcher.start()
         _one.append(self)
         atexit.register(self.stop)
-        os.register_at_fork(after_in_child=self._after_fork)
+        _watch_forks()
         return self
 
     def stop(self) -> None:
@@ -65,11 +75,14 @@ class Recorder:
         """Return what was recorded; OSError, or InvalidRecording."""
         return read_recording(self.path) if self.path.exists() else Recording()
 
-    def _after_fork(self) -> None:
-        # multiprocessing ends its processes without the functions of atexit.
-        util: Any = sys.modules.get("multiprocessing.util")
-        if util is not None and self._watcher is not None:
-            util.Finalize(None, self.stop, exitpriority=0)
+    def after_fork(self) -> None:
+        """Go on in a process that was forked."""
+        if self._watcher is not None:
+            self._watcher.after_fork()
+            # multiprocessing ends its processes without the functions of atexit.
+            util: Any = sys.modules.get("multiprocessing.util")
+            if util is not None:
+                util.Finalize(None, self.stop, exitpriority=0)
 
     def __enter__(self) -> Recorder:
         return self.start()

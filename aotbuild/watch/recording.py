@@ -142,6 +142,7 @@ class RecordedCall:
         statics: (name, encoded value) of the static arguments, sorted by name; see `spec.values`.
         config: Settings of jax that decide what is traced and are not at their defaults.
         mesh: The axes of the mesh of its arguments and their sizes; empty if it has none.
+        explicit_axes: Those of them whose `AxisType` is Explicit.
         platform: Where it ran, as `cpu`; empty if unknown.
         devices: On how many devices it ran.
         problem: Why no manifest can have this signature; empty if one can.
@@ -152,6 +153,7 @@ class RecordedCall:
     statics: tuple[tuple[str, Any], ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     mesh: dict[str, int] = field(default_factory=dict)
+    explicit_axes: tuple[str, ...] = ()
     platform: str = ""
     devices: int = 1
     problem: str = ""
@@ -171,7 +173,8 @@ class RecordedCall:
         """Read what `to_json` wrote."""
         arguments = tuple(map(RecordedArgument.from_json, data["arguments"]))
         statics = tuple((name, value) for name, value in data.get("statics", ()))
-        return cls(**{**data, "arguments": arguments, "statics": statics})
+        axes = tuple(data.get("explicit_axes", ()))
+        return cls(**{**data, "arguments": arguments, "statics": statics, "explicit_axes": axes})
 
 
 @dataclass(frozen=True)

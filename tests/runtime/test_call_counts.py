@@ -104,6 +104,19 @@ def test_decorated_functions(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert decorated.__aotbuild_library__.stats()["calls"] == {"f": {"f32[2,4]": 1}}
 
 
+def test_a_decorated_function_that_was_called_already(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder.parent))
+    (folder.parent / "demo").mkdir()
+    folder.rename(folder.parent / "demo" / "_aot")
+    decorated: Any = aotbuild.precompiled("demo:f")(lambda x: x)
+    decorated(X)
+    decorated.__aotbuild_library__.count_calls()
+    decorated(X)
+    assert decorated.__aotbuild_library__.stats()["calls"] == {"f": {"f32[2,4]": 1}}
+
+
 @BACKENDS
 def test_kernels_that_keep_results(folder: Path, arrays: str) -> None:
     library = aotbuild.load(folder, arrays=arrays)
