@@ -10,7 +10,7 @@ from aotbuild.authoring.check_entry import entry_problem
 from aotbuild.authoring.counted import cost, counted
 from aotbuild.authoring.entries import Entry, Limits, entries_for, problem_entry
 from aotbuild.authoring.extend import Extension, extension_for
-from aotbuild.authoring.matching import Mismatch, fit, is_covered
+from aotbuild.authoring.matching import Expanded, Mismatch, fit
 from aotbuild.authoring.seen import Seen, Variant
 from aotbuild.authoring.source_manifest import function_name
 from aotbuild.authoring.tree_names import TreeNames
@@ -38,17 +38,23 @@ class Extended:
 
 
 class Draft:
-    """Collects what a manifest gets; `existing` are the functions that it has."""
+    """Collects what a manifest gets.
 
-    def __init__(self, existing: Mapping[str, Function]) -> None:
-        self._existing = existing
+    `existing` are the functions that it has; `unfinished` are names of others that have a TODO, and
+    their calls.
+    """
+
+    def __init__(self, existing: Mapping[str, Function], unfinished: Mapping[str, str]) -> None:
+        self._unfinished = dict(unfinished)
+        self._existing = {name: Expanded(function) for name, function in existing.items()}
         self.added: list[Added] = []
         self.extended: list[Extended] = []
         self.problems: list[Added] = []
 
     def has(self, function: RecordedFunction) -> bool:
         """Return whether an existing entry is of a function."""
-        return any(each.call == function.call for each in self._existing.values())
+        calls = [each.function.call for each in self._existing.values()]
+        return function.call in (*calls, *self._unfinished.values())
 
     def add(self, variant: Variant, limits: Limits) -> None:
         """Find a place for calls: in the existing entries as they are or extended, or new ones."""
@@ -87,7 +93,8 @@ class Draft:
             yield _extended_line(each)
             yield from (f"  taken to be what was passed: {like}" for like in each.extension.likes)
         for added in self.added:
-            yield f"added {added.name}: {_cost(added.entry.calls)}"
+            change = self._change(added)
+            yield f"{change} {added.name}: {_cost(added.entry.calls)}"
             yield from (f"  {note}" for note in added.entry.notes)
             yield from [f"  {added.reason}"] if added.reason else ()
         for added in self.problems:
@@ -103,14 +110,21 @@ class Draft:
             yield {**_data(each.name, each.calls), "change": change, "assumed": likes}
         for added in self.added:
             notes = [*added.entry.notes, *([added.reason] if added.reason else [])]
-            yield {**_data(added.name, added.entry.calls), "change": "added", "notes": notes}
+            yield {
+                **_data(added.name, added.entry.calls),
+                "change": self._change(added),
+                "notes": notes,
+            }
         for added in self.problems:
             found = _data(added.name, added.entry.calls)
             yield {**found, "change": "commented", "problems": [*added.entry.problems]}
 
+    def _change(self, added: Added) -> str:
+        return "finished" if added.name in self._unfinished else "added"
+
     def _named(self, variant: Variant) -> list[str]:
         call = variant.function.call
-        return [name for name, function in self._existing.items() if function.call == call]
+        return [name for name, each in self._existing.items() if each.function.call == call]
 
     def _is_claimed(self, name: str, extension: Extension) -> bool:
         """Return whether other calls rely on what an entry has now, or on what `like:` is."""
@@ -128,21 +142,27 @@ class Draft:
         return Variant(variant.function, tuple(left))
 
     def _add(self, entries: list[Added], entry: Entry, reason: str) -> None:
-        taken = [*self._existing, *(each.name for each in (*self.added, *self.problems))]
-        mine = [
-            each.name for each in (*self.added, *self.problems) if each.entry.call == entry.call
-        ]
-        first = next(iter([*self._named(entry.calls), *mine]), "")
-        name = _numbered(first, taken) if first else function_name(entry.call, taken)
-        entries.append(Added(name, entry, reason))
+        entries.append(Added(self._name(entry), entry, reason))
+
+    def _name(self, entry: Entry) -> str:
+        """Return a name: that of an unfinished entry, or one beside those of the same function."""
+        new = {each.name: each.entry.call for each in (*self.added, *self.problems)}
+        unfinished = [name for name, call in self._unfinished.items() if call == entry.call]
+        free = [name for name in unfinished if name not in new]
+        if free and not entry.problems:
+            return free[0]
+        taken = [*self._existing, *self._unfinished, *new]
+        mine = [name for name, call in new.items() if call == entry.call]
+        first = next(iter([*self._named(entry.calls), *unfinished, *mine]), "")
+        return _numbered(first, taken) if first else function_name(entry.call, taken)
 
 
-def _has(function: Function, variant: Variant, seen: Seen) -> bool:
+def _has(function: Expanded, variant: Variant, seen: Seen) -> bool:
     try:
         found = fit(function, variant.function, seen)
     except Mismatch:
         return False
-    return is_covered(function, found) and not found.likes
+    return function.covers(found) and not found.likes
 
 
 def _numbered(name: str, taken: list[str]) -> str:

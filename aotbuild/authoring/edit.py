@@ -103,6 +103,16 @@ class TextEditor:
         """Write lines in the place of an empty value: nothing, `null` or `{}`."""
         self.replace(node, "".join(f"{self._newline}{line}" for line in lines))
 
+    def write_entry(self, key: Any, value: Any, lines: Sequence[str]) -> None:
+        """Write an entry of a map in block style anew: its key, too."""
+        text = self._newline.join(lines)
+        self._changes.append((self._line_start(key), self._end(value), len(self._changes), text))
+
+    def remove_lines(self, key: Any, value: Any) -> None:
+        """Remove an entry of a map in block style, with the rest of its last line."""
+        end = self._line_end(self._end(value))
+        self._changes.append((self._line_start(key), end, len(self._changes), ""))
+
     def column(self, node: Any) -> int:
         """Return how far the entries of a map or list in block style are indented."""
         if not node.value:
@@ -130,6 +140,9 @@ class TextEditor:
         while end > node.start_mark.index and self._text[end - 1] in _SPACE:
             end -= 1
         return end
+
+    def _line_start(self, node: Any) -> int:
+        return int(node.start_mark.index) - int(node.start_mark.column)
 
     def _line_end(self, index: int) -> int:
         found = _LINE_END.search(self._text, index)

@@ -8,17 +8,7 @@ from math import prod
 from typing import Any
 
 from aotbuild.authoring.dims import Row, Shapes, dims_option, find_dims
-from aotbuild.authoring.matching import (
-    Fit,
-    Mismatch,
-    arguments_of,
-    encoded,
-    fit,
-    is_covered,
-    order_of,
-    rows_of,
-    static_values,
-)
+from aotbuild.authoring.matching import Expanded, Fit, Mismatch, encoded, fit
 from aotbuild.authoring.seen import Seen, Variant
 from aotbuild.authoring.specs import aval_text
 from aotbuild.manifest import ArgSpec, DictSpec, FileSpec, Function, LeafSpec, ListSpec, TupleSpec
@@ -52,45 +42,46 @@ class Extension:
         return self.dims is not None or bool(self.avals or self.static)
 
 
-def extension_for(function: Function, variant: Variant, most: int) -> Extension:
+def extension_for(function: Expanded, variant: Variant, most: int) -> Extension:
     """Return what an entry lacks to have calls; Mismatch if it cannot have them.
 
     A dim gets at most `most` new sizes.
     """
     fits = [fit(function, variant.function, seen) for seen in variant.seen]
     likes = tuple(dict.fromkeys(name for each in fits for name in each.likes))
-    missing = [each for each in fits if not is_covered(function, each)]
-    old_rows = sorted(rows_of(function))
+    missing = [each for each in fits if not function.covers(each)]
+    old_rows = sorted(function.rows)
     if not missing:
         return Extension(likes=likes)
     if any(each.differs for each in missing):
         return _with_new_dims(function, variant, fits, likes, most)
-    order = order_of(function)
+    order = function.order
     rows = {*old_rows, *(each.row for each in missing)}
     _check_few(old_rows, rows, most)
     added = _new_statics(function, variant.seen, missing)
     count = _count(function, rows, added)
     _check_combined(function, old_rows, [(each.row, each.statics) for each in missing], count)
     dims = dims_option(order, rows) if len(rows) > len(old_rows) else None
-    if dims is not None and isinstance(function.dims, list | tuple):
+    if dims is not None and isinstance(function.function.dims, list | tuple):
         new = sorted(rows - {*old_rows})
         dims = [dict(zip(order, row, strict=True)) for row in (*old_rows, *new)]
     return Extension(dims, {}, added, likes, count)
 
 
 def _with_new_dims(
-    function: Function,
+    expanded: Expanded,
     variant: Variant,
     fits: Sequence[Fit],
     likes: tuple[str, ...],
     most: int,
 ) -> Extension:
     """Return an extension that makes dims of sizes that were the same in all calls until now."""
+    function = expanded.function
     if function.pad:
         msg = "a size that is no dim differs, and its dims are padded"
         raise Mismatch(msg)
     first, names = variant.seen[0], variant.seen[0].names
-    specs = arguments_of(function)
+    specs = expanded.arguments
     owned = {name: specs[_own_name(function, names, name)] for name in names}
     arrays = {name: [*_arrays(spec, first, name)] for name, spec in owned.items()}
     known = {
@@ -106,10 +97,10 @@ def _with_new_dims(
     dims = find_dims(calls, names, known, statics)
     old, new = dims.rows[: len(before)], dims.rows[len(before) :]
     _check_few(old, dims.rows, most)
-    added = _new_statics(function, variant.seen, fits)
-    count = _count(function, dims.rows, added)
+    added = _new_statics(expanded, variant.seen, fits)
+    count = _count(expanded, dims.rows, added)
     wanted = [(row, each.statics) for row, each in zip(new, fits, strict=True)]
-    _check_combined(function, old, wanted, count)
+    _check_combined(expanded, old, wanted, count)
     avals = {
         (_own_name(function, names, names[a]), leaf): text
         for a, leaf, text in _changed(arrays, names, first, dims.names)
@@ -193,13 +184,13 @@ def _changed(
 
 
 def _new_statics(
-    function: Function, seen: Sequence[Seen], missing: Sequence[Fit]
+    function: Expanded, seen: Sequence[Seen], missing: Sequence[Fit]
 ) -> dict[str | int, list[Any]]:
     """Return the values that static arguments lack, by the manifest's key."""
     values = {encoded(value): value for each in seen for _, value in each.statics}
     found: dict[str | int, list[Any]] = {}
-    known_values = static_values(function)
-    for index, (key, known) in enumerate(zip(function.static, known_values, strict=True)):
+    keys = zip(function.function.static, function.statics, strict=True)
+    for index, (key, known) in enumerate(keys):
         wanted = dict.fromkeys(each.statics[index] for each in missing)
         new = [values[text] for text in wanted if text not in known]
         if new:
@@ -207,9 +198,9 @@ def _new_statics(
     return found
 
 
-def _count(function: Function, rows: Iterable[Row], added: dict[str | int, list[Any]]) -> int:
+def _count(function: Expanded, rows: Iterable[Row], added: dict[str | int, list[Any]]) -> int:
     """Return how many signatures an entry has with some rows and values more."""
-    statics = [len(v) + len(added.get(key, ())) for key, v in function.static.items()]
+    statics = [len(v) + len(added.get(key, ())) for key, v in function.function.static.items()]
     return len(set(rows)) * prod(statics)
 
 
@@ -221,12 +212,12 @@ def _check_few(old: Iterable[Row], rows: Iterable[Row], most: int) -> None:
 
 
 def _check_combined(
-    function: Function,
+    function: Expanded,
     old_rows: Sequence[Row],
     wanted: Iterable[tuple[Row, tuple[str, ...]]],
     count: int,
 ) -> None:
-    known, rows = static_values(function), {*old_rows}
+    known, rows = function.statics, {*old_rows}
     old = len(rows) * prod(map(len, known))
     new = {
         each

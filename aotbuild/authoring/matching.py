@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import Any
 
 from aotbuild.authoring.dims import Row
@@ -51,63 +53,82 @@ class Fit:
     differs: bool = False
 
 
-def arguments_of(function: Function) -> dict[str, ArgSpec]:
-    """Return the specs of all arguments by name, in order."""
-    return {**function.positional, **function.kwargs}
+@dataclass(frozen=True)
+class Expanded:
+    """A function of a manifest, and all that it is compiled for."""
+
+    function: Function
+
+    @cached_property
+    def arguments(self) -> dict[str, ArgSpec]:
+        """The specs of all arguments by name, in order."""
+        return {**self.function.positional, **self.function.kwargs}
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The names of the dims, in the order of the rows."""
+        return tuple(name for name, _ in self._rows[0])
+
+    @cached_property
+    def rows(self) -> frozenset[Row]:
+        """The sizes of the dims of all signatures."""
+        return frozenset(tuple(size for _, size in row) for row in self._rows)
+
+    @cached_property
+    def statics(self) -> list[list[str]]:
+        """The values of each static argument, encoded, in the order of the manifest."""
+        values = self.function.static.values()
+        return [[encoded(value) for value in each] for each in values]
+
+    @property
+    def signatures(self) -> int:
+        """How many signatures it has."""
+        return len(self.rows) * prod(map(len, self.statics))
+
+    def covers(self, found: Fit) -> bool:
+        """Return whether a call has an executable of its own, or one that it is padded to."""
+        pairs = zip(found.statics, self.statics, strict=True)
+        if found.differs or not all(value in values for value, values in pairs):
+            return False
+        is_padded = bool(self.function.pad)
+        return found.row in self.rows or (
+            is_padded and any(self._holds(row, found.row) for row in self.rows)
+        )
+
+    def _holds(self, bucket: Row, row: Row) -> bool:
+        """Return whether a call of some sizes is padded to others."""
+        pad = self.function.pad
+        names = zip(self.order, bucket, row, strict=True)
+        return all(to >= size if name in pad else to == size for name, to, size in names)
+
+    @cached_property
+    def _rows(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        return self.function.rows
 
 
-def order_of(function: Function) -> tuple[str, ...]:
-    """Return the names of the dims in the order of their rows."""
-    return tuple(name for name, _ in function.rows[0])
-
-
-def fit(function: Function, recorded: RecordedFunction, seen: Seen) -> Fit:
+def fit(expanded: Expanded, recorded: RecordedFunction, seen: Seen) -> Fit:
     """Return what a call is for a function of the manifest; Mismatch if it is no call of it."""
+    function = expanded.function
     _check_options(function, seen)
     sizes: dict[str, int] = {}
     likes: list[str] = []
     differs = False
-    for spec, index in _matched(function, seen):
+    for spec, index in _matched(expanded, seen):
         leaves = iter(seen.call.arguments[index].leaves)
         for leaf, aval in _pairs(spec, seen.trees[index], leaves, likes):
             differs |= not _bind(leaf, aval, sizes)
-    missing = [name for name in order_of(function) if name not in sizes]
+    missing = [name for name in expanded.order if name not in sizes]
     if missing:
         msg = f"the dim {missing[0]} is in nothing that a recording tells"
         raise Mismatch(msg)
-    row = tuple(sizes[name] for name in order_of(function))
+    row = tuple(sizes[name] for name in expanded.order)
     statics = _statics(function, recorded, seen.statics)
     return Fit(row, statics, tuple(dict.fromkeys(likes)), differs)
-
-
-def rows_of(function: Function) -> set[Row]:
-    """Return the sizes of the dims of all signatures."""
-    return {tuple(size for _, size in row) for row in function.rows}
-
-
-def static_values(function: Function) -> list[list[str]]:
-    """Return the values of each static argument, encoded, in the order of the manifest."""
-    return [[encoded(value) for value in values] for values in function.static.values()]
-
-
-def is_covered(function: Function, found: Fit) -> bool:
-    """Return whether a call has an executable of its own, or one that it is padded to."""
-    pairs = zip(found.statics, static_values(function), strict=True)
-    if found.differs or not all(value in values for value, values in pairs):
-        return False
-    rows = rows_of(function)
-    return found.row in rows or any(_holds(function, row, found.row) for row in rows)
 
 
 def encoded(value: Any) -> str:
     """Return a static value as text that tells types apart."""
     return json.dumps(encode(value), sort_keys=True)
-
-
-def _holds(function: Function, bucket: Row, row: Row) -> bool:
-    """Return whether a call of some sizes is padded to others."""
-    names = zip(order_of(function), bucket, row, strict=True)
-    return all(to >= size if name in function.pad else to == size for name, to, size in names)
 
 
 def _check_options(function: Function, seen: Seen) -> None:
@@ -128,11 +149,12 @@ def _check_options(function: Function, seen: Seen) -> None:
             raise Mismatch(msg)
 
 
-def _matched(function: Function, seen: Seen) -> Iterator[tuple[ArgSpec, int]]:
+def _matched(expanded: Expanded, seen: Seen) -> Iterator[tuple[ArgSpec, int]]:
     """Yield the spec and the index of each argument: first by position, then by name."""
-    names, count = seen.names, len(function.positional)
+    function, names = expanded.function, seen.names
+    count = len(function.positional)
     if len(names) != count + len(function.kwargs):
-        msg = f"it has the arguments {', '.join(arguments_of(function))}; {', '.join(names)} passed"
+        msg = f"it has the arguments {', '.join(expanded.arguments)}; {', '.join(names)} passed"
         raise Mismatch(msg)
     yield from zip(function.positional.values(), range(count), strict=True)
     for name, spec in function.kwargs.items():

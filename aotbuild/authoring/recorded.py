@@ -15,9 +15,10 @@ from aotbuild.authoring.changes import FileChange, read_text, write_together
 from aotbuild.authoring.counted import counted
 from aotbuild.authoring.draft import Draft
 from aotbuild.authoring.entries import Limits
+from aotbuild.authoring.existing import Existing, read_existing
 from aotbuild.authoring.proposal_lines import LeftOut, left_out_lines, outside_line
 from aotbuild.authoring.recorded_package import JAX, guess_package, is_library, top_of
-from aotbuild.authoring.recorded_text import Existing, proposed_text, read_existing
+from aotbuild.authoring.recorded_text import proposed_text
 from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.seen import Seen, Variant, same_for_a_manifest, variants_of
 from aotbuild.authoring.tree_names import TreeNames
@@ -113,7 +114,7 @@ def update_manifest(
     in_file = read_trees(manifest.parent / TREES_FILE)
     existing = read_existing(before, manifest, in_file)
     functions = [*recording.functions.values()]
-    draft = Draft(existing.functions if existing else {})
+    draft = Draft(existing.functions, existing.unfinished) if existing else Draft({}, {})
     package = options.package or _package_of(existing, recording, manifest)
     left_out, lines = _sort_out(recording, draft, options, package)
     outside = [function for function in functions if _is_of_jax(function)]

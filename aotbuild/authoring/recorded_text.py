@@ -3,76 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from aotbuild.authoring.check_entry import lacking, signature_count
 from aotbuild.authoring.draft import Added, Draft, Extended
 from aotbuild.authoring.edit import CannotEdit, TextEditor
 from aotbuild.authoring.entry_text import comment, commented_lines, function_lines
+from aotbuild.authoring.existing import Existing, NotAsMeant, prove
 from aotbuild.authoring.flow import flow
 from aotbuild.authoring.leaf_nodes import leaf_nodes
-from aotbuild.authoring.matching import arguments_of
+from aotbuild.authoring.matching import Expanded
 from aotbuild.authoring.schema_file import SCHEMA_LINE
 from aotbuild.authoring.tree_names import TreeNames
-from aotbuild.authoring.trees_file import TREES_FILE
+from aotbuild.authoring.unfinished import kept_options
 from aotbuild.authoring.yaml_text import entry_lines
-from aotbuild.errors import ManifestError, ProjectError
-from aotbuild.manifest import Function, Manifest, parse_manifest
-from aotbuild.manifest.nodes import MapNode, Problems, ScalarNode, child, plain
-from aotbuild.manifest.reader import read_yaml
+from aotbuild.errors import ManifestError
+from aotbuild.manifest import Function, parse_manifest
 from aotbuild.spec.target import HOST
-from aotbuild.spec.tree_file import DescribedTree
 from aotbuild.watch.recording import Recording
-
-Files = Mapping[str, Mapping[str, DescribedTree]]
-
-
-class NotAsMeant(ProjectError):
-    """A manifest is written in a way that calls cannot be added to. Nothing was written."""
-
-    def __init__(self, manifest: Path, found: str) -> None:
-        self.manifest = manifest
-        super().__init__(
-            str(manifest),
-            f"what was recorded cannot be added to this manifest: {found}",
-            "Nothing was changed. Write the manifest to another file with --out, and copy from "
-            "there what you need.",
-        )
-
-
-@dataclass(frozen=True)
-class Existing:
-    """A manifest that is there already; `model` is None if it has no functions yet."""
-
-    model: Manifest | None
-    trees: Mapping[str, Any]
-
-    @property
-    def functions(self) -> Mapping[str, Function]:
-        """Its functions by name."""
-        return self.model.functions if self.model else {}
-
-
-def read_existing(
-    text: str | None, manifest: Path, in_file: Mapping[str, DescribedTree]
-) -> Existing | None:
-    """Return a manifest as it is; None for no file, or an empty one. ManifestError if invalid."""
-    if text is None:
-        return None
-    if all(line.startswith("#") for line in map(str.strip, text.split("\n")) if line):
-        return None
-    root = read_yaml(text, Problems(str(manifest)))
-    functions, trees = (child(root, key) if root else None for key in ("functions", "trees"))
-    known = plain(trees) if isinstance(trees, MapNode) else {}
-    is_empty = isinstance(functions, MapNode) and not functions.entries
-    is_null = isinstance(functions, ScalarNode) and functions.value is None
-    if isinstance(root, MapNode) and (is_empty or is_null):
-        return Existing(None, known)
-    return Existing(parse_manifest(text, str(manifest), {TREES_FILE: in_file}), known)
 
 
 def proposed_text(
@@ -96,9 +46,9 @@ def proposed_text(
             text = _edited(before, existing, draft, names)
         except CannotEdit as err:
             raise NotAsMeant(manifest, str(err)) from err
-        notes = _missing_targets(existing, platforms)
+        notes = [*_missing_targets(existing, platforms), *_still_unfinished(existing, draft)]
     if text != before:
-        _check(text, manifest, existing, draft, names)
+        prove(text, manifest, existing, draft, names)
     return text, notes
 
 
@@ -159,6 +109,11 @@ def _missing_targets(existing: Existing, platforms: Iterable[str]) -> list[str]:
     ]
 
 
+def _still_unfinished(existing: Existing, draft: Draft) -> list[str]:
+    left = [name for name in existing.unfinished if name not in {a.name for a in draft.added}]
+    return [f"{name} still has a TODO: no call of it was recorded" for name in left]
+
+
 # --- an existing manifest -------------------------------------------------------------------------
 
 
@@ -168,8 +123,10 @@ def _edited(text: str, existing: Existing, draft: Draft, names: TreeNames) -> st
         if extended.extension.is_change:
             _extend(editor, existing, extended)
     problems = [added for added in draft.problems if not _is_commented(text, added)]
-    if draft.added or (problems and existing.model):
-        _append(editor, draft.added, problems)
+    _finish(editor, text, draft.added, existing)
+    added = [each for each in draft.added if each.name not in existing.unfinished]
+    if added or (problems and existing.functions):
+        _append(editor, added, problems)
     if names.new:
         trees = editor.value(editor.root, "trees")
         for name, spec in names.new.items() if isinstance(trees, yaml.MappingNode) else ():
@@ -177,6 +134,20 @@ def _edited(text: str, existing: Existing, draft: Draft, names: TreeNames) -> st
         if not isinstance(trees, yaml.MappingNode):
             editor.add_entry(editor.root, "trees", names.new)
     return editor.result()
+
+
+def _finish(editor: TextEditor, text: str, added: list[Added], existing: Existing) -> None:
+    """Write the entries anew that had a TODO."""
+    functions = editor.value(editor.root, "functions")
+    outer = editor.column(editor.root)
+    bodies = {each.name: each for each in added if each.name in existing.unfinished}
+    for key, value in functions.value if bodies else ():
+        each = bodies.get(key.value)
+        if each:
+            body = kept_options(text, each.name, each.body)
+            indent = editor.column(functions)
+            lines = function_lines(each.name, each.entry, body, indent, max(indent - outer, 1))
+            editor.write_entry(key, value, lines)
 
 
 def _is_commented(text: str, added: Added) -> bool:
@@ -246,46 +217,8 @@ def _leaf_node(editor: TextEditor, node: Any, function: Function, argument: str,
         at = editor.value(node, "args", positional.index(argument), argument)
     else:
         at = editor.value(node, "kwargs", argument)
-    found = leaf_nodes(at, arguments_of(function)[argument])[leaf]
+    found = leaf_nodes(at, Expanded(function).arguments[argument])[leaf]
     if found is None:
         msg = f"{argument} is in a tree that others may use"
         raise CannotEdit(msg)
     return found
-
-
-# --- the proof ------------------------------------------------------------------------------------
-
-
-def _check(
-    text: str, manifest: Path, existing: Existing | None, draft: Draft, names: TreeNames
-) -> None:
-    """Read the new text, and compare it with what was meant; NotAsMeant if it differs."""
-    try:
-        model = parse_manifest(text, str(manifest), {TREES_FILE: names.in_file})
-    except ManifestError as err:
-        raise NotAsMeant(manifest, f"the new text would not be valid: {err}") from err
-    for problem in _differences(model, existing, draft):
-        raise NotAsMeant(manifest, problem)
-
-
-def _differences(model: Manifest, existing: Existing | None, draft: Draft) -> Iterable[str]:
-    for added in draft.added:
-        if added.name not in model.functions:
-            yield f"{added.name} would be missing"
-            return
-        problem = lacking(model.functions[added.name], added.entry)
-        if problem:
-            yield f"{added.name}: {problem}"
-    old = existing.model if existing else None
-    if old is None:
-        return
-    changed = {each.name: each.extension for each in draft.extended if each.extension.is_change}
-    for name, function in old.functions.items():
-        if name not in changed and model.functions.get(name) != function:
-            yield f"{name} would change"
-        elif name in changed and signature_count(model.functions[name]) != changed[name].signatures:
-            yield f"{name} would not have {changed[name].signatures} signatures"
-    skipped = {"functions", "trees", "defaults"}
-    for option in type(old).model_fields.keys() - skipped:
-        if getattr(old, option) != getattr(model, option):
-            yield f"{option} would change"

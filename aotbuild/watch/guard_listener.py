@@ -18,16 +18,18 @@ from aotbuild.watch import guard_state
 
 _lock = threading.Lock()
 _holding: list[None] = []  # one item for each guard that holds
+_installed: list[None] = []  # an item if the listeners are installed
 
 
 def hold() -> None:
     """Install the listeners, or have them installed when jax has been imported."""
     with _lock:
         _holding.append(None)
-        is_first = len(_holding) == 1
-        if is_first and "jax" not in sys.modules and _AFTER_JAX not in sys.meta_path:
+        is_installed = bool(_installed)
+        if "jax" not in sys.modules and _AFTER_JAX not in sys.meta_path:
             sys.meta_path.insert(0, _AFTER_JAX)
-    if is_first:
+    # Another thread may hold a guard already, and not have installed them yet.
+    if not is_installed:
         _match()
 
 
@@ -50,10 +52,12 @@ def _match() -> None:
     from aotbuild.watch import private
 
     with _lock:
+        _installed.clear()
         if _holding:
             # It stays registered, because removing it could make jax skip another listener.
             private.listen_to_begins(_on_begin)
             private.listen_to_traces(_on_trace)
+            _installed.append(None)
         else:
             private.stop_listening_to_traces()
 
@@ -79,7 +83,7 @@ def _on_trace(frame: FrameType) -> None:
 
 def _on_seen(mode: guard_state.Mode, kind: str, name: str, frame: FrameType) -> None:
     """Raise, log or count what begins at a frame of jax."""
-    from aotbuild.watch import guard_report
+    from aotbuild.watch import guard_report, private
 
     inside = object()
     # To explain may import and call the user's code.
@@ -88,7 +92,9 @@ def _on_seen(mode: guard_state.Mode, kind: str, name: str, frame: FrameType) -> 
         seen = guard_report.look(kind, name, frame)
         guard_state.count(kind, seen.function)
         if mode == "raise":
-            raise seen.error()
+            error = seen.error()
+            private.forget_unfinished(frame)
+            raise error
         if mode == "log" and guard_state.is_first(seen.key):
             seen.log()
     finally:

@@ -34,8 +34,10 @@ BEGINS = {
     dispatch.BACKEND_COMPILE_EVENT: "compiling",
 }
 # Functions of jax under which a trace is part of another one, or of a lowering.
-_TRACES = {"trace_to_jaxpr", "trace_to_jaxpr_nocache", "trace_to_jaxpr_dynamic"}
-_OUTER = {*_TRACES, "lower_sharding_computation"}
+_OUTER = {
+    *("trace_to_jaxpr", "trace_to_jaxpr_nocache", "trace_to_jaxpr_dynamic"),
+    "lower_sharding_computation",
+}
 
 
 def listen_to_begins(listener: Callable[..., None]) -> None:
@@ -62,11 +64,10 @@ _heard: list[tuple[Any, Any]] = []  # (what is installed, what was installed bef
 
 
 def listen_to_traces(listener: Callable[[FrameType], None]) -> None:
-    """Call a listener before each trace of which `listen_to_begins` is not told.
+    """Call a listener before each trace of a jitted function inside an eager `grad` and the like.
 
-    These are traces of jitted functions inside an eager `grad`, `vmap` and the like, and of the
-    bodies of an eager `scan`, `cond` or `checkpoint`. jax calls `util.test_event_listener` when
-    such a trace begins.
+    `listen_to_begins` is told of all others. jax calls `util.test_event_listener` when any trace
+    begins.
     """
     if _heard:
         return
@@ -91,13 +92,27 @@ def stop_listening_to_traces() -> None:
 
 
 def _is_outermost(frame: FrameType) -> bool:
-    """Return whether the trace that a frame begins is in no other one and was not told of."""
+    """Return whether a frame traces a jitted function, in no other trace, that was not told of."""
     caller = frame.f_back
-    if caller is not None and caller.f_code.co_name == "_trace_for_jit":
-        if core.trace_state_clean():
-            return False  # jax tells listeners of scalars
-        caller = caller.f_back
-    return not any(each.f_code.co_name in _OUTER for each in frames(caller) if is_jax(each))
+    if caller is None or caller.f_code.co_name != "_trace_for_jit":
+        return False  # the body of a scan and the like; then its program is traced
+    if core.trace_state_clean():
+        return False  # jax tells listeners of scalars
+    outside = frames(caller.f_back)
+    return not any(each.f_code.co_name in _OUTER for each in outside if is_jax(each))
+
+
+def forget_unfinished(frame: FrameType) -> None:
+    """Take the calls that a frame is part of out of jax's caches, before an error ends them.
+
+    `util.weakref_lru_cache` keeps an entry without a result for a call that raised. From then on it
+    would not cache this call: jax would lower and compile it each time.
+    """
+    for each in frames(frame):
+        code = each.f_code
+        cached: Any = each.f_globals.get(code.co_name.removesuffix("_nocache"))
+        if is_jax(each) and code.co_argcount and hasattr(cached, "evict_weakref"):
+            cached.evict_weakref(each.f_locals.get(code.co_varnames[0]))
 
 
 # --- the call that is traced, lowered or compiled -------------------------------------------------
@@ -235,15 +250,6 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "_pjit_lower": lambda found: _of_program(found.get("jaxpr")),
     # pxla.py: `lowered.compile()`.
     "from_hlo": lambda found: {"avals": found.get("global_in_avals")},
-    # partial_eval.py: the body of an eager scan and the like is traced.
-    **dict.fromkeys(
-        ("trace_to_jaxpr", "trace_to_jaxpr_nocache"),
-        lambda found: {
-            "function": found.get("fun"),
-            "debug": found.get("debug_info"),
-            "avals": list(found.get("in_avals") or ()),
-        },
-    ),
 }
 
 

@@ -8,8 +8,8 @@ from textwrap import indent
 import pytest
 from support.recordings import Call, argument, call, recording
 
+from aotbuild.authoring.existing import NotAsMeant
 from aotbuild.authoring.recorded import Proposal, update_manifest
-from aotbuild.authoring.recorded_text import NotAsMeant
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import parse_manifest
 
@@ -251,3 +251,46 @@ def test_a_platform_that_is_no_target_is_told(tmp_path: Path) -> None:
     before = f"{HEAD}targets: [portable]\nfunctions: {{g: {{call: 'm:g'}}}}\n"
     found = updated(tmp_path, before, Call([argument("x", "f32[2]")], more={"platform": "cpu"}))
     assert found.lines[-1] == "ran on cpu, which is no target of the manifest"
+
+
+def test_entries_with_a_todo_are_finished(tmp_path: Path) -> None:
+    before = f"""{HEAD}functions:
+  # mine
+  f:
+    # from the source
+    call: m:f
+    args:
+      - x: f32[TODO,4]
+    dims: {{TODO: TODO}}
+    static: {{k: TODO}}
+    donate: [x]  # of f
+  g:
+    call: m:g
+    args: [{{x: TODO}}]
+  h: {{call: "m:h"}}
+"""
+    found = updated(tmp_path, before, xk(1, 5), xk(2, 5))
+    assert found.text == before.replace(
+        before[before.index("  f:\n") : before.index("  # of f")],
+        """\
+  # 2 calls, 2 signatures, 2.0 s to compile
+  f:
+    call: m:f
+    args:
+      - x: f32[batch,4]
+    dims: {batch: [1, 2]}
+    static: {k: [5]}
+    donate: [x]""",
+    )
+    assert found.lines[0] == "finished f: 2 calls, 2 signatures, 2.0 s to compile"
+    assert found.lines[-1] == "g still has a TODO: no call of it was recorded"
+    # A second signature that does not fit is another entry.
+    found = updated(tmp_path, before, xk(1, 5), call(argument("x", "i32[]"), k=5))
+    assert "\n  f_2:\n    call: m:f\n" in found.text
+    with pytest.raises(ManifestError, match="TODO is left here"):
+        updated(tmp_path, before + "memory: a\n", xk(1, 5))
+
+
+def test_a_manifest_of_todos_alone(tmp_path: Path) -> None:
+    found = updated(tmp_path, f"{HEAD}functions:\n  f:\n    call: m:f\n    args: TODO\n", x(4))
+    assert [*parse_manifest(found.text).functions] == ["f"]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.recordings import Call, argument, call, recording
 
+from aotbuild.authoring.existing import NotAsMeant
 from aotbuild.authoring.recorded import ProposalOptions, update_manifest, write
-from aotbuild.authoring.recorded_text import NotAsMeant
 from aotbuild.manifest import load_manifest
 
 OPTIONS = ProposalOptions(max_buckets=30)

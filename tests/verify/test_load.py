@@ -270,10 +270,12 @@ def test_verify_itself_imports_no_jax(built: list[Built], tmp_path: Path) -> Non
 
 def test_the_child_s_variables() -> None:
     record = wheels.make_records()[0].replace(devices=4, x64=True).record
-    variables = Job("x", record).environment({"XLA_FLAGS": "--a", "HOME": "h"})
+    outer = {"XLA_FLAGS": "--a", "HOME": "h", "AOTBUILD_GUARD": "raise"}
+    variables = Job("x", record).environment(outer)
     assert variables["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=4"
     assert (variables["JAX_ENABLE_X64"], variables["JAX_PLATFORMS"]) == ("1", "cpu")
     assert variables["HOME"] == "h"
+    assert "AOTBUILD_GUARD" not in variables
 
 
 def test_jobs_of_one_child_need_the_same_process() -> None:

@@ -43,6 +43,24 @@ def with_custom_rule(x: Any) -> Any:
     return jax.grad(lambda x: jax.jit(function)(x).sum())(x)
 
 
+def forbidden_then_allowed(call: Callable[[Any], Any], x: Any) -> list[str]:
+    """Return what was forbidden in two calls; after an allowed one, nothing is compiled again.
+
+    A cache of jax that remembered the error would have each later call compile.
+    """
+    kinds = []
+    with guard("raise"):
+        for _ in range(2):
+            with pytest.raises(CompilationForbidden) as caught:
+                call(x)
+            kinds.append(caught.value.kind)
+        with guard.allow():
+            call(x)
+        for _ in range(2):
+            call(x)
+    return kinds
+
+
 # Each begins something new whenever it is called.
 WAYS: dict[str, Callable[[Any], Any]] = {
     "jit": lambda x: new_jit()(x),
@@ -54,7 +72,6 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "vmap of jit": lambda x: jax.vmap(new_jit())(x),
     "scan": lambda x: jax.lax.scan(lambda c, a: (c + a.sum(), a), np.float32(0), x),
     "cond": lambda x: jax.lax.cond(True, lambda x: x * 2, lambda x: -x, x),
-    "checkpoint": lambda x: jax.grad(jax.checkpoint(lambda x: x.sum() * 2))(x),
     "shard_map": sharded,
     "custom_vjp": with_custom_rule,
     "pure_callback": lambda x: jax.jit(lambda x: jax.pure_callback(lambda x: x, x, x))(x),
@@ -74,15 +91,23 @@ class TestRaise:
                 WAYS[way](x)
         WAYS[way](x)
 
-    def test_the_same_call_works_afterwards(self) -> None:
+    @pytest.mark.parametrize("stage", ["tracing", "lowering", "compiling"])
+    def test_the_same_call_works_afterwards(self, stage: str) -> None:
         jitted = new_jit()
-        with guard("raise"):
-            for _ in range(2):
-                with pytest.raises(CompilationForbidden):
-                    jitted(X)
-            with guard.allow():
-                first = jitted(X)
-            np.testing.assert_array_equal(jitted(X), first)
+        if stage != "tracing":
+            traced = jitted.trace(X)
+        if stage == "compiling":
+            traced.lower()
+        assert forbidden_then_allowed(jitted, X) == [stage, stage]
+
+    @pytest.mark.parametrize("transform", [jax.vmap, lambda f: lambda x: jax.jvp(f, (x,), (x,))])
+    def test_the_same_transformed_call_works_afterwards(self, transform: Any) -> None:
+        assert forbidden_then_allowed(transform(new_jit()), X) == ["tracing"] * 2
+
+    def test_a_new_loop_works_afterwards(self) -> None:
+        body = lambda c, a: (c + a.sum(), a)  # noqa: E731
+        call = lambda x: jax.lax.scan(body, np.float32(0), x)  # noqa: E731
+        assert forbidden_then_allowed(call, X) == ["tracing"] * 2
 
     def test_an_operation_outside_of_jit(self) -> None:
         x = np.ones((3, 7), "float32")
