@@ -87,13 +87,32 @@ class Expanded:
 
     def covers(self, found: Fit) -> bool:
         """Return whether a call has an executable of its own, or one that it is padded to."""
+        return self.serving(found) is not None
+
+    def serving(self, found: Fit) -> Row | None:
+        """Return the sizes whose executable a call gets: its own, or the smallest that hold it."""
         pairs = zip(found.statics, self.statics, strict=True)
         if found.differs or not all(value in values for value, values in pairs):
-            return False
-        is_padded = bool(self.function.pad)
-        return found.row in self.rows or (
-            is_padded and any(self._holds(row, found.row) for row in self.rows)
+            return None
+        if found.row in self.rows:
+            return found.row
+        rows = self.rows if self.function.pad else ()
+        holding = [row for row in rows if self._holds(row, found.row)]
+        return min(holding, key=lambda row: (self.padded_elements(row), row), default=None)
+
+    def padded_elements(self, row: Row) -> int:
+        """Return the number of elements of the arrays that have a padded dim, for some sizes."""
+        sizes = dict(zip(self.order, row, strict=True))
+        return sum(
+            prod(sizes.get(dim, 0) if isinstance(dim, str) else dim for dim in leaf.shape)
+            for leaf in self._padded_leaves
         )
+
+    @cached_property
+    def _padded_leaves(self) -> list[LeafSpec]:
+        pad = self.function.pad
+        every = (leaf for spec in self.arguments.values() for leaf in _arrays(spec))
+        return [leaf for leaf in every if any(dim in pad for dim in leaf.shape)]
 
     def _holds(self, bucket: Row, row: Row) -> bool:
         """Return whether a call of some sizes is padded to others."""
@@ -124,6 +143,21 @@ def fit(expanded: Expanded, recorded: RecordedFunction, seen: Seen) -> Fit:
     row = tuple(sizes[name] for name in expanded.order)
     statics = _statics(function, recorded, seen.statics)
     return Fit(row, statics, tuple(dict.fromkeys(likes)), differs)
+
+
+def _arrays(spec: ArgSpec) -> Iterator[LeafSpec]:
+    """Yield the arrays that a spec states."""
+    match spec:
+        case LeafSpec():
+            yield spec
+        case FileSpec():
+            yield from spec.leaves
+        case ListSpec(items) | TupleSpec(items):
+            for item in items:
+                yield from _arrays(item)
+        case DictSpec(items):
+            for _, item in items:
+                yield from _arrays(item)
 
 
 def encoded(value: Any) -> str:

@@ -17,7 +17,7 @@ from aotbuild.authoring.draft import Draft
 from aotbuild.authoring.entries import Limits
 from aotbuild.authoring.existing import Existing, read_existing
 from aotbuild.authoring.proposal_lines import LeftOut, left_out_lines, outside_line
-from aotbuild.authoring.recorded_package import JAX, guess_package, is_library, top_of
+from aotbuild.authoring.recorded_package import guess_package, is_library, top_of
 from aotbuild.authoring.recorded_text import proposed_text
 from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.seen import Seen, Variant, same_for_a_manifest, variants_of
@@ -117,7 +117,7 @@ def update_manifest(
     draft = Draft(existing.functions, existing.unfinished) if existing else Draft({}, {})
     package = options.package or _package_of(existing, recording, manifest)
     left_out, lines = _sort_out(recording, draft, options, package)
-    outside = [function for function in functions if _is_of_jax(function)]
+    outside = [function for function in functions if function.is_operation]
     names = TreeNames(existing.trees if existing else {}, in_file)
     draft.place(names)
     lines = [*draft.lines(), *lines, *left_out_lines(left_out)]
@@ -168,7 +168,7 @@ def _sort_out(
     """Put each recorded call into a draft, or among what is left out."""
     left_out, rare = [], Variant(RecordedFunction(""), ())
     limits = Limits(options.max_buckets, options.max_waste)
-    mine = {k: f for k, f in recording.functions.items() if not _is_of_jax(f)}
+    mine = {k: f for k, f in recording.functions.items() if not f.is_operation}
     groups = [(group, _tally(recording, group)) for group in same_for_a_manifest(mine)]
     for group, tally in sorted(groups, key=lambda item: -item[1].seconds):
         if reason := _reason(group[-1], package, draft):
@@ -206,11 +206,6 @@ def _by_calls(variant: Variant, minimum: int) -> tuple[Variant, Variant]:
         # A signature that was compiled ahead may have been called never.
         parts[1 < minimum > seen.tally.calls].append(seen)
     return Variant(variant.function, tuple(parts[0])), Variant(variant.function, tuple(parts[1]))
-
-
-def _is_of_jax(function: RecordedFunction) -> bool:
-    """Return whether jax itself has a function: what is called outside of any jit."""
-    return top_of(function) in JAX
 
 
 def _tally(recording: Recording, functions: Iterable[RecordedFunction]) -> Tally:

@@ -9,8 +9,6 @@ from typing import Any
 
 from aotbuild.watch.recording import RecordedFunction, Recording
 
-# Packages whose functions are operations that programs call outside of jit.
-JAX = ("jax", "jaxlib")
 _FOLDERS = ("", "src")
 _SITES = frozenset({"site-packages", "dist-packages"})
 
@@ -23,7 +21,7 @@ def guess_package(recording: Recording, folder: Path) -> str:
     """
     seconds: dict[str, float] = {}
     functions = [*recording.functions.values()]
-    own = [each for each in functions if not is_installed(each) and not _is_of_jax(each)]
+    own = [each for each in functions if not is_installed(each) and not each.is_operation]
     for function in own or functions:
         if not function.problem:
             top = top_of(function)
@@ -50,10 +48,6 @@ def is_installed(function: RecordedFunction) -> bool:
 def top_of(function: RecordedFunction) -> str:
     """Return the import package of a function."""
     return function.call.partition(":")[0].partition(".")[0]
-
-
-def _is_of_jax(function: RecordedFunction) -> bool:
-    return top_of(function) in JAX
 
 
 def _is_there(folder: Path, name: str) -> bool:

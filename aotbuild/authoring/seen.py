@@ -80,7 +80,7 @@ def variants_of(
     known = [*functions]
     for function in known:
         for key, call in recording.of(function.key).items():
-            seen = _seen(call, recording.tallies.get(key, Tally()))
+            seen = seen_of(call, recording.tallies.get(key, Tally()))
             (bad if seen.problems else good.setdefault(_kind(seen), [])).append(seen)
     found = [Variant(known[-1], _once(seen)) for seen in good.values()]
     return found, [Variant(known[-1], tuple(bad))] if bad else []
@@ -96,7 +96,8 @@ def same_for_a_manifest(functions: Mapping[str, RecordedFunction]) -> list[list[
     return [*found.values()]
 
 
-def _seen(call: RecordedCall, tally: Tally) -> Seen:
+def seen_of(call: RecordedCall, tally: Tally) -> Seen:
+    """Return a recorded call with what it is for a manifest."""
     problems = [call.problem] if call.problem else []
     problems += [f"{a.name}: {a.problem}" for a in call.arguments if a.problem]
     problems += [f"{a.name}: its tree is unknown" for a in call.arguments if _is_lost(a)]

@@ -15,6 +15,7 @@ from aotbuild.cli import github
 from aotbuild.cli.bench import bench
 from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, Group, UsageError, add_commands
+from aotbuild.cli.coverage import coverage
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
 from aotbuild.cli.exit_codes import (
@@ -48,7 +49,7 @@ from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
-_INSPECTING = (inspect, diff, doctor, verify, bench, sbom, stubs)
+_INSPECTING = (inspect, coverage, diff, doctor, verify, bench, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, export_cache, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 

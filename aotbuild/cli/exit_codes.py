@@ -9,6 +9,7 @@ from aotbuild.errors import (
     DamagedBlob,
     ExportFailed,
     InvalidIndex,
+    InvalidRecording,
     ManifestError,
     NoArtifacts,
     NoGpu,
@@ -39,6 +40,7 @@ STALE = 11
 NOT_REPRODUCIBLE = 12
 GATE = 13
 STORE_DAMAGED = 14
+UNCOVERED = 15
 INTERRUPTED = 130
 TERMINATED = 143
 
@@ -68,6 +70,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (UnexpectedPackage, VERIFY),
     (StageNotKept, PACKAGE),
     (StagesNotFound, PACKAGE),
+    (InvalidRecording, FILES),
     (OSError, FILES),
     (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),

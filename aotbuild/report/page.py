@@ -1,20 +1,9 @@
-"""One self-contained HTML page about a package: it sends no request and runs no foreign code.
-
-The template escapes every value that it writes. Should one slip through all the same, the page's
-Content-Security-Policy allows no script but the page's own, which it knows by its digest.
-"""
+"""One self-contained HTML page about a package: it sends no request and runs no foreign code."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
 
 from aotbuild.report.charts import color, cost_charts, coverage_chart
 from aotbuild.report.document import call_text, needs, pad_text
@@ -28,6 +17,7 @@ from aotbuild.report.facts import (
     stored_twice,
     total_size,
 )
+from aotbuild.report.html import render
 from aotbuild.report.text import (
     LEFT_OUT_HEADERS,
     MEASURED_HEADERS,
@@ -46,7 +36,6 @@ from aotbuild.report.words import (
     peak_memory,
     peak_text,
     plural,
-    printable,
     shown,
 )
 from aotbuild.spec.layout import HEADER_KEY, STAGES
@@ -58,7 +47,6 @@ _OPEN_FUNCTIONS = 12
 # Limits on what is written out: nobody reads a page of megabytes.
 _MOST_AVALS = 500
 _MOST_OWNERS = 4
-_MOST_TEXT = 20_000
 
 _HELPERS = (
     *(color, column_of, short_label, call_text, pad_text, needs, avals_text, plural),
@@ -78,63 +66,33 @@ class StageText:
 
 def page_html(facts: PackageFacts, texts: Mapping[Blob, str] | None = None) -> str:
     """Return the page as text, to be written as UTF-8; `texts` are kept stages to show on it."""
-    template, style, script = (
-        files(__package__).joinpath(f"page.{kind}").read_text("utf-8")
-        for kind in ("html", "css", "js")
-    )
     names = columns(facts)
     stages = [
         (function.name, found)
         for function in facts.functions
         if (found := list(_stage_texts(function, texts or {})))
     ]
-    return (
-        _environment()
-        .from_string(template)
-        .render(
-            facts=facts,
-            columns=names,
-            policy=_policy(script),
-            style=style,
-            script=script,
-            badges=list(_badges(facts)),
-            tiles=list(_tiles(facts, names)),
-            charts=cost_charts(facts),
-            coverage=coverage_chart(facts),
-            functions_are_open=len(facts.functions) <= _OPEN_FUNCTIONS,
-            most_avals=_MOST_AVALS,
-            stages=stages,
-            most_owners=_MOST_OWNERS,
-            constants=list(constants(facts)),
-            left_out=left_out_rows(facts),
-            left_out_headers=LEFT_OUT_HEADERS,
-            measured=measured_rows(facts),
-            measured_headers=MEASURED_HEADERS,
-            settings=setting_rows(facts),
-            source=f"Read from the index {'and the kept stages' if texts else 'alone'}",
-        )
-    )
-
-
-def _environment() -> Environment:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_printable)
-    environment.globals.update({helper.__name__: helper for helper in _HELPERS})
-    environment.filters["lines"] = lambda text: Markup("\n").join(
-        escape(printable(line)) for line in text.split("\n")
-    )
-    return environment
-
-
-def _printable(value: Any) -> Any:
-    """Return a value as printable text; autoescape then turns it into HTML."""
-    return value if isinstance(value, Markup) else shown(str(value), limit=_MOST_TEXT)
-
-
-def _policy(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
+    return render(
+        __package__,
+        "page.html",
+        *_HELPERS,
+        facts=facts,
+        columns=names,
+        badges=list(_badges(facts)),
+        tiles=list(_tiles(facts, names)),
+        charts=cost_charts(facts),
+        coverage=coverage_chart(facts),
+        functions_are_open=len(facts.functions) <= _OPEN_FUNCTIONS,
+        most_avals=_MOST_AVALS,
+        stages=stages,
+        most_owners=_MOST_OWNERS,
+        constants=list(constants(facts)),
+        left_out=left_out_rows(facts),
+        left_out_headers=LEFT_OUT_HEADERS,
+        measured=measured_rows(facts),
+        measured_headers=MEASURED_HEADERS,
+        settings=setting_rows(facts),
+        source=f"Read from the index {'and the kept stages' if texts else 'alone'}",
     )
 
 

@@ -21,12 +21,13 @@ from dataclasses import MISSING, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from aotbuild.errors import ProjectError
+from aotbuild.errors import InvalidRecording
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.tree import Tree
 
 VERSION = 1
+_JAX = ("jax", "jaxlib")
 KEY_DIGITS = 16
 
 
@@ -87,6 +88,11 @@ class RecordedFunction:
     def key(self) -> str:
         """The identity of this function in a recording."""
         return _key(self.to_json())
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether jax itself has it: an operation that was called outside of any jit."""
+        return self.call.partition(":")[0].partition(".")[0] in _JAX
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -217,28 +223,16 @@ class Recording:
         return sum((self.tallies.get(key, Tally()) for key in calls), Tally())
 
 
-class InvalidRecording(ProjectError):
-    """A file is not a recording, or one of another version of the format."""
-
-    def __init__(self, place: Path, line: int, found: str) -> None:
-        self.line = line
-        super().__init__(
-            f"{place}:{line}",
-            "not a recording of aotbuild\n"
-            f"  expected a line of version {VERSION} of the format, as `aotbuild record` writes\n"
-            f"  found    {found}",
-            "Record the program again into a new file.",
-        )
-
-
-def read_recording(path: Path) -> Recording:
-    """Return what a file holds; OSError, or InvalidRecording for what is none."""
+def read_recording(*paths: Path) -> Recording:
+    """Return what files hold together; OSError, or InvalidRecording for what is none."""
     found = Recording()
-    for number, (kind, data) in enumerate(_lines(path), 1):
-        try:
-            _add(found, kind, data)
-        except (KeyError, TypeError, ValueError, AttributeError) as err:
-            raise InvalidRecording(path, number, f"{kind}: {type(err).__name__}: {err}") from err
+    for path in paths:
+        for number, (kind, data) in enumerate(_lines(path), 1):
+            try:
+                _add(found, kind, data)
+            except (KeyError, TypeError, ValueError, AttributeError) as err:
+                reason = f"{kind}: {type(err).__name__}: {err}"
+                raise InvalidRecording(_place(path, number), reason) from err
     return found
 
 
@@ -281,10 +275,14 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 data = json.loads(line)
                 kind = data.pop("kind")
             except (ValueError, KeyError, AttributeError, TypeError) as err:
-                raise InvalidRecording(path, number, repr(line[:60])) from err
+                raise InvalidRecording(_place(path, number), repr(line[:60])) from err
             if number == 1 and (kind, data) != ("recording", {"version": VERSION}):
-                raise InvalidRecording(path, number, repr(line[:60]))
+                raise InvalidRecording(_place(path, number), repr(line[:60]))
             yield kind, data
+
+
+def _place(path: Path, line: int) -> str:
+    return f"{path}:{line}"
 
 
 def _add(found: Recording, kind: str, data: dict[str, Any]) -> None:

@@ -106,7 +106,7 @@ def test_the_command_says_what_was_found_and_that_it_is_no_manifest(tmp_path: Pa
 def test_a_file_that_is_no_recording_is_told_with_its_line(tmp_path: Path) -> None:
     place = tmp_path / "calls.jsonl"
     place.write_text("{}\n")
-    assert run("record", "--from", place, code=4).stderr.startswith(f"{place}:1: not a recording")
+    assert run("record", "--from", place, code=6).stderr.startswith(f"{place}:1: not a recording")
 
 
 @pytest.mark.process

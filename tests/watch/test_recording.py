@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from aotbuild.errors import InvalidRecording
 from aotbuild.spec.aval import Aval
 from aotbuild.watch import recording
 from aotbuild.watch.recording import (
-    InvalidRecording,
     Program,
     RecordedArgument,
     RecordedCall,
@@ -79,5 +79,5 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
 )
 def test_what_is_no_recording(tmp_path: Path, lines: list[bytes], number: int) -> None:
     path = written(tmp_path / "a", *lines)
-    with pytest.raises(InvalidRecording, match=rf"a:{number}: not a recording of aotbuild"):
+    with pytest.raises(InvalidRecording, match=rf"a:{number}: neither a recording nor counters"):
         read_recording(path)

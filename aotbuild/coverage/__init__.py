@@ -1,0 +1,1 @@
+"""Coverage: what of the calls that programs made is compiled, and what is compiled for nothing."""
