@@ -50,7 +50,7 @@ def all_bars(results: Results) -> list[Bar]:
     ]
     others = [
         Bar(name, limit, figure(results), unit)
-        for name, limit, unit, figure in (*_FIRST, *_WARM, *_GUARD, *_INDEX, *_BUILD)
+        for name, limit, unit, figure in (*_FIRST, *_WARM, *_GUARD, *_RECORDING, *_INDEX, *_BUILD)
     ]
     return cold + others
 
@@ -86,6 +86,17 @@ def _guard(guard: str) -> Figure:
     def figure(results: Results) -> float | None:
         rows = _rows(results, "guard")
         return next((float(row["ratio"]) for row in rows if row.get("guard") == guard), None)
+
+    return figure
+
+
+def _recording(leaves: int) -> Figure:
+    """Return what a call takes longer of a function with one signature."""
+
+    def figure(results: Results) -> float | None:
+        rows = [row for row in _rows(results, "recording") if row.get("signatures") == 1]
+        found = (float(row["overhead_us"]) for row in rows if row.get("leaves") == leaves)
+        return next(found, None)
 
     return figure
 
@@ -168,6 +179,10 @@ _WARM = tuple(
 _GUARD = tuple(
     (f"Warm call of jit inside a guard, {name} / without", 1.01, "", _guard(guard))
     for guard, name in (("with", "a with block"), ("process", "the whole process"))
+)
+_RECORDING = tuple(
+    (f"Recording a warm call of jit with {leaves} arrays", 30.0, " µs", _recording(leaves))
+    for leaves in (3, 200)
 )
 _INDEX = (
     (

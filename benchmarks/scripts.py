@@ -61,6 +61,13 @@ SCRIPTS = (
         _NO_LIMIT,
         ("--pairs", "201", *_NO_LIMIT),
     ),
+    Script(
+        "recording",
+        "A warm call of jax.jit that is recorded",
+        "recording.py",
+        _NO_LIMIT,
+        ("--pairs", "51", *_NO_LIMIT),
+    ),
     Script("threads", "Calls a second from several threads", "threads.py", quick=("--rounds", "3")),
     Script(
         "index",

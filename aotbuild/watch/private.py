@@ -345,6 +345,11 @@ def inner_function(function: Any) -> tuple[Any, Any]:
     return names.get("_fun"), names.get("_jit_info")
 
 
+def entries(jitted: Any) -> int:
+    """Return how many signatures the C++ dispatch of a jitted function knows."""
+    return int(jitted._cache_size())
+
+
 def device_count() -> int:
     """Return how many devices this process has; 1 as long as jax has not looked for them."""
     return int(jax.device_count()) if xla_bridge.backends_are_initialized() else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ class Counted:
     compiled: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def add(self, seconds: dict[str, float]) -> None:
+    def add(self, seconds: Mapping[str, float]) -> None:
         """Count a call, and the seconds of the stages that it took."""
         self.calls += 1
         if seconds:
@@ -54,8 +54,11 @@ class Watched:
         is_operation: Whether it is jax's own: its calls are counted, and no more.
         is_pmapped: Whether it is what `jax.pmap` makes.
         has_signatures: Whether its calls are told apart.
+        has_statics: Whether it has static arguments. To jax, 1 and True are one value of them.
         calls: What was counted of each signature, by the key of its `RecordedCall`.
         known: The same, by what tells calls apart without describing them.
+        only: What was counted of the only entry of the C++ dispatch, and after how many calls of
+            the process that no such entry served: later ones may have replaced it.
     """
 
     def __init__(self, function: Any, info: Any, gone: Callable[[Any], None]) -> None:
@@ -71,7 +74,9 @@ class Watched:
         self.has_signatures = not (self.is_operation or self.is_pmapped)
         self.positions, self.names = static_places(info)
         self.known: dict[Any, Counted] = {}
+        self.only: tuple[int, Counted] | None = None
         self.calls: dict[str, Counted] = {}
+        self.has_statics = bool(self.positions or self.names)
         self._with_shardings = private.device_count() > 1
         # By the identity of what the program called, if it is not what `jax.jit` returned.
         self._recorded: dict[int, tuple[Callable[[], Any], RecordedFunction]] = {}
@@ -94,7 +99,7 @@ class Watched:
                 return None
             args, kwargs = dispatched, {}
         statics: tuple[Any, ...] = ()
-        if self.positions or self.names:
+        if self.has_statics:
             statics = (
                 *((i, type(args[i]), args[i]) for i in self.positions if i < len(args)),
                 *((n, type(kwargs[n]), kwargs[n]) for n in sorted(self.names & kwargs.keys())),

@@ -1,17 +1,20 @@
 """Watches all calls of jitted functions in this process, and writes what is new about them.
 
-A call that was seen before costs one lookup (`Watched.key`). The first call of a signature is
+A call that was seen before costs one lookup (`Watched.key`), or none: where the C++ dispatch has
+one entry only, a call that it serves is of that signature. The first call of a signature is
 described, which may take milliseconds.
 """
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import sys
 import threading
 import weakref
 from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from time import monotonic
@@ -34,11 +37,12 @@ from aotbuild.watch.recording import (
     tally_line,
 )
 from aotbuild.watch.watched import Counted, Watched
-from aotbuild.watch.writer import Writer
+from aotbuild.watch.writer import Writer, tell
 
 # Signatures of a function that are told apart, and the keys that lead to them.
 MOST_CALLS = 10_000
 _MOST_KEYS = 4 * MOST_CALLS
+_NO_SECONDS: Mapping[str, float] = {}
 # Seconds between two writes of tallies.
 _TICK = 1.0
 _TOO_MANY = f"it was called with more than {MOST_CALLS:,} signatures; the others are not told apart"
@@ -74,6 +78,9 @@ class Watcher:
         self._jitted: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._gone: list[Watched] = []  # of functions that the program has dropped
         self._told: set[str] = set()
+        # Calls that the C++ dispatch did not serve; of a counter, as threads add to it.
+        self._misses = itertools.count(1)
+        self._missed = 0
         self._written, self._has_begun = monotonic(), False
 
     def start(self) -> None:
@@ -104,19 +111,26 @@ class Watcher:
         try:
             if self._is_elsewhere() or self._kernels.is_inside(args):
                 return
-            watched = self._jitted.get(jitted)
+            watched, missed = self._jitted.get(jitted), self._missed
             if watched is None:
                 function, info = private.inner_function(jitted)
                 if function is None:  # a kernel whose dispatch somebody called directly
                     return
                 watched = self._jitted[jitted] = self._of_function(function, info)
-            self._count(watched, args, kwargs)
+            only = watched.only
+            if only is not None and only[0] == missed and private.entries(jitted) == 1:
+                self._add(only[1], _NO_SECONDS)
+                return
+            counted = self._count(watched, args, kwargs)
+            if counted and not watched.has_statics and private.entries(jitted) == 1:
+                watched.only = missed, counted
         except Exception as err:  # noqa: BLE001 - watching must not break the program
             self._report(err)
 
     def _cold(
         self, function: Any, info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
+        self._missed = next(self._misses)
         try:
             # The fallback of a kernel compiles: the kernel's call has the stages.
             if not self._is_elsewhere() and not self._kernels.is_inside():
@@ -147,8 +161,11 @@ class Watcher:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         dispatched: tuple[Any, ...] | None = None,
-    ) -> None:
-        """Count a call; the C++ dispatch got `dispatched` if not its arguments."""
+    ) -> Counted | None:
+        """Count a call, and return where; the C++ dispatch got `dispatched` if not its arguments.
+
+        None for one with tracers.
+        """
         stages = self._take_stages(watched)
         try:
             key = watched.key(args, kwargs, dispatched)
@@ -157,20 +174,24 @@ class Watcher:
             key = counted = None
         if counted is None:
             if has_tracers(args, kwargs):
-                return
+                return None
             self._local.is_inside = True
             try:
                 counted = self._first(watched, key, args, kwargs)
             finally:
                 self._local.is_inside = False
-        counted.add(stages)
-        if stages or monotonic() - self._written > _TICK:
+        self._add(counted, stages)
+        return counted
+
+    def _add(self, counted: Counted, seconds: Mapping[str, float]) -> None:
+        counted.add(seconds)
+        if seconds or monotonic() - self._written > _TICK:
             self.write_tallies()
 
     def _report(self, err: Exception) -> None:
         if not self._has_reported:
             self._has_reported = True
-            sys.stderr.write(f"aotbuild: a call was not recorded: {type(err).__name__}: {err}\n")
+            tell(f"a call was not recorded: {type(err).__name__}: {err}")
 
     # --- times ------------------------------------------------------------------------------------
 

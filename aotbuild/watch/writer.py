@@ -31,7 +31,7 @@ class Writer:
         except OSError as err:
             self._has_failed = True
             why = err.strerror or str(err)
-            sys.stderr.write(f"aotbuild: {self._path}: {why}; this process records nothing more\n")
+            tell(f"{self._path}: {why}; this process records nothing more")
 
     def _append(self, data: bytes) -> None:
         # Opened each time: programs close descriptors they do not know, and fork.
@@ -43,6 +43,12 @@ class Writer:
                 _write_whole(descriptor, data if size else first_line() + data, size)
         finally:
             os.close(descriptor)
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, which a daemon may have closed."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(f"aotbuild: {text}\n")
 
 
 def _drop_cut_line(descriptor: int) -> int:

@@ -59,6 +59,10 @@ def scaled(factor: Any, x: Any) -> Any:
     return factor * x
 
 
+def first_leaf(tree: Any) -> Any:
+    return jax.tree.leaves(tree)[0] + 1
+
+
 def made(factor: float) -> Any:
     @jax.jit
     def closure(x: Any) -> Any:

@@ -162,6 +162,30 @@ class TestWhatIsRecorded:
         ]
         assert counts(found, "plain") == [2, 2, 4]
 
+    def test_signatures_in_turn(self, recorded: Record) -> None:
+        """Also where the C++ dispatch has one entry, and then another one."""
+        arrays = [np.ones(n, np.float32) for n in (4, 5, 6)]
+        one_jit, other = jax.jit(functions.first_leaf), jax.jit(functions.first_leaf)
+
+        def work() -> None:
+            for each in (0, 0, 0, 1, 0, 1):
+                functions.plain(arrays[each])
+            functions.plain.clear_cache()
+            for _ in range(3):
+                functions.plain(arrays[2])
+            for tree in ({"a": X}, {"a": X}, {"b": X}, [X], {"a": X}):
+                one_jit(tree)
+                other(tree)
+
+        found = recorded(work)
+        assert [avals(call) for call in one(found, "plain")[1]] == [
+            ["f32[4]"],
+            ["f32[5]"],
+            ["f32[6]"],
+        ]
+        assert counts(found, "plain") == [4, 2, 3]
+        assert counts(found, "first_leaf") == [6, 2, 2]
+
     def test_stages_of_other_work_are_not_those_of_a_call(self, recorded: Record) -> None:
         def work() -> None:
             jax.jit(functions.scaled).lower(X, X).compile()

@@ -7,6 +7,7 @@ is imported in a process that does not import jax. Only the standard library is 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import os
@@ -56,7 +57,9 @@ def _start() -> None:
             from aotbuild.watch.recorder import Recorder
         Recorder(os.environ["AOTBUILD_RECORD"]).start()
     except Exception as err:  # noqa: BLE001 - the program must go on, whatever it is
-        sys.stderr.write(f"aotbuild: this process is not recorded: {type(err).__name__}: {err}\n")
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # a daemon has closed it
+            name = type(err).__name__
+            sys.stderr.write(f"aotbuild: this process is not recorded: {name}: {err}\n")
 
 
 def _import_hidden() -> None:
