@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from aotbuild.authoring.check_entry import entry_problem
 from aotbuild.authoring.counted import cost, counted
 from aotbuild.authoring.entries import Entry, Limits, entries_for, problem_entry
 from aotbuild.authoring.extend import Extension, extension_for
-from aotbuild.authoring.matching import Expanded, Mismatch, fit
-from aotbuild.authoring.seen import Seen, Variant
+from aotbuild.authoring.known import Known
+from aotbuild.authoring.matching import Mismatch
+from aotbuild.authoring.seen import Variant
 from aotbuild.authoring.source_manifest import function_name
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.manifest import Function
 from aotbuild.watch.recording import RecordedFunction
+
+# How many entries are named that cannot have some calls.
+_SHOWN = 3
 
 
 @dataclass
@@ -41,38 +46,64 @@ class Draft:
     """Collects what a manifest gets.
 
     `existing` are the functions that it has; `unfinished` are names of others that have a TODO, and
-    their calls.
+    their calls. Those in `fixed` cannot be changed, for a reason.
     """
 
-    def __init__(self, existing: Mapping[str, Function], unfinished: Mapping[str, str]) -> None:
-        self._unfinished = dict(unfinished)
-        self._existing = {name: Expanded(function) for name, function in existing.items()}
+    def __init__(
+        self,
+        existing: Mapping[str, Function],
+        unfinished: Mapping[str, str],
+        fixed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._unfinished, self._fixed = dict(unfinished), fixed
+        self._known = Known(existing)
         self.added: list[Added] = []
         self.extended: list[Extended] = []
         self.problems: list[Added] = []
 
     def has(self, function: RecordedFunction) -> bool:
         """Return whether an existing entry is of a function."""
-        calls = [each.function.call for each in self._existing.values()]
-        return function.call in (*calls, *self._unfinished.values())
+        return bool(self._known.named(function.call)) or function.call in {
+            *self._unfinished.values()
+        }
 
     def add(self, variant: Variant, limits: Limits) -> None:
         """Find a place for calls: in the existing entries as they are or extended, or new ones."""
-        reasons = []
-        for name in self._named(variant):
+        known = self._known.covering(variant)
+        had = {id(seen) for each in known.values() for seen in each.seen}
+        left = Variant(variant.function, tuple(s for s in variant.seen if id(s) not in had))
+        reasons: list[str] = []
+        name, extension = self._extendable(left, limits, reasons) if left.seen else ("", None)
+        if extension:
+            have = known.pop(name, Variant(variant.function, ()))
+            calls = Variant(variant.function, (*have.seen, *left.seen))
+            self.extended.append(Extended(name, calls, extension))
+        unchanged = Extension()
+        self.extended += [Extended(name, each, unchanged) for name, each in known.items()]
+        if not extension and left.seen:
+            self._add_entries(left, limits, _reason(reasons))
+
+    def _extendable(
+        self, variant: Variant, limits: Limits, reasons: list[str]
+    ) -> tuple[str, Extension | None]:
+        """Return the entry that can have calls, and what it lacks; `reasons` gets why not."""
+        for name in self._known.named(variant.function.call):
             try:
-                extension = extension_for(self._existing[name], variant, limits.most)
+                fits = [self._known.fit(name, variant, seen) for seen in variant.seen]
+                entry = self._known.entries[name]
+                extension = extension_for(entry, variant, fits, limits.most)
+                if not self._is_claimed(name, extension):
+                    if extension.is_change and name in self._fixed:
+                        raise Mismatch(self._fixed[name])
+                    return name, extension
+                reasons.append(f"{name} stays as it is: it has other calls already")
             except Mismatch as err:
                 reasons.append(f"{name} stays as it is: {err}")
-                continue
-            if not self._is_claimed(name, extension):
-                self.extended.append(Extended(name, variant, extension))
-                return
-            reasons.append(f"{name} stays as it is: it has other calls already")
-        left = self._without_covered(variant) if reasons else variant
-        for entry in entries_for(left, limits) if left.seen else ():
+        return "", None
+
+    def _add_entries(self, variant: Variant, limits: Limits, reason: str) -> None:
+        for entry in entries_for(variant, limits):
             problem = "; ".join(entry.problems) or entry_problem(entry)
-            reason = "; ".join(reasons)
             if problem:
                 self._add(self.problems, replace(entry, problems=(problem,)), reason)
             else:
@@ -122,24 +153,11 @@ class Draft:
     def _change(self, added: Added) -> str:
         return "finished" if added.name in self._unfinished else "added"
 
-    def _named(self, variant: Variant) -> list[str]:
-        call = variant.function.call
-        return [name for name, each in self._existing.items() if each.function.call == call]
-
     def _is_claimed(self, name: str, extension: Extension) -> bool:
         """Return whether other calls rely on what an entry has now, or on what `like:` is."""
         others = [each.extension for each in self.extended if each.name == name]
         changed = any(each.is_change for each in others) and extension.is_change
         return changed or any(each.likes for each in others if extension.likes)
-
-    def _without_covered(self, variant: Variant) -> Variant:
-        functions = [self._existing[name] for name in self._named(variant)]
-        left = (
-            seen
-            for seen in variant.seen
-            if not any(_has(function, variant, seen) for function in functions)
-        )
-        return Variant(variant.function, tuple(left))
 
     def _add(self, entries: list[Added], entry: Entry, reason: str) -> None:
         entries.append(Added(self._name(entry), entry, reason))
@@ -151,21 +169,18 @@ class Draft:
         free = [name for name in unfinished if name not in new]
         if free and not entry.problems:
             return free[0]
-        taken = [*self._existing, *self._unfinished, *new]
+        taken = {*self._known.entries, *self._unfinished, *new}
         mine = [name for name, call in new.items() if call == entry.call]
-        first = next(iter([*self._named(entry.calls), *unfinished, *mine]), "")
+        first = next(iter([*self._known.named(entry.call), *unfinished, *mine]), "")
         return _numbered(first, taken) if first else function_name(entry.call, taken)
 
 
-def _has(function: Expanded, variant: Variant, seen: Seen) -> bool:
-    try:
-        found = fit(function, variant.function, seen)
-    except Mismatch:
-        return False
-    return function.covers(found) and not found.likes
+def _reason(reasons: list[str]) -> str:
+    more = len(reasons) - _SHOWN
+    return "; ".join([*reasons[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
 
 
-def _numbered(name: str, taken: list[str]) -> str:
+def _numbered(name: str, taken: Collection[str]) -> str:
     number = 2
     while f"{name}_{number}" in taken:
         number += 1
@@ -175,7 +190,7 @@ def _numbered(name: str, taken: list[str]) -> str:
 def _extended_line(each: Extended) -> str:
     found = each.extension
     if not found.is_change:
-        return f"{each.name} has it all: {_cost(each.calls)}"
+        return f"{each.name} has already: {_cost(each.calls)}"
     parts = [f"static {key}: {', '.join(map(repr, v))}" for key, v in found.static.items()]
     parts += ["dims"] if found.dims is not None else []
     parts += [f"{name}: {aval}" for (name, _), aval in found.avals.items()]

@@ -8,6 +8,7 @@ from typing import Any
 
 from aotbuild.authoring.counted import cost
 from aotbuild.authoring.entries import Entry
+from aotbuild.authoring.flow import flow
 from aotbuild.authoring.yaml_text import WIDTH, entry_lines
 
 
@@ -43,7 +44,7 @@ def comment(text: str, pad: str) -> list[str]:
 
 def _body(name: str, body: dict[str, Any], indent: int, step: int) -> Iterator[str]:
     inner = indent + step
-    yield f"{' ' * indent}{name}:"
+    yield f"{' ' * indent}{flow(name)}:"
     for key, value in body.items():
         if key == "call":
             yield f"{' ' * inner}call: {value}"

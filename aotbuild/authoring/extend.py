@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from aotbuild.authoring.dims import Row, Shapes, dims_option, find_dims
-from aotbuild.authoring.matching import Expanded, Fit, Mismatch, encoded, fit
+from aotbuild.authoring.matching import Expanded, Fit, Mismatch, encoded
 from aotbuild.authoring.seen import Seen, Variant
 from aotbuild.authoring.specs import aval_text
 from aotbuild.manifest import ArgSpec, DictSpec, FileSpec, Function, LeafSpec, ListSpec, TupleSpec
@@ -42,12 +42,13 @@ class Extension:
         return self.dims is not None or bool(self.avals or self.static)
 
 
-def extension_for(function: Expanded, variant: Variant, most: int) -> Extension:
+def extension_for(
+    function: Expanded, variant: Variant, fits: Sequence[Fit], most: int
+) -> Extension:
     """Return what an entry lacks to have calls; Mismatch if it cannot have them.
 
-    A dim gets at most `most` new sizes.
+    `fits` are the calls as the entry has them. A dim gets at most `most` new sizes.
     """
-    fits = [fit(function, variant.function, seen) for seen in variant.seen]
     likes = tuple(dict.fromkeys(name for each in fits for name in each.likes))
     missing = [each for each in fits if not function.covers(each)]
     old_rows = sorted(function.rows)

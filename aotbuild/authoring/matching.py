@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -188,7 +188,7 @@ def _matched(expanded: Expanded, seen: Seen) -> Iterator[tuple[ArgSpec, int]]:
     function, names = expanded.function, seen.names
     count = len(function.positional)
     if len(names) != count + len(function.kwargs):
-        msg = f"it has the arguments {', '.join(expanded.arguments)}; {', '.join(names)} passed"
+        msg = f"it has {_listed(expanded.arguments)}, and the call has {_listed(names)}"
         raise Mismatch(msg)
     yield from zip(function.positional.values(), range(count), strict=True)
     for name, spec in function.kwargs.items():
@@ -250,9 +250,16 @@ def _statics(function: Function, recorded: RecordedFunction, statics: Statics) -
     given = dict(statics)
     names = [_static_name(key, recorded) for key in function.static]
     if {*names} != {*given}:
-        msg = f"its static arguments are {', '.join(names) or 'none'}; the call's are others"
+        msg = f"it has {_listed(names, 'static ')}, and the call has {_listed(given, 'static ')}"
         raise Mismatch(msg)
     return tuple(encoded(given[name]) for name in names)
+
+
+def _listed(names: Iterable[str], kind: str = "") -> str:
+    """Return `the arguments x, y`."""
+    found = [*names]
+    noun = f"{kind}argument{'' if len(found) == 1 else 's'}"
+    return f"the {noun} {', '.join(found)}" if found else f"no {noun}"
 
 
 def _static_name(key: str | int, recorded: RecordedFunction) -> str:

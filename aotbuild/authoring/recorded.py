@@ -18,7 +18,8 @@ from aotbuild.authoring.entries import Limits
 from aotbuild.authoring.existing import Existing, read_existing
 from aotbuild.authoring.proposal_lines import LeftOut, left_out_lines, outside_line
 from aotbuild.authoring.recorded_package import guess_package, is_library, top_of
-from aotbuild.authoring.recorded_text import proposed_text
+from aotbuild.authoring.recorded_source import source_notes
+from aotbuild.authoring.recorded_text import CannotExtend, proposed_text
 from aotbuild.authoring.schema_file import schema_changes
 from aotbuild.authoring.seen import Seen, Variant, same_for_a_manifest, variants_of
 from aotbuild.authoring.tree_names import TreeNames
@@ -113,12 +114,30 @@ def update_manifest(
     before = read_text(manifest)
     in_file = read_trees(manifest.parent / TREES_FILE)
     existing = read_existing(before, manifest, in_file)
+    fixed: dict[str, str] = {}
+    while True:
+        draft = Draft(existing.functions, existing.unfinished, fixed) if existing else Draft({}, {})
+        names = TreeNames(existing.trees if existing else {}, in_file)
+        try:
+            return _proposal(recording, manifest, options, before, existing, draft, names)
+        except CannotExtend as err:  # its calls get another entry
+            fixed[err.name] = err.reason
+
+
+def _proposal(
+    recording: Recording,
+    manifest: Path,
+    options: ProposalOptions,
+    before: str | None,
+    existing: Existing | None,
+    draft: Draft,
+    names: TreeNames,
+) -> Proposal:
     functions = [*recording.functions.values()]
-    draft = Draft(existing.functions, existing.unfinished) if existing else Draft({}, {})
     package = options.package or _package_of(existing, recording, manifest)
     left_out, lines = _sort_out(recording, draft, options, package)
     outside = [function for function in functions if function.is_operation]
-    names = TreeNames(existing.trees if existing else {}, in_file)
+    own = [f for f in functions if not f.is_operation and not is_library(f, package)]
     draft.place(names)
     lines = [*draft.lines(), *lines, *left_out_lines(left_out)]
     lines += outside_line(len(outside), _tally(recording, outside))
@@ -129,7 +148,7 @@ def update_manifest(
         manifest,
         before,
         text,
-        (*lines, *notes),
+        (*lines, *notes, *source_notes(own)),
         tuple(draft.to_json()),
         tuple(left_out),
         names.new_in_file,

@@ -25,6 +25,14 @@ from aotbuild.spec.target import HOST
 from aotbuild.watch.recording import Recording
 
 
+class CannotExtend(Exception):
+    """An entry is written in a way that nothing can be added to; the message says how."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(reason)
+
+
 def proposed_text(
     before: str | None,
     manifest: Path,
@@ -121,7 +129,10 @@ def _edited(text: str, existing: Existing, draft: Draft, names: TreeNames) -> st
     editor = TextEditor(text)
     for extended in draft.extended:
         if extended.extension.is_change:
-            _extend(editor, existing, extended)
+            try:
+                _extend(editor, existing, extended)
+            except CannotEdit as err:
+                raise CannotExtend(extended.name, str(err)) from err
     problems = [added for added in draft.problems if not _is_commented(text, added)]
     _finish(editor, text, draft.added, existing)
     added = [each for each in draft.added if each.name not in existing.unfinished]
@@ -158,7 +169,7 @@ def _append(editor: TextEditor, added: list[Added], problems: list[Added]) -> No
     functions = editor.value(editor.root, "functions")
     if isinstance(functions, yaml.MappingNode) and functions.value and functions.flow_style:
         for each in added:
-            editor.add_flow(functions, f"{each.name}: {flow(each.body)}")
+            editor.add_flow(functions, f"{flow(each.name)}: {flow(each.body)}")
         return
     is_filled = isinstance(functions, yaml.MappingNode) and functions.value
     outer = editor.column(editor.root)

@@ -13,7 +13,7 @@ from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.constructions import without_constructions
 from aotbuild.spec.tree import Tree
 from aotbuild.spec.values import decode, shown
-from aotbuild.spec.words import quote
+from aotbuild.spec.words import SHOWN
 from aotbuild.watch.recording import RecordedCall, RecordedFunction, Recording, Tally
 
 # Statics of a call: (name, value) pairs, sorted by name, and values as YAML has them.
@@ -119,10 +119,24 @@ def _static(data: Any) -> tuple[Any, str]:
     try:
         value = decode(data)
     except ValueError:
-        return None, f"{quote(shown(data))}, an object that YAML cannot write; {_PARTIAL}"
+        return None, f"{_short(_name(data))}, an object that YAML cannot write; {_PARTIAL}"
     if not _is_writable(value):
-        return None, f"{quote(repr(value))}, which YAML cannot write; {_PARTIAL}"
+        return None, f"{_short(repr(value))}, which YAML cannot write; {_PARTIAL}"
     return value, ""
+
+
+def _name(data: Any) -> str:
+    """Return `module:Color.RED` of a member of an enum, `module:f` of what has a name."""
+    match data:
+        case {"enum": [str(kind), str(name)]}:
+            return f"{kind}.{name}"
+        case {"name": str(name)}:
+            return name
+    return shown(data)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def _is_writable(value: Any) -> bool:

@@ -87,7 +87,7 @@ def _snake(name: str) -> str:
 
 
 def _lines(name: str, function: SourceFunction) -> Iterator[str]:
-    yield f"{_ENTRY}{name}:"
+    yield f"{_ENTRY}{flow(name)}:"
     for note in function.notes:
         yield f"{_OPTION}# {note}"
     yield f"{_OPTION}call: {function.call}"
@@ -120,4 +120,4 @@ def _argument(argument: SourceArgument) -> str:
     # A spec that is copied needs no word on where it is from.
     is_copied = argument.origin.replace(" ", "") == argument.spec
     comment = f"  # {argument.origin}" if argument.origin and not is_copied else ""
-    return f"{argument.name}: {argument.spec}{comment}"
+    return f"{flow(argument.name)}: {argument.spec}{comment}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,29 @@ def test_the_package_is_that_of_the_project(tmp_path: Path) -> None:
     assert "package: my_app\n" in update_manifest(found, tmp_path / "aot.yaml").text
     options = ProposalOptions(package="other")
     assert "package: other\n" in update_manifest(found, tmp_path / "aot.yaml", options).text
+
+
+@pytest.mark.parametrize("name", ["yes", "no", "on", "off", "null", "true", "TODO", "y"])
+def test_names_that_yaml_reads_as_something_else(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "aot.yaml"
+    calls = [call(argument(name, f"f32[{n},4]"), **{f"{name}_": name}) for n in (1, 2)]
+    found = recording({f"m:{name}": calls, f"m:{name}.{name}": calls})
+    proposal = update_manifest(found, path)
+    assert {each.call for each in functions(proposal).values()} == {f"m:{name}", f"m:{name}.{name}"}
+    write(proposal)
+    assert not update_manifest(found, path).is_change
+    path.write_text("version: 1\npackage: m\nfunctions: {g: {call: 'm:g'}}\n")
+    assert len(functions(update_manifest(found, path))) == 3
+
+
+def test_a_static_object_has_its_name() -> None:
+    found = recording({"m:f": [call(argument("x", "f32[]"), k=Color.RED)], "m:g": [call()]})
+    told = f"the static argument k is {__name__}:Color.RED, an object that YAML cannot write; "
+    assert f"  {told}let `call` name a functools.partial that has it" in proposed(found).lines
+
+
+class Color(enum.Enum):
+    RED = 1
 
 
 def test_a_file_that_was_changed_meanwhile_stays(tmp_path: Path) -> None:

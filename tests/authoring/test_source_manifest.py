@@ -94,6 +94,14 @@ def test_a_manifest_without_todo_is_read() -> None:
     assert parse_manifest(text).functions["f"].call == "p.m:f"
 
 
+def test_names_that_yaml_reads_as_something_else() -> None:
+    source = "import jax\n@jax.jit\ndef yes(\n    no,  # f32[2]\n    null,  # f32[3]\n): ...\n"
+    functions = find_functions(ModuleSource("pkg.m", "pkg/m.py", source)).functions
+    read = parse_manifest(manifest_text("pkg", draft_entries(functions))).functions
+    assert [*read] == ["yes"]
+    assert [*read["yes"].positional] == ["no", "null"]
+
+
 class TestNames:
     def test_of_the_function(self) -> None:
         assert draft("m:step", "m:_step2", "m:Net.apply") == ["step", "step2", "apply"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from textwrap import indent
 
@@ -12,6 +13,7 @@ from aotbuild.authoring.existing import NotAsMeant
 from aotbuild.authoring.recorded import Proposal, update_manifest
 from aotbuild.errors import ManifestError
 from aotbuild.manifest import parse_manifest
+from aotbuild.watch.recording import RecordedFunction
 
 HEAD = "version: 1\npackage: m\n"
 
@@ -116,8 +118,8 @@ def test_an_entry_gets_what_it_lacks(
         ("args: [{x: 'i32[4]'}]", [x(4)], "an argument is int32, and f32[4] was passed"),
         ("args: [{x: ['f32[4]']}]", [x(4)], "an argument has another tree"),
         ("kwargs: {y: 'f32[4]'}", [x(4)], "the call has no y by name"),
-        ("args: [{x: 'f32[4]'}, {y: 'f32[4]'}]", [x(4)], "it has the arguments x, y; x passed"),
-        ("args: [{x: 'f32[4]'}], static: {k: 3}", [x(4)], "its static arguments are k"),
+        ("args: [{x: 'f32[4]'}, {y: 'f32[4]'}]", [x(4)], "it has the arguments x, y, and the"),
+        ("args: [{x: 'f32[4]'}], static: {k: 3}", [x(4)], "it has the static argument k, and"),
         ("args: [{x: 'f32[4]'}], mesh: {d: 1}", [x(4)], "its mesh is"),
         ("args: [{x: 'f32[4]'}], config: {jax_enable_x64: true}", [x(4)], "jax_enable_x64 is True"),
         ("args: [{x: 'f32[n]'}], dims: {n: 1}", [x(n) for n in range(2, 20)], "more than 8"),
@@ -233,12 +235,57 @@ def test_what_cannot_be_edited_is_told_and_stays(tmp_path: Path) -> None:
     # A comment inside of what would be written anew.
     entry = f"{NK}  dims:\n    n: [1]  # small\n    k: [2]\n"
     before = f"{HEAD}functions:\n{indent(entry, '  ')}"
-    with pytest.raises(NotAsMeant, match="there are comments inside"):
-        updated(tmp_path, before, x(3, 4))
+    found = updated(tmp_path, before, x(3, 4))
+    assert found.text.startswith(f"{before}\n  # 1 call")
+    assert "  f stays as it is: there are comments inside" in found.lines
     # What stands under defaults would change other functions.
     before = f"{HEAD}defaults: {{static: {{k: 3}}}}\nfunctions: {{{FLOW}'f32[1,4]'}}]}}}}\n"
-    with pytest.raises(NotAsMeant, match="under defaults"):
-        updated(tmp_path, before, xk(1, 5))
+    found = updated(tmp_path, before, xk(1, 5))
+    assert "  f stays as it is: static.k is under defaults" in found.lines
+    assert [each.static for each in parse_manifest(found.text).functions.values()] == [
+        {"k": (3,)},
+        {"k": (5,)},
+    ]
+    # What only a person can sort out.
+    before = f"{{{HEAD.strip().replace(chr(10), ', ')}, functions: {{}}}}"
+    with pytest.raises(NotAsMeant, match="one map in braces"):
+        updated(tmp_path, before, x(3, 4))
+
+
+def test_calls_of_several_entries_change_none(tmp_path: Path) -> None:
+    """The first one must not get what the second one has."""
+    entries = [
+        f"{n}: {{call: 'm:f', args: [{{x: 'f32[n,4]'}}], dims: {{n: [{n[1]}]}}}}"
+        for n in ("a1", "a2")
+    ]
+    before = f"{HEAD}functions:\n" + "".join(f"  {entry}\n" for entry in entries)
+    found = updated(tmp_path, before, x(1, 4), x(2, 4))
+    assert not found.is_change
+    assert found.lines == tuple(
+        f"{name} has already: 1 call, 1 signature, 1.0 s to compile" for name in ("a1", "a2")
+    )
+    found = updated(tmp_path, before, x(1, 4), x(2, 4), x(3, 4))
+    assert found.text == before.replace("n: [1]", "n: [1, 3]")
+
+
+def test_a_changed_source_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "m.py"
+    source.write_text("def f(x): ...\n")
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    about = {"positional": ("x",), "file": str(source), "distribution": "m"}
+    functions = [
+        RecordedFunction("m:f", digest=digest, version=each, **about) for each in ("1", "2")
+    ]
+    found = recording({}, *((each, [x(4)]) for each in functions))
+    path = tmp_path / "aot.yaml"
+    assert update_manifest(found, path).lines[1:] == (
+        "recorded with m 1 and 2; record again to have one version",
+    )
+    source.write_text("def f(x, y): ...\n")
+    assert update_manifest(found, path).lines[2] == (
+        f"{source} has changed since it was recorded (f); record again if its calls have changed, "
+        "too"
+    )
 
 
 def test_a_manifest_that_is_not_valid_is_refused(tmp_path: Path) -> None:
