@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import re
-from contextlib import suppress
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,10 +144,12 @@ def _run(program: list[str], recording: Path, *, append: bool) -> int:
     """Run a command; OSError if it cannot be started or the recording not be written."""
     from aotbuild.watch.command import run_watched
 
-    if not append:
-        with suppress(FileNotFoundError):
-            recording.unlink()
-    with recording.open("ab"):
+    if recording.exists() and not recording.is_file():
+        msg = f"--recording: expected a file, found {printable(str(recording))}"
+        raise UsageError(msg)
+    if shutil.which(program[0]) is None:  # the recording that is there stays
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program[0])
+    with recording.open("ab" if append else "wb"):
         pass
     code = run_watched(program, recording)
     if code:

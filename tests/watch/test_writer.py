@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.processes import run_fresh
 
 from aotbuild.watch.recording import first_line
 from aotbuild.watch.writer import Writer
@@ -101,42 +100,36 @@ def test_no_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.process
-def test_many_processes(path: Path) -> None:
-    lines = [b"%d-%d\n" % (writer, number) for writer in range(4) for number in range(100)]
-
-    def work(number: int) -> None:
-        for line in lines[number * 100 : number * 100 + 100]:
-            Writer(path).write([line, line])
-
-    for child in [_forked(lambda number=number: work(number)) for number in range(4)]:
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def test_processes_at_once_and_one_that_is_killed(path: Path) -> None:
+    run_fresh(PROCESSES, str(path))
     first, *found = path.read_bytes().splitlines(keepends=True)
     assert first == first_line()
+    lines = [b"%d-%d\n" % (writer, number) for writer in range(4) for number in range(100)]
     assert sorted(found) == sorted(lines * 2)
     # Lines of one call are adjacent.
     assert found[::2] == found[1::2]
 
 
-@pytest.mark.process
-def test_one_that_is_killed_holds_no_lock(path: Path) -> None:
-    def work() -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, first_line() + b"cut")
-        os.kill(os.getpid(), signal.SIGKILL)
+PROCESSES = """
+import fcntl, os, signal, sys
+from pathlib import Path
+from aotbuild.watch.recording import first_line
+from aotbuild.watch.writer import Writer
 
-    os.waitpid(_forked(work), 0)
-    Writer(path).write([b"one\n"])
-    assert path.read_bytes() == first_line() + b"one\n"
-
-
-def _forked(work: Callable[[], None]) -> int:
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        work()
-        code = 0
-    finally:
-        os._exit(code)
+path = Path(sys.argv[1])
+if not (child := os.fork()):
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, first_line() + b"cut")
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+children = []
+for number in range(4):
+    if not (child := os.fork()):
+        for index in range(100):
+            line = b"%d-%d\\n" % (number, index)
+            Writer(path).write([line, line])
+        os._exit(0)
+    children.append(child)
+assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+"""

@@ -19,23 +19,35 @@ _HERE = Path(__file__).parent.absolute()
 
 
 class _AfterJax:
-    """Finds jax as the other finders do, and starts watching when it has been imported."""
+    """Finds jax as the other finders do, and starts watching when it has been imported.
 
-    def find_spec(self, name: str, *_: Any) -> Any:
-        if name != "jax" or self not in sys.meta_path:
+    Programs also look for it without importing it, so this stays until it is imported.
+    """
+
+    def __init__(self) -> None:
+        self._is_looking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "jax" or self._is_looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self._is_looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._is_looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+            spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
         return spec
 
 
 class _Loader:
     """Loads a module as its own loader does, which it leaves in its place."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+    def __init__(self, loader: Any, finder: _AfterJax) -> None:
+        self._loader, self._finder = loader, finder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
@@ -43,7 +55,9 @@ class _Loader:
     def exec_module(self, module: Any) -> None:
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        _start()
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+            _start()
 
 
 def _start() -> None:
@@ -52,14 +66,24 @@ def _start() -> None:
         try:
             from aotbuild.watch.recorder import Recorder
         except ModuleNotFoundError:
+            if getattr(sys.modules.get("aotbuild"), "__file__", None):
+                raise  # another version, which the program may use
             # Another environment: what watches is pure Python, and jax is here.
-            sys.path.append(os.environ["AOTBUILD_RECORD_FROM"])
+            _import_aotbuild(os.environ["AOTBUILD_RECORD_FROM"])
             from aotbuild.watch.recorder import Recorder
         Recorder(os.environ["AOTBUILD_RECORD"]).start()
     except Exception as err:  # noqa: BLE001 - the program must go on, whatever it is
         with contextlib.suppress(AttributeError, OSError, ValueError):  # a daemon has closed it
             name = type(err).__name__
             sys.stderr.write(f"aotbuild: this process is not recorded: {name}: {err}\n")
+
+
+def _import_aotbuild(folder: str) -> None:
+    """Import aotbuild from a folder, and nothing else that is there."""
+    spec = importlib.machinery.PathFinder.find_spec("aotbuild", [folder])
+    if spec is not None and spec.loader is not None:
+        module = sys.modules["aotbuild"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 def _import_hidden() -> None:

@@ -1,0 +1,287 @@
+"""`aotbuild record`: a command runs as it would alone, and its calls become a manifest."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.cli import invoke, run
+from support.processes import clean_environment
+
+from aotbuild.manifest import load_manifest
+from aotbuild.watch.command import run_watched
+from aotbuild.watch.recording import Recording, first_line, read_recording
+
+NET = """\
+import jax
+import jax.numpy as jnp
+
+@jax.jit
+def apply(params, x):
+    return jnp.tanh(x @ params["w"]) + params["b"]
+"""
+# Finds jax before it imports it, as libraries do; forks before jax makes threads.
+PROGRAM = """\
+import builtins, importlib.util, json, multiprocessing, os, signal, sys, threading, warnings
+
+warnings.simplefilter("ignore")
+assert "jax" not in sys.modules and "aotbuild" not in sys.modules
+assert importlib.util.find_spec("jax").origin.endswith("__init__.py")
+assert builtins.of_sitecustomize == 1
+import jax
+import numpy as np
+import net
+
+params = {"w": np.ones((4, 2), np.float32), "b": np.float32(0)}
+
+def call(size):
+    return net.apply(params, np.ones((size, 4), np.float32))
+
+@jax.jit
+def main_step(x):
+    return x + 1
+
+def child(size, end):
+    if not (pid := os.fork()):
+        call(size)
+        end()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+def crash():
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+if __name__ == "__main__":
+    ends = [
+        child(1, lambda: os.kill(os.getpid(), signal.SIGKILL)),
+        child(2, crash),
+        child(3, lambda: os._exit(5)),
+    ]
+    process = multiprocessing.get_context("fork").Process(target=call, args=(4,))
+    process.start()
+    process.join()
+    ends.append(process.exitcode)
+    threads = [threading.Thread(target=call, args=(8,)) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    main_step(np.float32(1))
+    (lambda f: f(1.0))(jax.jit(lambda x: x))
+    print(json.dumps({"ends": ends, "argv": sys.argv[1:], "result": np.asarray(call(8)).tolist()}))
+    sys.exit(3)
+"""
+ELSEWHERE = """
+import importlib.util, sys
+assert getattr(importlib.util.find_spec("aotbuild"), "origin", None) is None
+paths = [*sys.path]
+import jax, net
+for size in (1, 2, 2):
+    net.apply({"w": jax.numpy.ones((4, 2)), "b": 0.0}, jax.numpy.ones((size, 4)))
+assert sys.modules["aotbuild"].__file__
+assert sys.path == paths
+sys.exit(4)
+"""
+COMMAND = [sys.executable, "-m", "aotbuild", "record"]
+
+
+LAMBDA_LINE = next(n for n, line in enumerate(PROGRAM.splitlines(), 1) if "lambda x" in line)
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+    found: Recording
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "net").mkdir()
+    (folder / "net" / "__init__.py").write_text(NET)
+    (folder / "prog.py").write_text(PROGRAM)
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(
+        "import builtins\nbuiltins.of_sitecustomize = 1\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded(project: Path) -> Run:
+    """A program with all that may happen to processes, and what is recorded of it."""
+    done = subprocess.run(
+        [*COMMAND, "--", sys.executable, "prog.py", "--rate", "2"],
+        cwd=project,
+        env=clean_environment(PYTHONPATH=str(project / "site")),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Run(project, done, read_recording(project / "aot.recording.jsonl"))
+
+
+@pytest.mark.process
+class TestAProgram:
+    def test_it_runs_as_it_would_alone(self, recorded: Run) -> None:
+        printed = json.loads(recorded.done.stdout.splitlines()[0])
+        assert printed["ends"] == [-signal.SIGKILL, -signal.SIGSEGV, 5, 0]
+        assert printed["argv"] == ["--rate", "2"]
+        np.testing.assert_allclose(printed["result"], np.full((8, 2), np.tanh(4)), rtol=1e-5)
+        assert recorded.done.returncode == 3
+        assert "the command ended with 3; what was seen until then" in recorded.done.stderr
+
+    def test_what_every_process_called(self, recorded: Run) -> None:
+        found = recorded.found
+        (apply,) = (each for each in found.functions.values() if each.call == "net:apply")
+        calls = {
+            str(call.arguments[1].leaves[0]): found.tally([key])
+            for key, call in found.of(apply.key).items()
+        }
+        assert {aval: tally.calls for aval, tally in calls.items()} == {
+            "f32[1,4]": 1,  # killed
+            "f32[2,4]": 1,  # crashed
+            "f32[3,4]": 1,  # os._exit
+            "f32[4,4]": 1,  # multiprocessing
+            "f32[8,4]": 5,  # threads, and the program itself
+        }
+        assert all(tally.compile_seconds > 0 for tally in calls.values())
+        assert len(found.programs) == 5
+        assert {program.argv for program in found.programs.values()} == {("prog.py", "--rate", "2")}
+
+    def test_the_manifest(self, recorded: Run) -> None:
+        functions = load_manifest(recorded.folder / "aot.yaml").functions
+        assert {each.call for each in functions.values()} == {"net:apply", "prog:main_step"}
+        apply = functions["apply"]
+        assert apply.dims == {"batch": (1, 2, 3, 4, 8)}
+        left_out = f"prog.py:{LAMBDA_LINE}: prog:<lambda>: 1 call, "
+        assert left_out in recorded.done.stdout, recorded.done.stdout
+        assert "written: aot.yaml" in recorded.done.stdout
+
+    def test_the_plan_accepts_it(self, recorded: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(recorded.folder)
+        planned = json.loads(run("plan", "--json").stdout)
+        units = [unit["function"] for unit in planned["units"]]
+        assert units.count("apply") == 5
+        assert units.count("main_step") == 1
+
+    def test_from_the_recording(
+        self, recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(recorded.folder)
+        recording = recorded.folder / "aot.recording.jsonl"
+        run("record", "--from", recording, "--out", tmp_path / "aot.yaml")
+        assert (tmp_path / "aot.yaml").read_text() == (recorded.folder / "aot.yaml").read_text()
+        assert run("record", "--from", recording).stdout.endswith("\nnothing to change\n")
+        printed = json.loads(run("record", "--from", recording, "--json").stdout)
+        assert printed["proposal"]["changed"] is False
+
+
+@pytest.mark.process
+class TestOtherEnvironments:
+    def test_one_without_aotbuild(
+        self, project: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """And a full disk: the program goes on, with one line of why."""
+        venv.create(tmp_path / "env", with_pip=False)
+        (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
+        # Its .pth files, which lead to aotbuild, are not read.
+        (packages / "jax.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+        command = [str(tmp_path / "env" / "bin" / "python"), "-c", ELSEWHERE]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(project)
+            patch.delenv("PYTHONPATH", raising=False)
+            assert run_watched(command, tmp_path / "calls.jsonl") == 4
+            found = read_recording(tmp_path / "calls.jsonl")
+            (apply,) = (each for each in found.functions.values() if each.call == "net:apply")
+            assert found.tally(found.of(apply.key)).calls == 3
+            assert capfd.readouterr().err == ""
+            assert run_watched(command, Path("/dev/full")) == 4
+        expected = (
+            "aotbuild: /dev/full: No space left on device; this process records nothing more\n"
+        )
+        assert capfd.readouterr().err == expected
+
+
+class TestCommands:
+    """Without jax."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.process
+    def test_nothing_was_recorded(self, tmp_path: Path) -> None:
+        Path("aot.recording.jsonl").write_bytes(first_line() + b"of before\n")
+        done = run("record", "--", "true")
+        assert done.stdout.startswith(
+            "nothing was recorded: no process of the command imported jax"
+        )
+        assert not Path("aot.yaml").exists()
+        assert Path("aot.recording.jsonl").read_bytes() == b""
+
+    @pytest.mark.process
+    @pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
+    def test_the_exit_code(self, end: str, code: int) -> None:
+        done = invoke("record", "--json", "--", "sh", "-c", end)
+        assert (done.exit_code, json.loads(done.stdout)["exit_code"]) == (code, code)
+        assert f"the command ended with {code}; what was seen until then" in done.stderr
+
+    @pytest.mark.process
+    def test_a_signal_is_passed_on(self) -> None:
+        code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(9));"
+        code += "print('on', flush=True); signal.pause()"
+        command = [*COMMAND, "--", sys.executable, "-c", code]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            assert process.stdout.readline() == "on\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 9
+
+    @pytest.mark.process
+    def test_append(self) -> None:
+        Path("calls.jsonl").write_bytes(first_line())
+        run("record", "--append", "--recording", "calls.jsonl", "--", "true")
+        assert Path("calls.jsonl").read_bytes() == first_line()
+
+    def test_a_command_that_is_not_there(self) -> None:
+        Path("aot.recording.jsonl").write_bytes(first_line())
+        done = invoke("record", "--", "no-such-command")
+        assert (done.exit_code, done.stderr) == (6, "no-such-command: No such file or directory\n")
+        assert Path("aot.recording.jsonl").read_bytes() == first_line()
+
+    def test_a_folder_that_is_not_there(self) -> None:
+        done = invoke("record", "--recording", "missing/calls.jsonl", "--", "true")
+        assert done.stderr == "missing/calls.jsonl: No such file or directory\n"
+
+    def test_a_device_is_no_recording(self) -> None:
+        done = invoke("record", "--recording", "/dev/full", "--", "true")
+        assert done.exit_code == 2
+        assert "--recording: expected a file, found /dev/full" in done.stderr
+        assert Path("/dev/full").exists()
+
+    @pytest.mark.parametrize("options", [(), ("--from", "calls.jsonl", "--", "true")])
+    def test_a_command_or_a_recording(self, options: tuple[str, ...]) -> None:
+        Path("calls.jsonl").write_bytes(first_line())
+        assert (
+            "give a command after --, as"
+            in invoke(
+                "record",
+                *options,
+            ).stderr
+        )
+
+    def test_another_version(self) -> None:
+        Path("calls.jsonl").write_text('{"kind":"recording","version":99}\n')
+        done = invoke("record", "--from", "calls.jsonl")
+        assert done.exit_code != 0
+        assert done.stderr.startswith("calls.jsonl:1: ")
+        assert "this version of `aotbuild record`" in done.stderr
