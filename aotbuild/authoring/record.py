@@ -9,10 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from aotbuild.watch.recorder import Recorder
+from aotbuild.errors import AotbuildError
+from aotbuild.watch.recorder import Recorder, check_folder
 
 if TYPE_CHECKING:
     from aotbuild.authoring.recorded import Proposal
+    from aotbuild.watch.recording import Recording
 
 SUFFIX = ".jsonl"
 
@@ -26,14 +28,20 @@ class Record:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         self.proposal: Proposal | None = None
         self._recorder: Recorder | None = None
 
     def start(self) -> Record:
         """Watch from now on."""
-        recorder = Recorder(self.path if self._is_recording else _temporary())
-        self._recorder = recorder.start()
+        check_folder(self.path)
+        place = self.path if self._is_recording else _temporary()
+        try:
+            self._recorder, self._process = Recorder(place).start(), os.getpid()
+        except AotbuildError:
+            if place != self.path:
+                place.unlink()
+            raise
         atexit.register(self.stop)
         return self
 
@@ -44,14 +52,22 @@ class Record:
             return
         atexit.unregister(self.stop)
         recorder.stop()
-        if not self._is_recording:
-            # Needs the extra `build`, which a recording does not.
-            from aotbuild.authoring.recorded import update_manifest, write
-
-            found = recorder.read()
+        # A forked process ends with the functions of atexit that it inherited.
+        if not self._is_recording and os.getpid() == self._process:
+            try:
+                self.proposal = self._write(recorder.read())
+            except Exception as err:
+                err.add_note(f"The recording is kept for `aotbuild record --from {recorder.path}`.")
+                raise
             recorder.path.unlink(missing_ok=True)
-            self.proposal = update_manifest(found, self.path)
-            write(self.proposal)
+
+    def _write(self, found: Recording) -> Proposal:
+        # Needs the extra `build`, which a recording does not.
+        from aotbuild.authoring.recorded import update_manifest, write
+
+        proposal = update_manifest(found, self.path)
+        write(proposal)
+        return proposal
 
     @property
     def _is_recording(self) -> bool:
@@ -66,7 +82,12 @@ class Record:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except AotbuildError as failure:
+            if error is None:
+                raise
+            error.add_note(f"aotbuild.record: {failure}")
 
 
 def record(path: str | os.PathLike[str]) -> Record:

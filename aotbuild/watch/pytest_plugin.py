@@ -20,13 +20,19 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Watch this process; with xdist, each worker is configured so."""
+    """Watch this process as soon as it has jax; with xdist, each worker is configured so."""
     path = config.getoption("--aotbuild-record")
     if path and not (hasattr(config.option, "dist") and _leads_workers(config)):
-        from aotbuild.watch.recorder import Recorder
+        from aotbuild.watch.start.aotbuild_after_jax import call_after_jax
 
         place = config.invocation_params.dir / path
-        config.add_cleanup(Recorder(place).start().stop)
+        config.add_cleanup(call_after_jax(lambda: _start(config, place)))
+
+
+def _start(config: Any, place: Any) -> None:
+    from aotbuild.watch.recorder import Recorder
+
+    config.add_cleanup(Recorder(place).start().stop)
 
 
 def _leads_workers(config: Any) -> bool:

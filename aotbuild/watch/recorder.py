@@ -29,6 +29,13 @@ def _watch_forks() -> None:
     os.register_at_fork(after_in_child=after_fork)
 
 
+def check_folder(path: Path) -> None:
+    """Raise AotbuildError if there is no folder for a file."""
+    if not path.parent.is_dir():
+        msg = f"{path}: there is no folder {path.parent}; make it first"
+        raise AotbuildError(msg)
+
+
 class Recorder:
     """Watches the calls of jitted functions in this process, from `start` to `stop`.
 
@@ -53,9 +60,7 @@ class Recorder:
                 f"  found    one that writes {_one[0].path}\nStop that one first."
             )
             raise AotbuildError(msg)
-        if not self.path.parent.is_dir():
-            msg = f"{self.path}: there is no folder {self.path.parent}; make it first"
-            raise AotbuildError(msg)
+        check_folder(self.path)
         self._watcher = Watcher(Writer(self.path))
         self._watcher.start()
         _one.append(self)

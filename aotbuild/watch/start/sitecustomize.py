@@ -8,56 +8,14 @@ is imported in a process that does not import jax. Only the standard library is 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.machinery
 import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 _HERE = Path(__file__).parent.absolute()
-
-
-class _AfterJax:
-    """Finds jax as the other finders do, and starts watching when it has been imported.
-
-    Programs also look for it without importing it, so this stays until it is imported.
-    """
-
-    def __init__(self) -> None:
-        self._is_looking = False
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "jax" or self._is_looking:
-            return None
-        self._is_looking = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._is_looking = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
-        return spec
-
-
-class _Loader:
-    """Loads a module as its own loader does, which it leaves in its place."""
-
-    def __init__(self, loader: Any, finder: _AfterJax) -> None:
-        self._loader, self._finder = loader, finder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)
-            _start()
 
 
 def _start() -> None:
@@ -97,5 +55,6 @@ def _import_hidden() -> None:
 
 
 if os.environ.get("AOTBUILD_RECORD"):
-    sys.meta_path.insert(0, _AfterJax())
+    # PYTHONPATH leads to it.
+    importlib.import_module("aotbuild_after_jax").call_after_jax(_start)
 _import_hidden()
