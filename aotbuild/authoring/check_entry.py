@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aotbuild.authoring.entries import Entry, InFile
+from aotbuild.authoring.entries import Choice, Entry, InFile
 from aotbuild.authoring.flow import flow
 from aotbuild.authoring.matching import Expanded, Mismatch, fit
 from aotbuild.authoring.trees_file import TREES_FILE
@@ -51,6 +51,8 @@ def _surplus(function: Expanded, entry: Entry) -> str:
 
 
 def _plain(spec: object, files: dict[str, DescribedTree]) -> object:
+    if isinstance(spec, Choice):
+        return {"dim": spec.dim, "specs": [_plain(each, files) for each in spec.specs]}
     if not isinstance(spec, InFile):
         return spec
     name = f"tree_{len(files)}"

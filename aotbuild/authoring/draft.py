@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from aotbuild.authoring.check_entry import entry_problem
+from aotbuild.authoring.choices import entries_of
 from aotbuild.authoring.counted import cost, counted
 from aotbuild.authoring.entries import Entry, Limits, entries_for, problem_entry
 from aotbuild.authoring.extend import Extension, extension_for
@@ -21,6 +22,9 @@ from aotbuild.watch.recording import RecordedFunction
 
 # How many entries are named that cannot have some calls.
 _SHOWN = 3
+_SEPARATE = (
+    "it is a function of its own then; to have one for all calls, remove the other and record again"
+)
 
 
 @dataclass
@@ -67,7 +71,16 @@ class Draft:
             *self._unfinished.values()
         }
 
-    def add(self, variant: Variant, limits: Limits) -> None:
+    def add(self, variants: Sequence[Variant], limits: Limits) -> None:
+        """Find a place for the calls of a function: in the existing entries, or new ones."""
+        if variants and self._known.named(variants[0].function.call):
+            for variant in variants:
+                self._add_beside(variant, limits)
+            return
+        for entry in entries_of(variants, limits):
+            self._add_entry(entry, "")
+
+    def _add_beside(self, variant: Variant, limits: Limits) -> None:
         """Find a place for calls: in the existing entries as they are or extended, or new ones."""
         known = self._known.covering(variant)
         had = {id(seen) for each in known.values() for seen in each.seen}
@@ -81,7 +94,8 @@ class Draft:
         unchanged = Extension()
         self.extended += [Extended(name, each, unchanged) for name, each in known.items()]
         if not extension and left.seen:
-            self._add_entries(left, limits, _reason(reasons))
+            for entry in entries_for(left, limits):
+                self._add_entry(entry, _reason(reasons))
 
     def _extendable(
         self, variant: Variant, limits: Limits, reasons: list[str]
@@ -101,13 +115,12 @@ class Draft:
                 reasons.append(f"{name} stays as it is: {err}")
         return "", None
 
-    def _add_entries(self, variant: Variant, limits: Limits, reason: str) -> None:
-        for entry in entries_for(variant, limits):
-            problem = "; ".join(entry.problems) or entry_problem(entry)
-            if problem:
-                self._add(self.problems, replace(entry, problems=(problem,)), reason)
-            else:
-                self._add(self.added, entry, reason)
+    def _add_entry(self, entry: Entry, reason: str) -> None:
+        problem = "; ".join(entry.problems) or entry_problem(entry)
+        if problem:
+            self._add(self.problems, replace(entry, problems=(problem,)), reason)
+        else:
+            self._add(self.added, entry, reason)
 
     def add_problem(self, variant: Variant) -> None:
         """Add calls that no manifest can have."""
@@ -127,7 +140,7 @@ class Draft:
             change = self._change(added)
             yield f"{change} {added.name}: {_cost(added.entry.calls)}"
             yield from (f"  {note}" for note in added.entry.notes)
-            yield from [f"  {added.reason}"] if added.reason else ()
+            yield from [f"  {added.reason}", f"  {_SEPARATE}"] if added.reason else ()
         for added in self.problems:
             place = _place(added.entry.calls)
             yield f"as a comment: {added.name}{place}: {_cost(added.entry.calls)}"

@@ -39,12 +39,21 @@ class InFile:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Specs of which a dim selects one: plain values of YAML, or `InFile`."""
+
+    dim: str
+    specs: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Entry:
     """What a manifest says of some calls of a function.
 
     Attributes:
         calls: The calls that it is for.
-        args: The arguments by position, (name, spec): plain values of YAML, or `InFile`.
+        args: The arguments by position, (name, spec): plain values of YAML, `InFile` or
+            `Choice`.
         kwargs: The arguments by name.
         dims: The sizes of the dims, as the manifest has them.
         pad: The value that each padded dim is padded with.
@@ -99,7 +108,7 @@ def problem_entry(variant: Variant) -> Entry:
         argument.name: _partly(tree, argument.leaves)
         for argument, tree in zip(seen.call.arguments, seen.trees, strict=True)
     }
-    args, kwargs = _by_position(variant.function, specs, [name for name, _ in seen.statics])
+    args, kwargs = by_position(variant.function, specs, [name for name, _ in seen.statics])
     return Entry(variant, args, kwargs, problems=tuple(problems))
 
 
@@ -109,12 +118,12 @@ def _entry(variant: Variant, limits: Limits) -> Entry:
     statics = static_option(seen)
     specs, problems = {}, []
     for index, argument in enumerate(seen[0].call.arguments):
-        specs[argument.name] = _spec(variant, index, found.dims)
+        specs[argument.name] = plain_spec(variant, index, found.dims)
     try:
         options = options_of(function, seen[0])
     except Unsupported as err:
         options, problems = {}, [str(err)]
-    args, kwargs = _by_position(function, specs, statics)
+    args, kwargs = by_position(function, specs, statics)
     return Entry(
         variant,
         args,
@@ -191,7 +200,7 @@ def _is_of_keys(variant: Variant, dims: Dims, name: str) -> bool:
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _spec(variant: Variant, index: int, dims: Dims) -> Any:
+def plain_spec(variant: Variant, index: int, dims: Dims) -> Any:
     """Return what the manifest says of an argument."""
     seen, names = variant.seen[0], dims.of_argument(index)
     argument, tree = seen.call.arguments[index], seen.trees[index]
@@ -212,7 +221,7 @@ def _partly(tree: Any, leaves: Any) -> Any:
         return "TODO"
 
 
-def _by_position(
+def by_position(
     function: RecordedFunction, specs: dict[str, Any], statics: Iterable[str]
 ) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]:
     """Return the arguments by position, as far as none before is left out, and those by name."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -13,6 +14,7 @@ from aotbuild.authoring.dims import Row
 from aotbuild.authoring.seen import Seen, Statics
 from aotbuild.manifest import (
     ArgSpec,
+    ChoiceSpec,
     DictSpec,
     FileSpec,
     Function,
@@ -21,7 +23,9 @@ from aotbuild.manifest import (
     ListSpec,
     NoneSpec,
     TupleSpec,
+    bind_values,
 )
+from aotbuild.manifest.specs import choices_in
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.constructions import without_constructions
 from aotbuild.spec.tree import LEAF, Tree, children_of, leaf_count
@@ -63,6 +67,12 @@ class Expanded:
     def arguments(self) -> dict[str, ArgSpec]:
         """The specs of all arguments by name, in order."""
         return {**self.function.positional, **self.function.kwargs}
+
+    @cached_property
+    def choices(self) -> dict[str, int]:
+        """The dims that select a spec, and how many there are."""
+        every = (each for spec in self.arguments.values() for each in choices_in(spec))
+        return {each.dim: len(each.specs) for each in every}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -127,12 +137,29 @@ class Expanded:
 
 def fit(expanded: Expanded, recorded: RecordedFunction, seen: Seen) -> Fit:
     """Return what a call is for a function of the manifest; Mismatch if it is no call of it."""
-    function = expanded.function
-    _check_options(function, seen)
-    sizes: dict[str, int] = {}
+    _check_options(expanded.function, seen)
+    found: list[Fit] = []
+    problems: list[Mismatch] = []
+    for values in product(*map(range, expanded.choices.values())):
+        chosen = dict(zip(expanded.choices, values, strict=True))
+        try:
+            found.append(_fit(expanded, recorded, seen, chosen))
+        except Mismatch as err:
+            problems.append(err)
+    if not found:
+        raise problems[0]
+    return min(found, key=lambda each: each.differs)
+
+
+def _fit(
+    expanded: Expanded, recorded: RecordedFunction, seen: Seen, chosen: Mapping[str, int]
+) -> Fit:
+    """Return what a call is where the dims that select a spec have these values."""
+    sizes = dict(chosen)
     likes: list[str] = []
     differs = False
-    for spec, index in _matched(expanded, seen):
+    for declared, index in _matched(expanded, seen):
+        spec = bind_values(declared, chosen) if chosen else declared
         leaves = iter(seen.call.arguments[index].leaves)
         for leaf, aval in _pairs(spec, seen.trees[index], leaves, likes):
             differs |= not _bind(leaf, aval, sizes)
@@ -141,7 +168,7 @@ def fit(expanded: Expanded, recorded: RecordedFunction, seen: Seen) -> Fit:
         msg = f"the dim {missing[0]} is in nothing that a recording tells"
         raise Mismatch(msg)
     row = tuple(sizes[name] for name in expanded.order)
-    statics = _statics(function, recorded, seen.statics)
+    statics = _statics(expanded.function, recorded, seen.statics)
     return Fit(row, statics, tuple(dict.fromkeys(likes)), differs)
 
 
@@ -152,7 +179,7 @@ def _arrays(spec: ArgSpec) -> Iterator[LeafSpec]:
             yield spec
         case FileSpec():
             yield from spec.leaves
-        case ListSpec(items) | TupleSpec(items):
+        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
             for item in items:
                 yield from _arrays(item)
         case DictSpec(items):

@@ -194,11 +194,12 @@ def _sort_out(
             left_out.append(LeftOut(group[-1], tally, reason))
             continue
         good, bad = variants_of(recording, group)
+        kept = []
         for variant in sorted(good, key=lambda each: -each.tally.seconds):
             often, seldom = _by_calls(variant, options.minimum_calls)
             rare = Variant(rare.function, (*rare.seen, *seldom.seen))
-            if often.seen:
-                draft.add(often, limits)
+            kept += [often] if often.seen else []
+        draft.add(kept, limits)
         for variant in bad:
             draft.add_problem(variant)
     return left_out, _rare_lines(rare, options.minimum_calls)

@@ -30,6 +30,7 @@ def options_of(function: RecordedFunction, seen: Seen) -> dict[str, Any]:
         "explicit_axes": [*seen.call.explicit_axes],
         "in_shardings": placed if seen.call.mesh else {},
         "config": {**told.pop("config", {}), **seen.call.config},
+        "env": seen.call.env,
         **told,
     }
     if not seen.call.mesh:

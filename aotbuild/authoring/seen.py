@@ -160,7 +160,7 @@ def _kind(seen: Seen) -> bytes:
         for argument, tree in zip(call.arguments, seen.trees, strict=True)
     ]
     statics = [name for name, _ in call.statics]
-    about = [call.config, call.mesh, call.explicit_axes]
+    about = [call.config, call.env, call.mesh, call.explicit_axes]
     return canonical_json([arguments, statics, *about])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aotbuild.manifest.spec_reader import RESERVED
+from aotbuild.manifest.spec_reader import CHOICE_KEYS, RESERVED
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.tree import LEAF, Tree, children_of
 from aotbuild.spec.words import quote
@@ -54,7 +54,8 @@ def _dict(keys: list[Any], items: list[Any]) -> Any:
         msg = f"YAML has no form for a dict with the key {quote(odd)}"
         raise Inexpressible(msg)
     found = dict(zip(keys, items, strict=True))
-    return {"dict": found} if any(key in RESERVED for key in found) else found
+    is_form = any(key in RESERVED for key in found) or {*found} == {*CHOICE_KEYS}
+    return {"dict": found} if is_form else found
 
 
 def _shown(tree: list[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from aotbuild.authoring.entries import Entry, InFile
+from aotbuild.authoring.entries import Choice, Entry, InFile
 from aotbuild.authoring.trees_file import TREES_FILE
 from aotbuild.manifest.names import is_identifier
 from aotbuild.spec.canonical import canonical_json
@@ -43,6 +43,9 @@ class TreeNames:
 
     def _spec(self, function: str, argument: str, spec: Any) -> Any:
         base = argument if is_identifier(argument) else "tree"
+        if isinstance(spec, Choice):
+            specs = [self._spec(function, argument, each) for each in spec.specs]
+            return {"dim": spec.dim, "specs": specs}
         if isinstance(spec, InFile):
             key = _file_key(spec.tree)
             if key not in self._files:

@@ -7,6 +7,7 @@ from aotbuild.manifest.schema import json_schema
 from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingLike, ShardingTree
 from aotbuild.manifest.specs import (
     ArgSpec,
+    ChoiceSpec,
     DictSpec,
     FileSpec,
     LeafSpec,
@@ -19,6 +20,7 @@ from aotbuild.manifest.specs import (
 
 __all__ = [
     "ArgSpec",
+    "ChoiceSpec",
     "DictSpec",
     "FileSpec",
     "Function",

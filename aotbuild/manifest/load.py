@@ -25,6 +25,7 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
 from aotbuild.manifest.signatures import (
+    check_choices,
     check_dims,
     check_pads,
     check_used,
@@ -151,6 +152,7 @@ def _function(declared: Declaration, targets: tuple[Request, ...], trees: TreeSp
         "static": read_statics(declared),
     }
     check_pads(declared, (*args, *kwargs), targets)
+    check_choices(declared, (*args, *kwargs))
     return declared.model.model_copy(
         update={key: value for key, value in read.items() if key in declared.model.model_fields_set}
     )

@@ -9,7 +9,16 @@ from collections.abc import Hashable, Iterable, Iterator
 from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe, key_mark
-from aotbuild.manifest.specs import ArgSpec, DictSpec, FileSpec, LeafSpec, ListSpec, TupleSpec
+from aotbuild.manifest.specs import (
+    ArgSpec,
+    ChoiceSpec,
+    DictSpec,
+    FileSpec,
+    LeafSpec,
+    ListSpec,
+    TupleSpec,
+    choices_in,
+)
 from aotbuild.platforms.building import Request
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -84,6 +93,31 @@ def _dim_mark(declared: Declaration, name: str) -> Mark:
     return declared.at("dims")
 
 
+def check_choices(declared: Declaration, named: Iterable[tuple[str, ArgSpec]]) -> None:
+    """Report dims that select a spec and have other values than there are specs."""
+    if declared.broken.intersection(("dims", "args", "kwargs", "export", "pad")):
+        return
+    dims = declared.model.dims
+    padded = [dim.name for dim in declared.model.padded_dims]
+    for _, spec in named:
+        for choice in choices_in(spec):
+            name, last = choice.dim, len(choice.specs) - 1
+            rows = (
+                [dict.fromkeys([name], size) for size in dims.get(name, ())]
+                if isinstance(dims, dict)
+                else dims
+            )
+            wrong = [row[name] for row in rows if row.get(name, 0) > last]
+            mark, steps = _dim_mark(declared, name), ("dims", name)
+            if wrong:
+                places = f"0 to {last}" if last else "0"
+                message = f"{quote(name)} selects a spec: expected {places}, found {wrong[0]}"
+                declared.add(mark, steps, message)
+            if name in padded or name in declared.model.export.dims:
+                message = f"{quote(name)} selects a spec, so it can be neither padded nor symbolic"
+                declared.add(mark, steps, message)
+
+
 _LARGEST = {"float16": 65504.0, "float32": 3.4028235677973366e38}
 
 
@@ -144,6 +178,9 @@ def _leaves(path: str, spec: ArgSpec) -> Iterator[tuple[str, LeafSpec]]:
     elif isinstance(spec, FileSpec):
         for index, leaf in enumerate(spec.leaves):
             yield f"leaf {index} of {path}", leaf
+    elif isinstance(spec, ChoiceSpec):
+        for each in spec.specs:
+            yield from _leaves(path, each)
     elif isinstance(spec, ListSpec | TupleSpec):
         for index, item in enumerate(spec.items):
             yield from _leaves(f"{path}[{index}]", item)

@@ -51,6 +51,15 @@ class FileSpec:
 
 
 @dataclass(frozen=True)
+class ChoiceSpec:
+    """Specs of which a dim selects one: 0 is the first."""
+
+    dim: str
+    specs: tuple[ArgSpec, ...]
+    form: Literal["choice"] = field(default="choice", repr=False)
+
+
+@dataclass(frozen=True)
 class ListSpec:
     """A list pytree."""
 
@@ -82,7 +91,7 @@ class NoneSpec:
 
 
 ArgSpec: TypeAlias = Annotated[
-    LeafSpec | LikeSpec | FileSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
+    LeafSpec | LikeSpec | FileSpec | ChoiceSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
     Discriminator("form"),
 ]
 
@@ -106,6 +115,9 @@ def bind_values(
             return replace(
                 spec, leaves=tuple(each for each in leaves if isinstance(each, LeafSpec))
             )
+        case ChoiceSpec(dim, specs):
+            chosen = row.get(dim)
+            return bind_values(specs[chosen], row, statics) if isinstance(chosen, int) else spec
         case ListSpec(items) | TupleSpec(items):
             return replace(spec, items=tuple(bind_values(item, row, statics) for item in items))
         case DictSpec(items):
@@ -126,7 +138,7 @@ def imported_names(spec: ArgSpec) -> Iterator[str]:
             yield ref
         case FileSpec():
             yield from spec.names
-        case ListSpec(items) | TupleSpec(items):
+        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
             for item in items:
                 yield from imported_names(item)
         case DictSpec(items):
@@ -141,9 +153,22 @@ def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
             yield spec
         case FileSpec():
             yield from spec.leaves
-        case ListSpec(items) | TupleSpec(items):
+        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
             for item in items:
                 yield from walk_specs(item)
         case DictSpec(items):
             for _, item in items:
                 yield from walk_specs(item)
+
+
+def choices_in(spec: ArgSpec) -> Iterator[ChoiceSpec]:
+    """Yield the places in a spec where a dim selects one of several."""
+    if isinstance(spec, ChoiceSpec):
+        yield spec
+    match spec:
+        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
+            for item in items:
+                yield from choices_in(item)
+        case DictSpec(items):
+            for _, item in items:
+                yield from choices_in(item)

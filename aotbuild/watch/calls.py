@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +29,8 @@ _SETTINGS = (
     "jax_numpy_rank_promotion",
     "jax_threefry_partitionable",
 )
+# Environment variables that decide what is traced, by the module that reads them.
+_VARIABLES = {"equinox": ("EQX_ON_ERROR",)}
 _NO_BINDING = "its arguments do not fit its parameters"
 
 
@@ -56,6 +59,7 @@ def describe_call(
         arguments=arguments,
         statics=statics,
         config=_config(),
+        env=_env(),
         mesh=mesh,
         explicit_axes=axes,
         platform=_platform(leaves),
@@ -107,6 +111,17 @@ def _statics(
         except (NotEncodable, RecursionError, TypeError, ValueError) as err:
             problem = f"its static argument {name} is no value that a manifest can have: {err}"
     return tuple(found), problem
+
+
+def _env() -> dict[str, str]:
+    """Return the variables that libraries in this process read, and are set."""
+    return {
+        name: os.environ[name]
+        for module, names in _VARIABLES.items()
+        if module in sys.modules
+        for name in names
+        if name in os.environ
+    }
 
 
 def _config() -> dict[str, Any]:

@@ -20,6 +20,10 @@ from aotbuild.watch.recording import RecordedFunction
 
 OPERATION = "it is an operation of jax outside of jit: call it inside a jitted function"
 _PMAP = "it is called by jax.pmap: use jax.jit, with shardings of its arguments"
+TRANSFORMED = (
+    "it is called inside an eager transformation (grad, vmap and the like), where no executable "
+    "runs: put the transformation into a jitted function"
+)
 _LAMBDA = "it is a lambda: define it with def at the top of its module"
 _CLOSURE = "it is defined inside a function: define it, or assign its jit, at the top of its module"
 _PROGRAM = (

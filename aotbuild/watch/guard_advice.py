@@ -32,6 +32,10 @@ _OUTSIDE = (
     "Call it outside of the transformation, or add a function that has the transformation inside "
     "to the manifest."
 )
+_INSIDE = (
+    "It is called inside an eager transformation (grad, vmap and the like), where no executable "
+    "runs. Put the transformation into a jitted function, and add that one to the manifest."
+)
 _UNNAMED = (
     "No manifest can name it: make it a function at the top level of a module that can be "
     "imported, and add that one."
@@ -42,7 +46,10 @@ _GENERAL = "Add the function to the manifest, and build again."
 def advise(function: str, call: JitCall, wrap: str, frame: FrameType) -> Advice:
     """Return why a call runs no executable, and what to do; `function` is its `module:qualname`."""
     lines, remedy = (
-        _of_kernel(frame) or _of_libraries(function, call) or _of_none(function, call, wrap)
+        _of_kernel(frame)
+        or _of_transformation(function)
+        or _of_libraries(function, call)
+        or _of_none(function, call, wrap)
     )
     return lines, f"{remedy}\n{_ALLOW}" if "\n" in remedy else f"{remedy} {_ALLOW}"
 
@@ -63,6 +70,13 @@ def _of_kernel(frame: FrameType) -> Advice | None:
 
 
 _DISPATCH = {"_fall_back", "_call_source"}
+
+
+def _of_transformation(function: str) -> Advice | None:
+    """Return what to do about a function that an eager transformation calls."""
+    if function.startswith("jax:") or not private.is_transforming():
+        return None
+    return (), _INSIDE
 
 
 def _of_libraries(function: str, call: JitCall) -> Advice | None:

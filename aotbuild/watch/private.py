@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax._src import api, config, core, dispatch, monitoring, pjit, tree_util, util, xla_bridge
 from jax._src.array import ArrayImpl
+from jax._src.interpreters import partial_eval
 from jaxlib import _jax
 
 from aotbuild.frozen import dataclass
@@ -332,8 +333,21 @@ def _hooks_of(state: Any) -> tuple[Any, Any]:
 
 
 def is_tracing() -> bool:
-    """Return whether this thread is inside a trace."""
-    return not core.trace_state_clean()
+    """Return whether this thread makes a jaxpr, of which what it calls becomes a part.
+
+    It does not inside an eager `vmap`, `grad` and the like, where each call is compiled on its own.
+    """
+    if core.trace_state_clean():
+        return False
+    trace: Any = core.trace_ctx.trace
+    while trace is not None and not isinstance(trace, partial_eval.DynamicJaxprTrace):
+        trace = getattr(trace, "parent_trace", None)
+    return trace is not None
+
+
+def is_transforming() -> bool:
+    """Return whether this thread is inside an eager `vmap`, `grad` or the like."""
+    return not core.trace_state_clean() and not is_tracing()
 
 
 def inner_function(function: Any) -> tuple[Any, Any]:

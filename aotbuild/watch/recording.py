@@ -147,6 +147,7 @@ class RecordedCall:
         arguments: What was passed, in the order of the parameters, static ones left out.
         statics: (name, encoded value) of the static arguments, sorted by name; see `spec.values`.
         config: Settings of jax that decide what is traced and are not at their defaults.
+        env: Environment variables that decide what is traced, as far as they are set.
         mesh: The axes of the mesh of its arguments and their sizes; empty if it has none.
         explicit_axes: Those of them whose `AxisType` is Explicit.
         platform: Where it ran, as `cpu`; empty if unknown.
@@ -158,6 +159,7 @@ class RecordedCall:
     arguments: tuple[RecordedArgument, ...]
     statics: tuple[tuple[str, Any], ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
     mesh: dict[str, int] = field(default_factory=dict)
     explicit_axes: tuple[str, ...] = ()
     platform: str = ""

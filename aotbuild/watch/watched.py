@@ -53,6 +53,7 @@ class Watched:
         wrap: The jit whose meaning its calls have; empty for that of jax.
         is_operation: Whether it is jax's own: its calls are counted, and no more.
         is_pmapped: Whether it is what `jax.pmap` makes.
+        is_transformed: Whether its calls are those of eager transformations, which pass tracers.
         has_signatures: Whether its calls are told apart.
         has_statics: Whether it has static arguments. To jax, 1 and True are one value of them.
         calls: What was counted of each signature, by the key of its `RecordedCall`.
@@ -61,7 +62,14 @@ class Watched:
             the process that no such entry served: later ones may have replaced it.
     """
 
-    def __init__(self, function: Any, info: Any, gone: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        function: Any,
+        info: Any,
+        gone: Callable[[Any], None],
+        *,
+        is_transformed: bool = False,
+    ) -> None:
         """Watch a function; `gone` is called with a dead reference when the program drops it."""
         self.function = _reference(function, gone)
         # The fallback of a kernel compiles under other names.
@@ -71,7 +79,8 @@ class Watched:
         self.is_pmapped = private.pmapped_function(function) is not None
         self._is_wrapped_kernel = isinstance(function, Function) and bool(function.wrap)
         self.is_operation = not (self.wrap or self.is_pmapped) and is_operation(function)
-        self.has_signatures = not (self.is_operation or self.is_pmapped)
+        self.is_transformed = is_transformed and not (self.is_operation or self.is_pmapped)
+        self.has_signatures = not (self.is_operation or self.is_pmapped or self.is_transformed)
         self.positions, self.names = static_places(info)
         self.known: dict[Any, Counted] = {}
         self.only: tuple[int, Counted] | None = None

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from time import monotonic
@@ -25,7 +26,12 @@ from aotbuild.spec.signature import Function
 from aotbuild.spec.wrap import FILTER_JIT
 from aotbuild.watch import private
 from aotbuild.watch.calls import describe_call, has_tracers
-from aotbuild.watch.functions import describe_function, describe_operation, describe_pmapped
+from aotbuild.watch.functions import (
+    TRANSFORMED,
+    describe_function,
+    describe_operation,
+    describe_pmapped,
+)
 from aotbuild.watch.kernels import KernelCalls, KernelOptions, describe_kernel
 from aotbuild.watch.recording import (
     Program,
@@ -74,7 +80,7 @@ class Watcher:
 
     def _forget(self) -> None:
         """Begin anew, in a new process."""
-        self._functions: dict[tuple[int, int], Watched] = {}
+        self._functions: dict[tuple[int, int, bool], Watched] = {}
         self._jitted: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._gone: list[Watched] = []  # of functions that the program has dropped
         self._told: set[str] = set()
@@ -134,7 +140,10 @@ class Watcher:
         try:
             # The fallback of a kernel compiles: the kernel's call has the stages.
             if not self._is_elsewhere() and not self._kernels.is_inside():
-                self._count(self._of_function(function, info), args, kwargs)
+                watched = self._of_function(
+                    function, info, is_transformed=has_tracers(args, kwargs)
+                )
+                self._count(watched, args, kwargs)
         except Exception as err:  # noqa: BLE001 - as above
             self._report(err)
 
@@ -173,7 +182,7 @@ class Watcher:
         except TypeError:  # a static argument has no hash: jax refuses it, too
             key = counted = None
         if counted is None:
-            if has_tracers(args, kwargs):
+            if watched.has_signatures and has_tracers(args, kwargs):
                 return None
             self._local.is_inside = True
             try:
@@ -216,15 +225,16 @@ class Watcher:
 
     # --- what is new ------------------------------------------------------------------------------
 
-    def _of_function(self, function: Any, info: Any) -> Watched:
-        key = id(function), id(info)
+    def _of_function(self, function: Any, info: Any, *, is_transformed: bool = False) -> Watched:
+        key = id(function), id(info), is_transformed
         watched = self._functions.get(key)
         if watched is None:
-            made = Watched(function, info, lambda _: self._drop(key))
+            gone = lambda _: self._drop(key)  # noqa: E731
+            made = Watched(function, info, gone, is_transformed=is_transformed)
             watched = self._functions.setdefault(key, made)
         return watched
 
-    def _drop(self, key: tuple[int, int]) -> None:
+    def _drop(self, key: tuple[int, int, bool]) -> None:
         """Forget a function that the program has dropped; its tallies are written with the next."""
         watched = self._functions.pop(key, None)
         if watched is not None:
@@ -293,6 +303,11 @@ class Watcher:
 
 
 def _describe(watched: Watched, called: private.WrappedCall | None) -> RecordedFunction:
+    found = _described(watched, called)
+    return replace(found, problem=TRANSFORMED) if watched.is_transformed else found
+
+
+def _described(watched: Watched, called: private.WrappedCall | None) -> RecordedFunction:
     function = watched.function()
     if isinstance(function, Function):
         return describe_kernel(function)

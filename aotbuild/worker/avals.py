@@ -12,6 +12,7 @@ from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
 from aotbuild.manifest import (
     ArgSpec,
+    ChoiceSpec,
     DictSpec,
     FileSpec,
     LeafSpec,
@@ -52,6 +53,9 @@ def make_avals(
         case FileSpec(leaves=leaves):
             avals = [_leaf(leaf, f"{role}: leaf {i}", symbolic) for i, leaf in enumerate(leaves)]
             return file_tree(spec, role, avals, wrap)
+        case ChoiceSpec(dim):
+            msg = f"{role}: the dim {dim} has no value, and selects a spec"
+            raise TraceRefused(msg)
         case ListSpec(items):
             return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):

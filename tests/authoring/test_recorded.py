@@ -20,7 +20,7 @@ from aotbuild.authoring.recorded import (
     write,
 )
 from aotbuild.errors import ProjectError
-from aotbuild.manifest import Function, load_manifest, parse_manifest
+from aotbuild.manifest import ChoiceSpec, Function, load_manifest, parse_manifest
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.constructions import without_constructions
 from aotbuild.watch.recording import RecordedFunction, Recording
@@ -95,11 +95,12 @@ def test_static_values_that_were_not_combined_are_entries() -> None:
     }
 
 
-def test_other_trees_and_dtypes_are_entries() -> None:
+def test_a_dim_selects_among_other_trees_and_dtypes() -> None:
     x = argument("x", "f32[2]"), argument("x", "f32[2]", tree=["list", "*"])
     weak = argument("x", "~f32[]"), argument("x", "key<fry>[]"), argument("x", tree=["none"])
     found = functions(proposed(recording({"m:f": [call(each) for each in (*x, *weak)]})))
-    assert len(found) == 5
+    assert found["f"].dims == {"variant": (0, 1, 2, 3, 4)}
+    assert isinstance(found["f"].positional["x"], ChoiceSpec)
 
 
 def test_many_sizes_are_padded_to_buckets() -> None:

@@ -103,12 +103,6 @@ def test_the_command_says_what_was_found_and_that_it_is_no_manifest(tmp_path: Pa
     assert not out.exists()
 
 
-def test_a_file_that_is_no_recording_is_told_with_its_line(tmp_path: Path) -> None:
-    place = tmp_path / "calls.jsonl"
-    place.write_text("{}\n")
-    assert run("record", "--from", place, code=6).stderr.startswith(f"{place}:1: not a recording")
-
-
 @pytest.mark.process
 def test_the_exit_code_of_a_program_that_fails_is_its_own(tmp_path: Path) -> None:
     place = tmp_path / "calls.jsonl"
@@ -126,3 +120,9 @@ def _lines(found: Recording) -> bytes:
     calls = map(call_line, found.calls.values())
     tallies = (tally_line(key, tally) for key, tally in found.tallies.items())
     return b"".join((head, *functions, *calls, *tallies))
+
+
+def test_the_variables_that_a_library_reads_are_those_of_the_build() -> None:
+    calls = [Call([X], more={"env": {"EQX_ON_ERROR": "nan"}})]
+    found = update_manifest(recording({"app.train:step": calls}), MANIFEST)
+    assert parse_manifest(found.text).functions["step"].env == {"EQX_ON_ERROR": "nan"}

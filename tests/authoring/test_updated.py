@@ -332,7 +332,7 @@ def test_entries_with_a_todo_are_finished(tmp_path: Path) -> None:
     assert found.lines[0] == "finished f: 2 calls, 2 signatures, 2.0 s to compile"
     assert found.lines[-1] == "g still has a TODO: no call of it was recorded"
     # A second signature that does not fit is another entry.
-    found = updated(tmp_path, before, xk(1, 5), call(argument("x", "i32[]"), k=5))
+    found = updated(tmp_path, before, xk(1, 5), call(argument("x", "i32[]")))
     assert "\n  f_2:\n    call: m:f\n" in found.text
     with pytest.raises(ManifestError, match="TODO is left here"):
         updated(tmp_path, before + "memory: a\n", xk(1, 5))

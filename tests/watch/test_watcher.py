@@ -103,10 +103,19 @@ class TestWhatIsRecorded:
         found = recorded(lambda: functions.nested(X))
         assert [each.call for each in found.functions.values()] == [f"{HERE}:nested"]
 
-    def test_a_call_with_tracers_is_none(self, recorded: Record) -> None:
+    def test_calls_of_eager_transformations_are_told_apart(self, recorded: Record) -> None:
         def work() -> None:
             jax.grad(lambda x: functions.plain(x).sum())(X)
             jax.vmap(functions.plain)(X)
+            jax.jit(lambda x: jax.vmap(functions.plain)(x))(X)  # a part of the lambda
+
+        found = recorded(work)
+        function, (call,) = one(found, "plain")
+        assert "inside an eager transformation" in function.problem
+        assert (call.arguments, found.tally(found.of(function.key)).calls) == ((), 2)
+
+    def test_lowering_and_shapes_are_no_calls(self, recorded: Record) -> None:
+        def work() -> None:
             functions.plain.lower(X)
             jax.eval_shape(functions.plain, X)
 

@@ -1,0 +1,146 @@
+"""A program is recorded, built from what was recorded, and runs again without compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes import fresh
+from support.projects import build, write_project
+
+from aotbuild.authoring.recorded import update_manifest
+from aotbuild.manifest import ChoiceSpec, load_manifest
+from aotbuild.watch.recording import read_recording
+
+pytestmark = pytest.mark.process
+
+MODEL = """
+import functools
+
+import jax
+import jax.numpy as jnp
+from typing import Any, NamedTuple
+
+
+class State(NamedTuple):
+    count: Any
+    params: Any
+
+
+@jax.jit
+def step(state, x):
+    params = state.params + x.sum()
+    return State(jnp.asarray(state.count + 1, "int32"), params)
+
+
+@jax.jit
+def double(x):
+    return 2 * x
+
+
+@functools.partial(jax.jit, static_argnames="scale")
+def read(tree, scale):
+    return scale * sum(jax.tree.leaves(tree))
+"""
+PROGRAM = """
+import numpy as np
+from proj import model
+
+def run():
+    state = model.State(0, np.ones(3, "float32"))
+    for size in (4, 4, 8):
+        state = model.step(state, np.ones(size, "float32"))
+    one = np.float32(1)
+    read = [model.read(tree, k) for tree in (one, [one, one]) for k in (1, 2)]
+    return [*map(np.asarray, state), *read]
+"""
+RECORD = """
+import json, os, sys
+import aotbuild
+from proj import program
+with aotbuild.record(sys.argv[1]):
+    print(json.dumps([np.tolist() for np in program.run()]))
+"""
+AGAIN = """
+import json
+import aotbuild
+from proj import model, program
+for name in ("step", "read"):
+    setattr(model, name, aotbuild.precompiled(f"proj:{name}")(getattr(model, name)))
+with aotbuild.guard("raise"):
+    found = [np.tolist() for np in program.run()]
+print(json.dumps([found, aotbuild.guard.counts()]))
+"""
+TRANSFORMED = """
+import json, os, sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+import aotbuild
+from proj import model
+
+x = np.ones((2, 3), "float32")
+with aotbuild.record(sys.argv[1]):
+    jax.vmap(model.double)(x)
+    jax.grad(lambda x: model.double(x).sum())(x)
+    jax.jit(lambda x: jax.vmap(model.double)(x))(x)  # a part of the lambda
+    jax.vmap(lambda y: model.double(x) + y)(x)  # a call of its own
+with aotbuild.guard("raise"):
+    try:
+        jax.vmap(lambda x: model.double(x))(x[:1, :1])
+    except aotbuild.errors.CompilationForbidden as err:
+        print(json.dumps(err.remedy))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("recorded") / "project"
+    write_project(root, "", model=MODEL, program=PROGRAM)
+    (root / "aot.yaml").unlink()
+    return root
+
+
+@pytest.fixture(scope="module")
+def numbers(project: Path) -> Any:
+    """What the program computes while it is recorded."""
+    return fresh(RECORD, str(project / "aot.yaml"), path=project)
+
+
+def test_one_function_has_calls_with_other_trees_and_weak_types(
+    project: Path, numbers: object
+) -> None:
+    functions = load_manifest(project / "aot.yaml").functions
+    assert {*functions} == {"step", "read"}
+    state = functions["step"].positional["state"]
+    assert isinstance(state, ChoiceSpec)
+    rows = [dict(row) for row in functions["step"].rows]
+    assert sorted(row["x_0"] for row in rows) == [4, 4, 8]
+    assert len(functions["read"].rows) == 2
+    assert functions["read"].static == {"scale": (1, 2)}
+
+
+def test_the_program_runs_again_and_compiles_nothing(project: Path, numbers: Any) -> None:
+    build(project)
+    found, counts = fresh(AGAIN, path=project)
+    assert found == numbers
+    assert not any(counts.values())
+
+
+def test_calls_of_eager_transformations_are_told_apart(project: Path, tmp_path: Path) -> None:
+    place = tmp_path / "calls.jsonl"
+    remedy = fresh(TRANSFORMED, str(place), path=project)
+    assert "Put the transformation into a jitted function" in remedy
+    found = read_recording(place)
+    calls = {
+        bool(function.problem): found.tally(found.of(key))
+        for key, function in found.functions.items()
+        if function.call == "proj.model:double"
+    }
+    assert (calls[True].calls, calls[False].calls) == (2, 1)
+    assert calls[True].seconds > 0
+    proposal = update_manifest(found, project / "other.yaml")
+    reasons: Mapping[str, str] = {e.function.call: e.reason for e in proposal.left_out}
+    assert "put the transformation into a jitted function" in reasons["proj.model:double"]
