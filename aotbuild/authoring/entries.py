@@ -97,7 +97,11 @@ def entries_for(variant: Variant, limits: Limits) -> list[Entry]:
     _, padded = _padded_dims(variant, limits)
     rows = dict(zip(map(id, variant.seen), padded, strict=True))
     parts = combined(variant.seen, lambda seen: rows[id(seen)])
-    return [_entry(Variant(variant.function, tuple(part)), limits) for part in parts]
+    if len(parts) == 1:
+        return [_entry(variant, limits)]
+    # A part may have so few sizes that none is padded: then they may not be combined any more.
+    variants = (Variant(variant.function, tuple(part)) for part in parts)
+    return [entry for each in variants for entry in entries_for(each, limits)]
 
 
 def problem_entry(variant: Variant) -> Entry:

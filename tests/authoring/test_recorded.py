@@ -118,6 +118,21 @@ def test_many_sizes_are_padded_to_buckets() -> None:
     assert len(few.rows) == 40
 
 
+def test_sizes_that_are_combined_only_where_they_are_padded() -> None:
+    """Of 4 sizes, 2 is padded to 3; of 2 sizes, none is padded."""
+    calls = [
+        call(argument("x", f"f32[{n},2]"), times=times, k=k)
+        for n, k, times in ((1, "c", 9), (2, "a", 1), (3, "b", 9), (4, "c", 9))
+    ]
+    found = proposed(recording({"m:f": calls}), max_buckets=3, max_waste=0)
+    assert "is not compiled" not in found.text
+    assert [(each.dims, each.static) for each in functions(found).values()] == [
+        ({"batch": (1, 4)}, {"k": ("c",)}),
+        ({}, {"k": ("a",)}),
+        ({}, {"k": ("b",)}),
+    ]
+
+
 def test_keys_are_not_padded() -> None:
     keys = [call(argument("x", f"key<fry>[{n}]")) for n in range(1, 20)]
     found = proposed(recording({"m:f": keys}))
