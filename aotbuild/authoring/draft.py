@@ -18,6 +18,7 @@ from aotbuild.authoring.seen import Variant
 from aotbuild.authoring.source_manifest import function_name
 from aotbuild.authoring.tree_names import TreeNames
 from aotbuild.manifest import Function
+from aotbuild.spec.canonical import canonical_json
 from aotbuild.watch.recording import RecordedFunction
 
 # How many entries are named that cannot have some calls.
@@ -25,6 +26,8 @@ _SHOWN = 3
 _SEPARATE = (
     "it is a function of its own then; to have one for all calls, remove the other and record again"
 )
+# What overloads have in common, of what a recording knows.
+_OVERLOADED = ("wrap", "config", "mesh", "explicit_axes")
 
 
 @dataclass
@@ -128,8 +131,13 @@ class Draft:
 
     def place(self, names: TreeNames) -> None:
         """Give the large trees of the new entries their names."""
+        first = dict(self._firsts())
         for each in self.added:
-            each.body = names.place(each.name, each.entry)
+            body = names.place(each.name, each.entry)
+            name = first.setdefault(_overloaded(each.entry), each.name)
+            call = {"call": body.pop("call")}
+            # What calls the function need not know that it has several entries.
+            each.body = {**call, **({} if name == each.name else {"overload_of": name}), **body}
 
     def lines(self) -> Iterator[str]:
         """Yield what people are told."""
@@ -140,7 +148,11 @@ class Draft:
             change = self._change(added)
             yield f"{change} {added.name}: {_cost(added.entry.calls)}"
             yield from (f"  {note}" for note in added.entry.notes)
-            yield from [f"  {added.reason}", f"  {_SEPARATE}"] if added.reason else ()
+            yield from [f"  {added.reason}"] if added.reason else ()
+            if first := added.body.get("overload_of"):
+                yield f"  it is an overload of {first}, whose calls run it, too"
+            elif added.reason:
+                yield f"  {_SEPARATE}"
         for added in self.problems:
             place = _place(added.entry.calls)
             yield f"as a comment: {added.name}{place}: {_cost(added.entry.calls)}"
@@ -162,6 +174,14 @@ class Draft:
         for added in self.problems:
             found = _data(added.name, added.entry.calls)
             yield {**found, "change": "commented", "problems": [*added.entry.problems]}
+
+    def _firsts(self) -> Iterator[tuple[bytes, str]]:
+        """Yield what decides whether an entry may be an overload, and of which existing one."""
+        for name, each in reversed(self._known.entries.items()):
+            function = each.function
+            if function.overload_of is None:
+                found = {option: getattr(function, option) for option in _OVERLOADED}
+                yield _key(function.call, found), name
 
     def _change(self, added: Added) -> str:
         return "finished" if added.name in self._unfinished else "added"
@@ -191,6 +211,15 @@ class Draft:
 def _reason(reasons: list[str]) -> str:
     more = len(reasons) - _SHOWN
     return "; ".join([*reasons[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _overloaded(entry: Entry) -> bytes:
+    return _key(entry.call, {option: entry.options.get(option) for option in _OVERLOADED})
+
+
+def _key(call: str, options: Mapping[str, Any]) -> bytes:
+    # An option that is not there is empty.
+    return canonical_json([call, *(options[name] or None for name in _OVERLOADED)])
 
 
 def _numbered(name: str, taken: Collection[str]) -> str:

@@ -118,7 +118,18 @@ def join_functions(functions: Iterable[Function]) -> list[Function]:
         same.setdefault(function.name, []).append(function)
     # A process that traces several functions meets what the first of them changed.
     aliases = {pair for group in same.values() for each in group for pair in each.aliases}
-    return [_join(group, sorted(aliases)) for group in same.values()]
+    return with_overloads([_join(group, sorted(aliases)) for group in same.values()])
+
+
+def with_overloads(functions: Sequence[Function]) -> list[Function]:
+    """Return functions that know which others serve their calls."""
+    found: dict[str, list[str]] = {}
+    for function in functions:
+        found.setdefault(function.overload_of, []).append(function.name)
+    return [
+        replace(function, overloads=tuple(sorted(found.get(function.name, ()))))
+        for function in functions
+    ]
 
 
 def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function:

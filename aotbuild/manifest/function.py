@@ -266,6 +266,11 @@ class Function(Options):
         default=(), description="Positional arguments in order, each one name: spec"
     )
     kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
+    overload_of: Name | None = Field(
+        default=None,
+        description="The entry with the same call whose calls this one serves, too, where it has "
+        "no signature for them",
+    )
 
     @property
     def positional(self) -> Mapping[str, ArgSpec]:

@@ -22,6 +22,7 @@ from aotbuild.manifest.nodes import (
     describe,
     key_mark,
 )
+from aotbuild.manifest.overloads import check_overloads
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
 from aotbuild.manifest.signatures import (
@@ -98,6 +99,7 @@ def _completed(
     is_whole = "trees" not in checked.broken_in()
     trees = TreeSpecs(root, problems, is_whole=is_whole, files=files)
     functions = {declared.name: _function(declared, targets, trees) for declared in declarations}
+    check_overloads(declarations)
     if not any({"args", "kwargs", "functions"}.intersection(path[-1:]) for path in checked.broken):
         trees.check_used()
     shared = {"trees": trees.all()} if "trees" in checked.model.model_fields_set else {}

@@ -87,7 +87,8 @@ class Choice:
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)
         shard = shard_lines(self.package.index)
-        trace = [*known.trace, *padding, *failed, *self.package.absent, *shard]
+        others = [f"nor has its overload {name} one" for name in self.function.overloads]
+        trace = [*known.trace, *padding, *others, *failed, *self.package.absent, *shard]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback, Placement
     from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.keeping import Kept
+    from aotbuild.runtime.overloads import Overloads
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
 
@@ -68,24 +69,30 @@ class Dispatch:
         self._keep = keep
         self._noted: set[str] = set()
         self._primed: dict[int, ref[Executable]] = {}
+        self._overloads: Overloads[Dispatch] | None = None
         self._padded = None
         if function.pad:
             from aotbuild.runtime.padding import PaddedCalls
 
             self._padded = PaddedCalls(package.index, function, backend)
         self.choice = Choice(package, backend, function, devices, self._padded)
+        if function.overloads:
+            from aotbuild.runtime.overloads import Overloads
+
+            self._overloads = Overloads(package.index, backend, function, self._of)
         if function.wrap:
             from aotbuild.runtime.wrapped import wrapped_call
 
             self.plain = wrapped_call(
                 *(function, backend, self._on_tracers),
-                run=self._run,
+                run=self._run_wrapped,
                 call_source=self._call_source,
                 fall_back=self._fall_back,
             )
             return
-        statics = [static.name for static in function.statics]
+        self.statics = statics = [static.name for static in function.statics]
         positions = [i for i, name in enumerate(function.positional) if name in statics]
+        self.static_positions = positions
         name, call_source = function.name, self._call_source
         self.plain = backend.dispatch(name, call_source, self._miss, positions, statics)
         self._canonical = backend.dispatch(name, call_source, self._canonical_miss, [0], [])
@@ -95,6 +102,9 @@ class Dispatch:
         if self.backend.has_tracers(dynamic_values(self.function, args, kwargs)):
             self._on_tracers()
             return self._call_source(*args, **kwargs), None, False
+        other = self._overloads and self._overloads.serving(args, kwargs)
+        if other:
+            return other.miss_for(self, args, kwargs)
         try:
             bound = bind(self.function, args, kwargs)
             plan = self._padded.plan(bound) if self._padded else None
@@ -108,8 +118,39 @@ class Dispatch:
         except NoExecutable as error:
             return self._fall_back(error, args, kwargs), None, False
 
+    def serving(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Dispatch:
+        """Return the dispatch that serves a call: this one, or that of an overload."""
+        return (self._overloads and self._overloads.serving(args, kwargs)) or self
+
+    def of(self, call: Call) -> Dispatch:
+        """Return the dispatch that a call is bound to: this one, or that of an overload."""
+        found = self._overloads and self._overloads.named(call.bound.function.name)
+        return found or self
+
+    def miss_for(
+        self, caller: Dispatch, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, Any, bool]:
+        """Serve a call of the entry that this is an overload of, as its miss does."""
+        if (self.statics, self.static_positions) == (caller.statics, caller.static_positions):
+            return self._miss(*args, **kwargs)
+        # What the caller's C++ cache would know the call by has no static values.
+        return self.plain(*args, **kwargs), None, False
+
+    def _of(self, function: Function) -> Dispatch:
+        """Return the dispatch of another function on the same devices."""
+        parts = (self.package, self.backend, self._loader)
+        return Dispatch(*parts, function, self._source, self._chosen, self._keep)
+
+    def _run_wrapped(self, bound: Bound) -> tuple[Any, Any, bool]:
+        found = self._overloads and self._overloads.serving_bound(bound)
+        return found[0]._run(found[1]) if found else self._run(bound)
+
     def _fall_back(self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the fallback policy gives for a call that no executable serves."""
+        if self.function.wrap and self._overloads:
+            other = self._overloads.serving(args, kwargs)
+            if other:
+                return other.plain(*args, **kwargs)
         self.package.stats.count("refused")
         if listeners:
             self._events.refused(error, args, kwargs)

@@ -152,17 +152,18 @@ class Kernel:
 
         It loads and runs nothing. Raises SignatureMismatch or InvalidArgument like the call itself.
         """
-        bound = bind(self.function, args, kwargs)
-        if self.function.wrap:
+        dispatch = self._dispatch.serving(args, kwargs)
+        bound = bind(dispatch.function, args, kwargs)
+        if dispatch.function.wrap:
             from aotbuild.runtime.wrapped import with_markers
 
-            bound, _ = with_markers(bound, self._dispatch.backend)
-        call = flatten(bound, self._dispatch.backend)
-        return call, self._dispatch.choice.judge(call, self._dispatch.pad_plan(call))
+            bound, _ = with_markers(bound, dispatch.backend)
+        call = flatten(bound, dispatch.backend)
+        return call, dispatch.choice.judge(call, dispatch.pad_plan(call))
 
     def padding(self, call: Call) -> str:
         """Return how a call is padded, as `batch 3 → 8`; empty if it is not padded."""
-        return str(self._dispatch.pad_plan(call) or "")
+        return str(self._dispatch.of(call).pad_plan(call) or "")
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
         """Enter the usual calls of a record into the C++ cache.
@@ -182,5 +183,5 @@ class Kernel:
 
         Raises NoExecutable if all are refused, InvalidArgument if an argument is on other devices.
         """
-        verdict, _ = self._dispatch.choice.choose(call, verdicts)
+        verdict, _ = self._dispatch.of(call).choice.choose(call, verdicts)
         return verdict.record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -127,6 +127,13 @@ class LibraryState:
         """Return a function of the package; raises UnknownFunction."""
         found = self.index.function(name) if isinstance(name, str) else None
         return found if found is not None else _unknown(self, name)
+
+    def with_overloads(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return functions with those that serve their calls, too; raises UnknownFunction."""
+        functions = [self.function(name) for name in names]
+        others = [name for function in functions for name in function.overloads]
+        found = (name for name in others if self.index.function(name) is not None)
+        return tuple(dict.fromkeys([*(function.name for function in functions), *found]))
 
     @property
     def policy(self) -> str | None:

@@ -116,7 +116,8 @@ class Function:
     tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one that it
     stands for) of values that calling the function changes without effect on the result.
     `references` is static data that a call compares with that of a template; see `spec.references`.
-    `about` is for people and for tools; see `spec.about`.
+    `overload_of` is the function whose calls this one serves, too, and `overloads` are those that
+    serve calls of this one. `about` is for people and for tools; see `spec.about`.
     """
 
     name: str
@@ -132,6 +133,8 @@ class Function:
     facts: tuple[Facts, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     references: tuple[Referenced, ...] = ()
+    overload_of: str = ""
+    overloads: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -154,6 +157,8 @@ class Function:
                 if self.references
                 else {}
             ),
+            **({"overload_of": self.overload_of} if self.overload_of else {}),
+            **({"overloads": list(self.overloads)} if self.overloads else {}),
             **({"about": self.about} if self.about else {}),
         }
 
@@ -175,6 +180,8 @@ class Function:
                 facts=tuple(map(_facts, data.get("facts", ()))),
                 aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
                 references=tuple(map(_referenced, data.get("references", ()))),
+                overload_of=text(data.get("overload_of", "")),
+                overloads=_names(data.get("overloads", [])),
                 about=mapping(data.get("about", {})),
             )
         except (KeyError, TypeError, AttributeError) as err:

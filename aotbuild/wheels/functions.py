@@ -22,6 +22,7 @@ _SAME = {
     "donate": "donate",
     "wrap": "wrap",
     "ignored": "static_data",
+    "overload_of": "overload_of",
 }
 
 

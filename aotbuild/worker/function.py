@@ -98,6 +98,7 @@ def bind(job: Job, function: Any, wrap: str = "") -> Binding:
         statics=tuple(_static(name, signature) for name in sorted(static_names)),
         donate=job.function.donate,
         wrap=wrap,
+        overload_of=job.function.overload_of or "",
         about=about_source(function, signature).to_json(),
     )
     return Binding(described, tuple(statics), signature)

@@ -140,7 +140,8 @@ def test_only_what_is_missing_is_another_entry(tmp_path: Path) -> None:
     before = f"{HEAD}functions: {{{FLOW}'f32[n,4]'}}], dims: {{n: [1]}}, static: {{k: 3}}}}}}"
     found = updated(tmp_path, before, xk(1, 3), xk(2, 5))
     assert found.text == (
-        before[:-1] + ', f_2: {call: "m:f", args: [{x: "f32[2,4]"}], static: {k: [5]}}}'
+        before[:-1]
+        + ', f_2: {call: "m:f", overload_of: f, args: [{x: "f32[2,4]"}], static: {k: [5]}}}'
     )
 
 

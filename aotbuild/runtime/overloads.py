@@ -1,0 +1,105 @@
+"""Overloads: other entries of the manifest that serve the calls of a function.
+
+Imported only for functions that have some. Each is a function of its own in the index, with other
+arguments or static values. Which one has a call is decided on a miss of the C++ cache, which then
+knows the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from aotbuild.errors import InvalidArgument, NoExecutable
+from aotbuild.runtime.binding import Bound, bind
+from aotbuild.runtime.trees import flatten
+from aotbuild.spec.index import Index
+from aotbuild.spec.signature import Function
+
+if TYPE_CHECKING:
+    from aotbuild.runtime.backends.protocol import Backend
+
+T = TypeVar("T")
+
+
+class Overloads(Generic[T]):
+    """The overloads of one function; `make` returns what calls one of them."""
+
+    def __init__(
+        self, index: Index, backend: Backend, function: Function, make: Callable[[Function], T]
+    ) -> None:
+        self._index, self._backend, self._first = index, backend, function
+        self._make = make
+
+    def serving(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T | None:
+        """Return what calls the overload that has a call.
+
+        None if the function itself has it, or none of them.
+        """
+        return next(self._serving(lambda function: self._bound(function, args, kwargs)), None)
+
+    def serving_bound(self, bound: Bound) -> tuple[T, Bound] | None:
+        """Return what calls the overload that has a bound call, and the call bound to it.
+
+        None as above. Overloads with other parameters don't count.
+        """
+        names = _names(bound.function)
+
+        def again(function: Function) -> Bound | None:
+            return replace(bound, function=function) if _names(function) == names else None
+
+        made = next(self._serving(again), None)
+        function = next((f for f, known in self._others if known is made), None)
+        return (made, replace(bound, function=function)) if made and function else None
+
+    def named(self, name: str) -> T | None:
+        """Return what calls the overload of that name, if there is one."""
+        return next((made for function, made in self._others if function.name == name), None)
+
+    @cached_property
+    def _others(self) -> list[tuple[Function, T]]:
+        found = map(self._index.function, self._first.overloads)
+        return [(function, self._make(function)) for function in found if function is not None]
+
+    def _serving(self, bound_to: Callable[[Function], Bound | None]) -> Iterator[T]:
+        if not self._has(self._first, bound_to(self._first)):
+            for function, made in self._others:
+                if self._has(function, bound_to(function)):
+                    yield made
+
+    def _bound(
+        self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Bound | None:
+        try:
+            bound = bind(function, args, kwargs)
+        except NoExecutable:
+            return None
+        if not function.wrap:
+            return bound
+        from aotbuild.runtime.wrapped import with_markers
+
+        return with_markers(bound, self._backend)[0]
+
+    def _has(self, function: Function, bound: Bound | None) -> bool:
+        """Return whether a function has executables for a call, or is padded to some."""
+        if bound is None:
+            return False
+        try:
+            signature = flatten(bound, self._backend).signature
+        except (NoExecutable, InvalidArgument):
+            return False
+        if self._index.records(function.name, signature.key()):
+            return True
+        if function.pad is None:
+            return False
+        from aotbuild.runtime.padding import find_plan
+
+        return find_plan(self._index, function, signature) is not None
+
+
+def _names(function: Function) -> tuple[Any, ...]:
+    """Return what two functions must have in common for one to take a bound call of the other."""
+    statics = [static.name for static in function.statics]
+    return function.dynamic, sorted(function.keywords), statics
