@@ -35,11 +35,15 @@ _NO_BINDING = "its arguments do not fit its parameters"
 
 
 def describe_call(
-    recorded: RecordedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any], info: Any = None
+    recorded: RecordedFunction,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    info: Any = None,
+    results: Any = None,
 ) -> RecordedCall:
     """Return the signature of a call; what cannot be recorded is named in its problem.
 
-    `info` are the options of the function's jit.
+    `info` are the options of the function's jit. Shardings of `results` may name the mesh.
     """
     key = recorded.key
     names = [*recorded.positional, *recorded.keywords]
@@ -52,7 +56,8 @@ def describe_call(
     dynamic = {name: value for name, value in given.items() if name not in recorded.static}
     arguments = tuple(_argument(name, value, wrap) for name, value in dynamic.items())
     leaves = jax.tree.leaves(list(dynamic.values()))
-    shardings = [getattr(leaf, "sharding", None) for leaf in leaves]
+    placed = [*leaves, *jax.tree.leaves(results)]
+    shardings = [getattr(leaf, "sharding", None) for leaf in placed]
     mesh, axes, unknown = _mesh([*shardings, *private.shardings_of_jit(info)])
     return RecordedCall(
         function=key,

@@ -29,6 +29,7 @@ _CLOSURE = "it is defined inside a function: define it, or assign its jit, at th
 _PROGRAM = (
     "it is in a file that is run as a program: move it into a module that the program imports"
 )
+_SHARDED = "its shardings are those of its jit: assign its jit to a name at the top of a module"
 _ELSEWHERE = "no name leads to it: assign its jit to a name at the top of a module"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 # Modules whose jitted functions are operations that programs call outside of jit.
@@ -98,37 +99,48 @@ def _name_of(function: Any, info: Any, wrapper: Any) -> tuple[str, str]:
     module: str = getattr(source, "__module__", None) or "?"
     qualname = str(getattr(source, "__qualname__", getattr(source, "__name__", "?")))
     name = f"{module}:{qualname}"
-    if not _leads_to(module, qualname, function, info, wrapper):
+    # Its shardings are nowhere but in the jit, so the name has to be that of the jit.
+    has_shardings = any(each.num_devices > 1 for each in private.shardings_of_jit(info))
+    named = None if has_shardings else function
+    if not _leads_to(module, qualname, function, named, info, wrapper):
         # A global that is the jitted function, or has it: `step = jax.jit(env.step)`.
-        alias = _alias_of(function, info, wrapper)
+        alias = _alias_of(function, info, wrapper, named)
         if alias is None:
-            return f"{importable(module) or module}:{qualname}", _reason(qualname)
+            reason = _reason(qualname, function, named)
+            return f"{importable(module) or module}:{qualname}", reason
         name = alias
     module, _, qualname = name.partition(":")
     known = importable(module)
     return f"{known or module}:{qualname}", "" if known else _PROGRAM
 
 
-def _reason(qualname: str) -> str:
+def _reason(qualname: str, function: Any, named: Any) -> str:
     if "<lambda>" in qualname:
         return _LAMBDA
+    if named is not function and "<locals>" not in qualname:
+        return _SHARDED
     return _CLOSURE if "<locals>" in qualname else _ELSEWHERE
 
 
-def _leads_to(module: str, qualname: str, function: Any, info: Any, wrapper: Any) -> bool:
+def _leads_to(
+    module: str, qualname: str, function: Any, named: Any, info: Any, wrapper: Any
+) -> bool:
     try:
         found = import_object(f"{module}:{qualname}") if module in sys.modules else None
     except (AttributeError, ImportError, ValueError):
         return False
-    return found is not None and _is_same(found, function, info, wrapper)
+    return found is not None and _is_same(found, function, named, info, wrapper)
 
 
-def _is_same(found: Any, function: Any, info: Any, wrapper: Any) -> bool:
-    """Return whether a global is the function, its jit, or a decorated form of either."""
+def _is_same(found: Any, function: Any, named: Any, info: Any, wrapper: Any) -> bool:
+    """Return whether a global is the function, its jit, or a decorated form of either.
+
+    `named` is the function if its own name is good enough.
+    """
     seen: set[int] = set()
     while found is not None and id(found) not in seen:
         seen.add(id(found))
-        if found is wrapper or found is function or found == function:
+        if found is wrapper or (named is not None and (found is named or found == named)):
             return True
         if private.is_jitted(found):
             inside, its_info = private.inner_function(found)
@@ -137,14 +149,14 @@ def _is_same(found: Any, function: Any, info: Any, wrapper: Any) -> bool:
     return False
 
 
-def _alias_of(function: Any, info: Any, wrapper: Any) -> str | None:
+def _alias_of(function: Any, info: Any, wrapper: Any, named: Any) -> str | None:
     names = GlobalNames()
     if wrapper is not None:
         return names.name(wrapper)
     for value, name in names.found():
         if private.is_jitted(value) and private.inner_function(value) == (function, info):
             return name
-    return _method_name(function, names)
+    return _method_name(named, names)
 
 
 def _method_name(function: Any, names: GlobalNames) -> str | None:

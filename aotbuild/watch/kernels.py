@@ -15,9 +15,7 @@ from aotbuild.watch import private
 from aotbuild.watch.functions import describe_function
 from aotbuild.watch.recording import RecordedFunction
 
-# Called with the function of a kernel, its options, the arguments, and what tells the signature
-# from others if the arguments do not.
-Tell = Callable[[Function, "KernelOptions", Any, Any, "tuple[Any, ...] | None"], None]
+Tell = Callable[[Function, "KernelOptions", "KernelCall"], None]
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,23 @@ class KernelOptions:
 
     static_argnums: tuple[int, ...]
     static_argnames: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A call of a kernel that returned.
+
+    Attributes:
+        args: The positional arguments.
+        kwargs: The arguments by name.
+        dispatched: What the C++ dispatch of a wrapped kernel got, if it served the call.
+        outputs: The results, which may be on more devices than the arguments.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dispatched: tuple[Any, ...] | None
+    outputs: Any
 
 
 class _OfThread(threading.local):
@@ -53,7 +68,8 @@ class KernelCalls:
             finally:
                 local.depth -= 1
                 dispatched, local.dispatched = local.dispatched, None
-            tell(function, options, args, kwargs, dispatched if function.wrap else None)
+            seen = dispatched if function.wrap else None
+            tell(function, options, KernelCall(args, kwargs, seen, outputs))
             return outputs
 
         return watched

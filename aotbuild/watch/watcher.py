@@ -32,7 +32,7 @@ from aotbuild.watch.functions import (
     describe_operation,
     describe_pmapped,
 )
-from aotbuild.watch.kernels import KernelCalls, KernelOptions, describe_kernel
+from aotbuild.watch.kernels import KernelCall, KernelCalls, KernelOptions, describe_kernel
 from aotbuild.watch.recording import (
     Program,
     RecordedCall,
@@ -147,17 +147,11 @@ class Watcher:
         except Exception as err:  # noqa: BLE001 - as above
             self._report(err)
 
-    def _of_kernel(
-        self,
-        function: Function,
-        options: KernelOptions,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        dispatched: tuple[Any, ...] | None,
-    ) -> None:
+    def _of_kernel(self, function: Function, options: KernelOptions, call: KernelCall) -> None:
         try:
             if not self._is_elsewhere():
-                self._count(self._of_function(function, options), args, kwargs, dispatched)
+                watched = self._of_function(function, options)
+                self._count(watched, call.args, call.kwargs, call)
         except Exception as err:  # noqa: BLE001 - as above
             self._report(err)
 
@@ -169,15 +163,12 @@ class Watcher:
         watched: Watched,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        dispatched: tuple[Any, ...] | None = None,
+        of_kernel: KernelCall | None = None,
     ) -> Counted | None:
-        """Count a call, and return where; the C++ dispatch got `dispatched` if not its arguments.
-
-        None for one with tracers.
-        """
+        """Count a call, and return where; None for one with tracers."""
         stages = self._take_stages(watched)
         try:
-            key = watched.key(args, kwargs, dispatched)
+            key = watched.key(args, kwargs, of_kernel.dispatched if of_kernel else None)
             counted = watched.known.get(key)
         except TypeError:  # a static argument has no hash: jax refuses it, too
             key = counted = None
@@ -186,7 +177,8 @@ class Watcher:
                 return None
             self._local.is_inside = True
             try:
-                counted = self._first(watched, key, args, kwargs)
+                results = of_kernel.outputs if of_kernel else None
+                counted = self._first(watched, key, args, kwargs, results)
             finally:
                 self._local.is_inside = False
         self._add(counted, stages)
@@ -242,13 +234,18 @@ class Watcher:
             self._gone.append(watched)
 
     def _first(
-        self, watched: Watched, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        watched: Watched,
+        key: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        results: Any,
     ) -> Counted:
         called = private.wrapped_call() if watched.wrap else None
         if called is not None:
             args, kwargs = called.args, called.kwargs
         recorded = self._recorded(watched, called)
-        call = self._call(watched, recorded, args, kwargs)
+        call = self._call(watched, recorded, args, kwargs, results)
         with self._lock:
             counted = watched.calls.get(call.key)
             if counted is None:
@@ -275,12 +272,13 @@ class Watcher:
         recorded: RecordedFunction,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        results: Any,
     ) -> RecordedCall:
         if not watched.has_signatures:
             return RecordedCall(recorded.key, ())
         if len(watched.calls) >= MOST_CALLS:
             return RecordedCall(recorded.key, (), problem=_TOO_MANY)
-        return describe_call(recorded, args, kwargs, watched.info)
+        return describe_call(recorded, args, kwargs, watched.info, results)
 
     # --- writing ----------------------------------------------------------------------------------
 
