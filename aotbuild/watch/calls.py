@@ -15,7 +15,7 @@ from jax.sharding import AxisType, NamedSharding
 
 from aotbuild.spec.signature import Function
 from aotbuild.spec.values import NotEncodable, encode
-from aotbuild.spec.wrap import Wrap
+from aotbuild.spec.wrap import NnxJit, Wrap
 from aotbuild.watch import private
 from aotbuild.watch.recording import RecordedArgument, RecordedCall, RecordedFunction
 from aotbuild.watch.trees import describe_argument
@@ -69,7 +69,7 @@ def describe_call(
         explicit_axes=axes,
         platform=_platform(leaves),
         devices=max([math.prod(mesh.values()), *map(_device_count, shardings)]),
-        problem=problem or unknown,
+        problem=problem or unknown or _shared(wrap, dynamic),
     )
 
 
@@ -103,6 +103,21 @@ def _wrap_of(recorded: RecordedFunction) -> Wrap | None:
     function = Function("", recorded.call, (), (), (), (), wrap=recorded.wrap)
     made: Wrap = make_wrap(function)
     return made
+
+
+def _shared(wrap: Wrap | None, values: Mapping[str, Any]) -> str:
+    """Return which arguments have a Variable in common: a manifest describes each by itself."""
+    if not isinstance(wrap, NnxJit):
+        return ""
+    known: dict[int, str] = {}
+    for name, value in values.items():
+        units, _ = wrap.flatten(value, wrap.is_variable)
+        mine = {id(unit) for unit in units if wrap.is_variable(unit)}
+        if common := mine & known.keys():
+            other = known[min(common)]
+            return f"{other} and {name} have a Variable in common: let one argument have both"
+        known.update(dict.fromkeys(mine, name))
+    return ""
 
 
 def _statics(
