@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import sys
+from collections import Counter
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +33,10 @@ _PROGRAM = (
 _SHARDED = "its shardings are those of its jit: assign its jit to a name at the top of a module"
 _ELSEWHERE = "no name leads to it: assign its jit to a name at the top of a module"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+# Looking at all globals takes many milliseconds, and a program may make a jit of a lambda in each
+# step: when so many functions of one piece of code had no name, the next ones have none either.
+_MOST_SEARCHES = 8
+_in_vain: Counter[Any] = Counter()
 # Modules whose jitted functions are operations that programs call outside of jit.
 _OPERATIONS = frozenset({"jax", "jaxlib"})
 
@@ -104,8 +109,11 @@ def _name_of(function: Any, info: Any, wrapper: Any) -> tuple[str, str]:
     named = None if has_shardings else function
     if not _leads_to(module, qualname, function, named, info, wrapper):
         # A global that is the jitted function, or has it: `step = jax.jit(env.step)`.
-        alias = _alias_of(function, info, wrapper, named)
+        code = getattr(source, "__code__", type(source))
+        is_hopeless = _in_vain[code] >= _MOST_SEARCHES
+        alias = None if is_hopeless else _alias_of(function, info, wrapper, named)
         if alias is None:
+            _in_vain[code] += 1
             reason = _reason(qualname, function, named)
             return f"{importable(module) or module}:{qualname}", reason
         name = alias
@@ -154,8 +162,10 @@ def _alias_of(function: Any, info: Any, wrapper: Any, named: Any) -> str | None:
     if wrapper is not None:
         return names.name(wrapper)
     for value, name in names.found():
-        if private.is_jitted(value) and private.inner_function(value) == (function, info):
-            return name
+        if private.is_jitted(value):
+            inside, its_info = private.inner_function(value)
+            if inside is function and its_info is info:
+                return name
     return _method_name(named, names)
 
 

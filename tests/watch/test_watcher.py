@@ -17,6 +17,7 @@ from support import watched_functions as functions
 
 from aotbuild.errors import AotbuildError
 from aotbuild.watch import private, watcher
+from aotbuild.watch.global_names import GlobalNames
 from aotbuild.watch.recorder import Recorder
 from aotbuild.watch.recording import RecordedCall, RecordedFunction, Recording, Tally
 
@@ -259,6 +260,16 @@ class TestNames:
         assert found.call.endswith(name)
         assert found.problem.startswith(problem)
         assert found.line > 0
+
+    def test_a_lambda_in_each_step(self, recorded: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All globals are looked at for some of them only."""
+        searches: list[int] = []
+        found_in = GlobalNames.found
+        counted = lambda names: (searches.append(1), found_in(names))[1]  # noqa: E731
+        monkeypatch.setattr(GlobalNames, "found", counted)
+        found = recorded(lambda: [jax.jit(lambda x: x - 2)(X) for _ in range(12)])
+        assert len(searches) == 8
+        assert counts(found, "<lambda>") == [12]
 
     def test_a_method_with_a_static_self(self, recorded: Record) -> None:
         found, (call,) = one(recorded(lambda: functions.MODEL.method(X)), "Model.method")
