@@ -88,7 +88,9 @@ def test_static_values_that_were_not_combined_are_entries() -> None:
         call(argument("x", f"f32[{batch},4]"), k=k)
         for batch, k in ((1, 3), (8, 3), (1, 5), (8, 5), (8, 7), (8, (2, None)), (8, 1), (8, True))
     ]
-    found = functions(proposed(recording({"m:f": calls})))
+    proposal = proposed(recording({"m:f": calls}))
+    assert "  it is an overload of f, whose calls run it, too" in proposal.lines
+    found = functions(proposal)
     assert {name: (each.dims, each.static) for name, each in found.items()} == {
         "f": ({"batch": (1, 8)}, {"k": (3, 5)}),
         "f_2": ({}, {"k": (7, (2, None), 1, True)}),

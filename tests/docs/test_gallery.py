@@ -10,7 +10,9 @@ import pytest
 from support.doc_pages import DOCS, FENCE, name_of, text_of
 from support.zoo import PROGRAMS, find_programs
 
-PAGES = [page for page in sorted((DOCS / "gallery").glob("*.md")) if page.stem != "index"]
+# Pages of programs that are not in the zoo: those of others, recorded.
+_OTHERS = ("index", "recorded")
+PAGES = [page for page in sorted((DOCS / "gallery").glob("*.md")) if page.stem not in _OTHERS]
 PLACE = re.compile(r"<!-- zoo: (\w+) -->")
 # In a block of code: what the page leaves out.
 GAP = re.compile(r"\n+# …\n+")
