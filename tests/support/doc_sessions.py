@@ -185,6 +185,13 @@ def tutorial(place: Place) -> None:
     )
     place.write("call.py", called.replace('"mypkg"', '"build/aot/mypkg/_aot"'))
     place.run("python call.py")
+    place.write("serve.py", files["serve.py"][0])
+    report = "aotbuild coverage aot.recording.jsonl build/aot/mypkg/_aot"
+    place.run("aotbuild record --no-manifest -- python serve.py")
+    place.run(report)
+    place.run("aotbuild record --from aot.recording.jsonl")
+    place.run("aotbuild build")
+    place.run(f"{report} --fail-under 100")
 
 
 def explained(place: Place) -> None:
