@@ -18,7 +18,7 @@ import jax
 from aotbuild.errors import AotbuildError
 from aotbuild.jax_cache.arguments import NotExportable
 from aotbuild.jax_cache.entries import link_entries, write_entry
-from aotbuild.jax_cache.export import Entry, Exported
+from aotbuild.jax_cache.export import WHAT_STAYS, Entry, Exported
 from aotbuild.jax_cache.facts import facts, notes, refuse_settings
 from aotbuild.jax_cache.packaged import packaged_program
 from aotbuild.jax_cache.plain import Committed, keys
@@ -29,6 +29,7 @@ from aotbuild.runtime.fitting import label_of
 from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, judge
+from aotbuild.runtime.source import reason_of
 from aotbuild.runtime.state import LibraryState
 from aotbuild.spec.record import Record
 from aotbuild.verify.fresh import answer
@@ -53,8 +54,11 @@ def _export(asked: dict[str, Any]) -> dict[str, Any]:
             options = asked["known_as"], asked["committed"], asked["like"]
             exporter = Exporter(state, folder, *options, overwrite=asked["overwrite"])
             entries = [each for name in asked["functions"] for each in exporter.export(name)]
-    except (AotbuildError, OSError) as err:
+    except AotbuildError as err:
         return {"refused": str(err)}
+    except OSError as err:
+        problem = f"{err.filename or folder}: cannot be written: {reason_of(err)}"
+        return {"refused": f"{problem}\n{WHAT_STAYS}"}
     return Exported(facts(asked["known_as"]), notes(entries), tuple(entries)).to_json()
 
 

@@ -24,8 +24,14 @@ def write_entry(folder: Path, key: str, entry: bytes, *, overwrite: bool) -> boo
     path = folder / name
     if path.exists() and not overwrite:
         return False
+    is_new = not path.exists()
     write_whole(folder / time_name, time.time_ns().to_bytes(_TIME_BYTES, "little"))
-    write_whole(path, entry)
+    try:
+        write_whole(path, entry)
+    except OSError:
+        if is_new:  # nothing else removes it
+            (folder / time_name).unlink(missing_ok=True)
+        raise
     return True
 
 

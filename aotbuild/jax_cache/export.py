@@ -12,6 +12,7 @@ from aotbuild.errors import ExportFailed
 from aotbuild.verify.fresh import run_fresh
 
 _CHILD = "aotbuild.jax_cache.child"
+WHAT_STAYS = "What was written so far stays; each entry is whole."
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ def export_cache(
     }
     answer = run_fresh(_CHILD, asked, os.environ, timeout)
     if isinstance(answer, str):
-        text = f"{package}: {answer}\nWhat was written so far stays; each entry is whole."
-        raise ExportFailed(text)
+        msg = f"{package}: {answer}\n{WHAT_STAYS}"
+        raise ExportFailed(msg)
     if "refused" in answer:
         raise ExportFailed(answer["refused"])
     return Exported.from_json(answer)

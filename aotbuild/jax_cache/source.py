@@ -140,7 +140,10 @@ def source_of(
 
 def _check(record: Record, function: Function) -> None:
     if function.wrap:
-        msg = f"it is compiled under {function.wrap}, which gives jax another program than jax.jit"
+        msg = (
+            f"it is compiled under {function.wrap}, whose program returns more than the "
+            "executable; only functions under jax.jit have entries"
+        )
         raise NotExportable(msg)
     if record.calling.callbacks and not jax_private.cache_binds_callbacks():
         msg = f"it calls back into Python, which the cache of jax {jax.__version__} does not bind"

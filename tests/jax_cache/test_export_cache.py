@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from support.cli import run
 from support.processes import fresh, run_fresh
 from support.projects import build, write_project
 
-from aotbuild.cli.exit_codes import PACKAGE, PARTIAL, USAGE
+from aotbuild.cli.exit_codes import PACKAGE, PARTIAL, UNUSABLE, USAGE
 from aotbuild.jax_cache.entries import link_entries, write_entry
 from aotbuild.worker import private as jax_private
 
@@ -252,6 +253,31 @@ def test_what_the_keys_depend_on_is_told(project: Path, exported: dict[str, Any]
     # Keys of one executable share its file.
     (predict,) = (e["written"] for e in exported["entries"] if e["signature"] == "predict(n=1)")
     assert len({(project / "cache" / f"{key}-cache").stat().st_ino for key in predict}) == 1
+
+
+@pytest.mark.process
+def test_a_folder_that_cannot_be_written(project: Path) -> None:
+    arguments = ("export-cache", "/proc/cache", str(project / "proj"), "--function", "predict")
+    done = run_fresh(EXPORT, *arguments, path=project, check=False)
+    assert done.returncode == UNUSABLE
+    assert done.stderr.endswith(
+        "/proc/cache: cannot be written: no such file\n"
+        "What was written so far stays; each entry is whole.\n"
+    )
+
+
+def test_a_full_disk_leaves_no_time_without_its_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        if path.name.endswith("-cache"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        path.write_bytes(data)
+
+    monkeypatch.setattr("aotbuild.jax_cache.entries.write_whole", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_entry(tmp_path, "jit_f-00", b"one", overwrite=False)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_an_entry_that_is_there_stays(tmp_path: Path) -> None:
