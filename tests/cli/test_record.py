@@ -185,6 +185,19 @@ class TestAProgram:
         assert printed["proposal"]["changed"] is False
 
 
+    def test_a_source_that_changed_since(
+        self, recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        source = recorded.folder / "net" / "__init__.py"
+        before = source.read_text()
+        source.write_text(f"{before}\n# changed\n")
+        done = run("record", "--from", recorded.folder / "aot.recording.jsonl", "--dry-run")
+        source.write_text(before)
+        assert f"{source}" in done.stdout
+        assert "since" in next(line for line in done.stdout.splitlines() if str(source) in line)
+
+
 @pytest.mark.process
 class TestOtherEnvironments:
     def test_one_without_aotbuild(
