@@ -184,7 +184,6 @@ class TestAProgram:
         printed = json.loads(run("record", "--from", recording, "--json").stdout)
         assert printed["proposal"]["changed"] is False
 
-
     def test_a_source_that_changed_since(
         self, recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
