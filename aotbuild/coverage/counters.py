@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.coverage.package import PackageServing
-from aotbuild.coverage.result import Called, Serving, State
+from aotbuild.coverage.result import Called, Serving, State, best
 from aotbuild.errors import InvalidRecording
 from aotbuild.report.facts import FunctionFacts, SignatureFacts
 from aotbuild.report.words import plural
@@ -75,10 +75,13 @@ def called(counters: Counters, package: PackageServing) -> Iterator[Called]:
             nothing = Serving(State.MISSING, reasons=(f"the package has no function {name}",))
             yield from (Called(name, "", t, Tally(n), nothing) for t, n in counts.items())
             continue
-        known = _by_text(facts)
+        # A call of a function may have run one of its overloads.
+        names = (name, *facts.function.overloads)
+        known = [(f, _by_text(f)) for each in names if (f := functions.get(each))]
         for text, count in counts.items():
-            serving = _serving(package, facts, text, known)
-            yield Called(facts.function.call, name, text, Tally(count), serving)
+            found = [(f.name, _serving(package, f, text, texts)) for f, texts in known]
+            served_by, serving = best(found, "")
+            yield Called(facts.function.call, served_by, text, Tally(count), serving)
 
 
 def notes(counters: Counters) -> Iterator[str]:

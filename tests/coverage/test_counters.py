@@ -38,6 +38,16 @@ def test_exact_padded_and_missing(tmp_path: Path) -> None:
     assert {each.tally.calls for each in found.values()} == {7}
 
 
+def test_calls_that_an_overload_served(tmp_path: Path) -> None:
+    first = make_function(keywords=(), overloads=("g",))
+    other = make_function("g", keywords=(), overload_of="f")
+    records = [make_record(batch=4), make_record("g", batch=9)]
+    package = PackageServing(facts_of(tmp_path, [first, other], records))
+    (tmp_path / "counters.json").write_text('{"calls": {"f": {"f32[9,2], k=3": 1}}}')
+    (found,) = called(read_counters(tmp_path / "counters.json", "pack"), package)
+    assert (found.name, found.serving.label, str(found.state)) == ("g", "batch=9", "exact")
+
+
 def test_a_function_that_the_package_lacks(tmp_path: Path) -> None:
     found = counted(tmp_path, {"g": {"f32[4,2]": 1}})
     assert found["f32[4,2]"].serving.reasons == ("the package has no function g",)

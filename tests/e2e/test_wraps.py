@@ -107,6 +107,18 @@ else:
     call(root, FLAX + code)
 
 
+def test_an_overload_changes_the_callers_objects(root: Path) -> None:
+    code = """
+model, twin = m.make_net(), m.make_net()
+both = np.stack([x, x])
+for value in (x, both, x, both):
+    same(quietly(lib.forward, model, value), m.forward(twin, value))
+same(nnx.state(model), nnx.state(twin))
+assert lib.stats()["misses"] == 2, lib.stats()
+"""
+    call(root, FLAX + code)
+
+
 def test_a_shared_variable_is_one_and_results_are_the_callers_own(root: Path) -> None:
     code = """
 from aotbuild.errors import SignatureMismatch
