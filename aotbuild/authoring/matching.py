@@ -14,7 +14,6 @@ from aotbuild.authoring.dims import Row
 from aotbuild.authoring.seen import Seen, Statics
 from aotbuild.manifest import (
     ArgSpec,
-    ChoiceSpec,
     DictSpec,
     FileSpec,
     Function,
@@ -25,7 +24,7 @@ from aotbuild.manifest import (
     TupleSpec,
     bind_values,
 )
-from aotbuild.manifest.specs import choices_in
+from aotbuild.manifest.specs import choices_in, walk_specs
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.constructions import without_constructions
 from aotbuild.spec.tree import LEAF, Tree, children_of, leaf_count
@@ -121,8 +120,9 @@ class Expanded:
     @cached_property
     def _padded_leaves(self) -> list[LeafSpec]:
         pad = self.function.pad
-        every = (leaf for spec in self.arguments.values() for leaf in _arrays(spec))
-        return [leaf for leaf in every if any(dim in pad for dim in leaf.shape)]
+        every = (leaf for spec in self.arguments.values() for leaf in walk_specs(spec))
+        arrays = (leaf for leaf in every if isinstance(leaf, LeafSpec))
+        return [leaf for leaf in arrays if any(dim in pad for dim in leaf.shape)]
 
     def _holds(self, bucket: Row, row: Row) -> bool:
         """Return whether a call of some sizes is padded to others."""
@@ -170,21 +170,6 @@ def _fit(
     row = tuple(sizes[name] for name in expanded.order)
     statics = _statics(expanded.function, recorded, seen.statics)
     return Fit(row, statics, tuple(dict.fromkeys(likes)), differs)
-
-
-def _arrays(spec: ArgSpec) -> Iterator[LeafSpec]:
-    """Yield the arrays that a spec states."""
-    match spec:
-        case LeafSpec():
-            yield spec
-        case FileSpec():
-            yield from spec.leaves
-        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
-            for item in items:
-                yield from _arrays(item)
-        case DictSpec(items):
-            for _, item in items:
-                yield from _arrays(item)
 
 
 def encoded(value: Any) -> str:

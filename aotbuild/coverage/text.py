@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from aotbuild.authoring.counted import counted
 from aotbuild.coverage.result import Called, Coverage, Measure, State
 from aotbuild.report.words import bytes_text, printable
 
 HEADERS = ("function", "calls", "covered", "exact", "padded", "portable", "missing")
 # Signatures that are listed; the JSON document has all of them.
 _MOST_LISTED = 40
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 call` or `1,204 calls`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def function_rows(coverage: Coverage) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -133,42 +133,36 @@ def _sized(leaf: LeafSpec, row: Mapping[str, int | str]) -> LeafSpec:
 
 def imported_names(spec: ArgSpec) -> Iterator[str]:
     """Yield what making the trees in a spec imports, as ``module:name``."""
-    match spec:
-        case LikeSpec(ref):
-            yield ref
-        case FileSpec():
-            yield from spec.names
-        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
-            for item in items:
-                yield from imported_names(item)
-        case DictSpec(items):
-            for _, item in items:
-                yield from imported_names(item)
+    for each in _every(spec):
+        if isinstance(each, LikeSpec):
+            yield each.ref
+        elif isinstance(each, FileSpec):
+            yield from each.names
 
 
 def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
     """Yield the arrays and references in a spec, in order."""
-    match spec:
-        case LeafSpec() | LikeSpec():
-            yield spec
-        case FileSpec():
-            yield from spec.leaves
-        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
-            for item in items:
-                yield from walk_specs(item)
-        case DictSpec(items):
-            for _, item in items:
-                yield from walk_specs(item)
+    for each in _every(spec):
+        if isinstance(each, LeafSpec | LikeSpec):
+            yield each
+        elif isinstance(each, FileSpec):
+            yield from each.leaves
 
 
 def choices_in(spec: ArgSpec) -> Iterator[ChoiceSpec]:
     """Yield the places in a spec where a dim selects one of several."""
-    if isinstance(spec, ChoiceSpec):
-        yield spec
-    match spec:
-        case ListSpec(items) | TupleSpec(items) | ChoiceSpec(_, items):
-            for item in items:
-                yield from choices_in(item)
-        case DictSpec(items):
-            for _, item in items:
-                yield from choices_in(item)
+    return (each for each in _every(spec) if isinstance(each, ChoiceSpec))
+
+
+def _every(spec: ArgSpec) -> Iterator[ArgSpec]:
+    """Yield a spec and those inside it, in order."""
+    yield spec
+    inside: Iterable[ArgSpec] = ()
+    if isinstance(spec, ListSpec | TupleSpec):
+        inside = spec.items
+    elif isinstance(spec, ChoiceSpec):
+        inside = spec.specs
+    elif isinstance(spec, DictSpec):
+        inside = (item for _, item in spec.items)
+    for each in inside:
+        yield from _every(each)
