@@ -89,11 +89,13 @@ def _library(name: str, package: str, kernels: Sequence[tuple[Function, str]]) -
 
 def _kernel(name: str, function: Function, index: Index, types: Types) -> Iterator[str]:
     """Yield the lines of the class of a kernel, with one `__call__` for each kind of arguments."""
-    records = list(index.first_records(function.name))
+    others = filter(None, map(index.function, function.overloads))
     calls: dict[tuple[_Slot, ...], dict[str, None]] = {}
-    for record in records:
-        slots = tuple(_slots(function, record, records, types))
-        calls.setdefault(slots, {})[types.result(function, record)] = None
+    for each in (function, *others):
+        records = list(index.first_records(each.name))
+        for record in records:
+            slots = tuple(_slots(each, record, records, types))
+            calls.setdefault(slots, {})[types.result(each, record)] = None
     yield f"class {name}(TypedKernel, Protocol):"
     yield f"    {_quoted(kernel_doc(function, index))}"
     for slots, results in calls.items():

@@ -207,6 +207,22 @@ class TestCalls:
         ]
         assert ast.unparse(stub).count("@overload") == 2
 
+    def test_an_entry_that_serves_calls_of_another(self, tmp_path: Path) -> None:
+        plain = {"positional": ("x",), "dynamic": ("x",), "keywords": (), "statics": ()}
+        first = make_function("f", **plain, donate=(), overloads=("g",))
+        other = make_function("g", **plain, donate=(), overload_of="f")
+        pair = ["tuple", ["tuple", ["tuple", "*", "*"]], NO_KWARGS]
+        record = make_record("g")
+        tree = replace(record.signature, tree=pair, leaves=record.signature.leaves * 2)
+        records = [make_record("f"), replace(record, signature=tree)]
+        folder = write_package(tmp_path / "pack", [first, other], records)
+        stub = ast.parse(invoke("stubs", folder).stdout)
+        assert sorted(calls_of(stub)) == [
+            "(self, x: ArrayLike) -> jax.Array",
+            "(self, x: tuple[ArrayLike, ArrayLike]) -> jax.Array",
+            "(self, x: tuple[ArrayLike, ArrayLike]) -> jax.Array",
+        ]
+
     def test_numpy(self, tmp_path: Path) -> None:
         function = make_function(
             positional=("x",), dynamic=("x",), keywords=(), statics=(), donate=()
