@@ -220,7 +220,6 @@ class TestCalls:
         assert sorted(calls_of(stub)) == [
             "(self, x: ArrayLike) -> jax.Array",
             "(self, x: tuple[ArrayLike, ArrayLike]) -> jax.Array",
-            "(self, x: tuple[ArrayLike, ArrayLike]) -> jax.Array",
         ]
 
     def test_numpy(self, tmp_path: Path) -> None:
