@@ -127,6 +127,17 @@ def test_the_page_escapes_and_sends_no_request(tmp_path: Path, package: Path) ->
     assert root[0].get("name") == "pack.m:<script>alert(1)</script>\\x1b[31m"
 
 
+def test_github_gets_a_summary_and_an_annotation(
+    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, summary = written(tmp_path / "calls.jsonl", calls(1, 3)), tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    result = run("coverage", file, package, "--fail-under", "100", code=15)
+    assert "::error title=aotbuild coverage::50.0%25 of calls covered" in result.stderr
+    assert "| pack.m:f | 2 | 50.0% |" in summary.read_text()
+
+
 def test_junit_has_a_case_for_each_signature(tmp_path: Path, package: Path) -> None:
     file = written(tmp_path / "calls.jsonl", calls(1, 3, 8))
     run("coverage", file, package, "--junit", tmp_path / "junit.xml")
