@@ -65,7 +65,7 @@ def _wrapper(frame: FrameType) -> Any:
     code, found = frame.f_code, frame.f_locals
     first = found.get(code.co_varnames[0]) if code.co_argcount else None
     if _top_module(first) in _WRAPS and hasattr(first, "__wrapped__"):
-        return first if {"args", "kwargs"} <= found.keys() else None
+        return first if "args" in found and "kwargs" in found else None
     return None
 
 
