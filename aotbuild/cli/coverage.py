@@ -116,7 +116,7 @@ def _of_package(
     *,
     operations: bool,
 ) -> Coverage:
-    from aotbuild.coverage.compare import changed_sources, compare, version_notes
+    from aotbuild.coverage.compare import changed_sources, compare, part_notes, version_notes
     from aotbuild.coverage.counters import called, notes, read_counters
     from aotbuild.coverage.package import PackageServing
     from aotbuild.report.facts import read_facts
@@ -134,6 +134,7 @@ def _of_package(
     sources = read_sources(facts.header)
     counted = [read_counters(path, facts.name) for path in counters]
     more = [
+        *part_notes(facts.header),
         *version_notes(recording, str(facts.header.get("jax", ""))),
         *changed_sources(recording, sources.files.items() if sources else (), None),
         *(note for each in counted for note in notes(each)),

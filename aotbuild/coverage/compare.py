@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from aotbuild.coverage.result import Called, Compiled, Coverage, Serving
 from aotbuild.coverage.signature import call_text
+from aotbuild.report.words import plural
+from aotbuild.spec.layout import companions_of
+from aotbuild.spec.shard import shard_note
 from aotbuild.spec.sources import file_digest
 from aotbuild.watch.recording import RecordedCall, RecordedFunction, Recording, Tally
 
@@ -43,7 +47,7 @@ def compare(
         tuple(_ordered(_apart(called))),
         unused,
         _operations(recording),
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys([*notes, *_damage(recording)])),
         count_operations,
     )
 
@@ -82,6 +86,16 @@ def version_notes(recording: Recording, built_with: str) -> Iterator[str]:
         yield f"recorded with jax {', '.join(others)}; the package is for jax {built_with}"
 
 
+def part_notes(header: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what other wheels hold of a package that was split, or built in shards."""
+    with suppress(ValueError):  # `aotbuild verify` says what is wrong
+        for part, distribution in companions_of(header).items():
+            yield f"executables for {part} are in {distribution}, which was not looked at"
+    note = shard_note(header)
+    if note:
+        yield note
+
+
 def _recorded(recording: Recording, there: ServingCalls) -> Iterator[Called]:
     for key, call in recording.calls.items():
         function = recording.functions.get(call.function)
@@ -91,6 +105,13 @@ def _recorded(recording: Recording, there: ServingCalls) -> Iterator[Called]:
         tally = recording.tallies.get(key, Tally())
         place = f"{function.file}:{function.line}" if function.file else ""
         yield Called(function.call, name, call_text(call), tally, serving, place)
+
+
+def _damage(recording: Recording) -> Iterator[str]:
+    count = sum(call.function not in recording.functions for call in recording.calls.values())
+    if count:
+        calls = plural(count, "recorded call")
+        yield f"{calls} of functions that the recording lacks: not counted; record again"
 
 
 def _apart(called: Iterable[Called]) -> list[Called]:

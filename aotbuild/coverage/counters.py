@@ -19,6 +19,8 @@ from aotbuild.spec.aval import Aval
 from aotbuild.spec.signature import Signature
 from aotbuild.watch.recording import Tally
 
+# More than any number of calls.
+_MOST = 1 << 53
 _AVAL = re.compile(r"~?[a-z0-9_]+(?:<[a-z]+>)?\[[0-9,]*\](?:, |\Z)")
 
 
@@ -56,12 +58,16 @@ def read_counters(path: Path, package: str) -> Counters:
         what = "counters without calls" if isinstance(found, dict) else type(found).__name__
         raise InvalidRecording(str(path), what)
     refused = found.get("refused", 0)
-    return Counters(path, calls, refused if isinstance(refused, int) else 0)
+    return Counters(path, calls, refused if _is_count(refused) else 0)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST
 
 
 def _are_counts(calls: Any) -> bool:
     return isinstance(calls, dict) and all(
-        isinstance(counts, dict) and all(type(count) is int for count in counts.values())
+        isinstance(counts, dict) and all(_is_count(count) for count in counts.values())
         for counts in calls.values()
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from aotbuild.coverage.differences import Known, nearest_lines
 from aotbuild.coverage.result import Compiled, Serving, State, best
@@ -21,6 +22,9 @@ from aotbuild.watch.recording import RecordedCall, RecordedFunction
 
 # A call that is missing is compared with all signatures of its function, if it is among the first.
 _MOST_COMPARED = 200
+_WIDE = frozenset({"float64", "int64", "uint64", "complex128"})
+# Where an executable runs: its target, and the jaxlib that it needs.
+_Host: TypeAlias = tuple[Target, str | None]
 _PORTABLE = "there is only a portable form, which is compiled when it is called"
 
 
@@ -33,10 +37,10 @@ class PackageServing:
         self._compared = 0
 
     @cached_property
-    def targets(self) -> list[Target]:
-        """The targets that count, without portable ones."""
-        every = {record.target for record in self._counted(self.facts.records)}
-        return sorted((target for target in every if not target.is_portable), key=str)
+    def targets(self) -> list[_Host]:
+        """The targets that count, without portable ones, each with its jaxlib."""
+        every = set(map(_host, self._counted(self.facts.records)))
+        return sorted((host for host in every if not host[0].is_portable), key=str)
 
     def serving(self, function: RecordedFunction, call: RecordedCall) -> tuple[str, Serving]:
         """Return the name of the function that has a call, or is nearest, and what serves it."""
@@ -61,10 +65,10 @@ class PackageServing:
     def candidates(self, facts: FunctionFacts, signature: Signature) -> Iterator[Serving]:
         """Yield what has a signature: an executable, a larger one, or a portable form."""
         own = self._by_key.get((facts.name, signature.key()))
-        if own and self._is_native(own):
-            yield Serving(State.EXACT, _key(facts, own), short_label(own))
-        elif padded := self._padded(facts, signature):
-            yield padded
+        bucket, waste = (own, 0.0) if own else self._bucket(facts, signature)
+        if bucket and self._is_native(bucket):
+            state = State.EXACT if own else State.PADDED
+            yield Serving(state, _key(facts, bucket), short_label(bucket), waste)
         elif own and not self._lacking(own):
             yield Serving(State.PORTABLE, _key(facts, own), short_label(own), 0.0, (_PORTABLE,))
         elif any(map(_is_symbolic, facts.records)):
@@ -73,8 +77,9 @@ class PackageServing:
     def differences(self, facts: FunctionFacts, signature: Signature) -> tuple[str, ...]:
         """Return why nothing has a signature: what is nearest, and how it differs."""
         own = self._by_key.get((facts.name, signature.key()))
+        own = own or self._bucket(facts, signature)[0]
         if own:
-            lacking = ", ".join(map(str, self._lacking(own)))
+            lacking = ", ".join(map(self._host_text, self._not_native(own)))
             return (f"{short_label(own)} is compiled, but not for {lacking}",)
         self._compared += 1
         if self._compared > _MOST_COMPARED:
@@ -120,28 +125,38 @@ class PackageServing:
         reasons += [f"{a.name}: {a.problem}" for a in call.arguments if a.problem]
         return Serving(State.MISSING, reasons=tuple(dict.fromkeys(reasons)))
 
-    def _padded(self, facts: FunctionFacts, signature: Signature) -> Serving | None:
+    def _bucket(
+        self, facts: FunctionFacts, signature: Signature
+    ) -> tuple[SignatureFacts | None, float]:
+        """Return the signature that a call is padded to, and the part that is padding.
+
+        It is the nearest that has any executable, on a host that none of them fits, too.
+        """
         padding = facts.function.pad
         given = sizes_of(padding, signature.leaves) if padding else None
         if padding is None or not isinstance(given, tuple):
-            return None
+            return None, 0.0
         for bucket in buckets_for(padding, signature.leaves, given):
             larger = padded_signature(padding, signature, bucket)
             own = self._by_key.get((facts.name, larger.key()))
-            if own and self._is_native(own):
-                waste = _waste(padding, signature, bucket)
-                return Serving(State.PADDED, _key(facts, own), short_label(own), waste)
-        return None
+            if own:
+                return own, _waste(padding, signature, bucket)
+        return None, 0.0
 
     def _problem(self, facts: FunctionFacts, serving: Serving, call: RecordedCall) -> str:
         """Return why a signature does not serve a call in spite of its avals; empty if it does."""
         own = self._by_key.get((facts.name, serving.key.rpartition("\0")[2]))
-        if own is None or not call.mesh:
+        if own is None:
+            return ""
+        ours, theirs = own.records[0].requires.x64, _has_x64(call)
+        if ours != theirs:
+            return f"{serving.label}: compiled with jax_enable_x64={ours}, called with {theirs}"
+        if not call.mesh:
             return ""
         calling = own.records[0].calling
         if dict(calling.mesh) != call.mesh:
-            ours, theirs = (_mesh_text(mesh) for mesh in (dict(calling.mesh), call.mesh))
-            return f"{serving.label}: compiled for {ours}, called over {theirs}"
+            meshes = [_mesh_text(mesh) for mesh in (dict(calling.mesh), call.mesh)]
+            return f"{serving.label}: compiled for {meshes[0]}, called over {meshes[1]}"
         pairs = zip(calling.in_specs, shardings_of(facts.function, call), strict=False)
         for number, (want, have) in enumerate(pairs):
             if have is not None and _plain_spec(have) != _plain_spec(want):
@@ -149,7 +164,7 @@ class PackageServing:
                 return f"{serving.label}: {name}: compiled for {[*want]}, called with {have}"
         return ""
 
-    def _lacking(self, signature: SignatureFacts) -> list[Target]:
+    def _lacking(self, signature: SignatureFacts) -> list[_Host]:
         """Return the targets that count for which a signature has neither executable nor form."""
         if any(record.target.is_portable for record in self._counted(signature.records)):
             return []
@@ -159,9 +174,14 @@ class PackageServing:
         """Return whether a signature has an executable for each target that counts."""
         return bool(self.targets) and not self._not_native(signature)
 
-    def _not_native(self, signature: SignatureFacts) -> list[Target]:
-        having = {record.target for record in signature.records}
-        return [t for t in self.targets if not any(_serves(one, t) for one in having)]
+    def _not_native(self, signature: SignatureFacts) -> list[_Host]:
+        having = set(map(_host, signature.records))
+        return [host for host in self.targets if not any(_serves(one, host) for one in having)]
+
+    def _host_text(self, host: _Host) -> str:
+        target, jaxlib = host
+        several = len({each for _, each in self.targets}) > 1
+        return f"{target} with jaxlib {jaxlib}" if several else str(target)
 
     def _counted(self, records: Iterable[Record]) -> list[Record]:
         return [record for record in records if str(record.target).startswith(self._target)]
@@ -175,17 +195,25 @@ def _is_symbolic(record: Record) -> bool:
     return isinstance(record.provenance.get("symbolic_leaves"), list)
 
 
-def _serves(having: Target, wanted: Target) -> bool:
+def _host(record: Record) -> _Host:
+    return record.target, record.requires.jaxlib
+
+
+def _serves(having: _Host, wanted: _Host) -> bool:
     """Return whether an executable for a target runs where one for another would.
 
     A CPU runs what was compiled for a lower level.
     """
-    if having == wanted:
-        return True
-    rank = checks(having.platform).rank
-    if (having.platform, having.devices) != (wanted.platform, wanted.devices):
+    one, other = having[0], wanted[0]
+    if having[1] != wanted[1] or replace(one, detail="") != replace(other, detail=""):
         return False
-    return 0 <= rank(having.detail) < rank(wanted.detail)
+    return checks(one.platform).runs(one.detail, other.detail)
+
+
+def _has_x64(call: RecordedCall) -> bool:
+    """Return whether a call was made with jax_enable_x64, without which no array has 64 bits."""
+    leaves = (leaf for argument in call.arguments for leaf in argument.leaves)
+    return call.config.get("jax_enable_x64") is True or any(leaf.dtype in _WIDE for leaf in leaves)
 
 
 def _waste(padding: Padding, signature: Signature, bucket: tuple[int, ...]) -> float:

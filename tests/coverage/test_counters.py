@@ -68,6 +68,8 @@ def test_counters_of_several_packages(tmp_path: Path) -> None:
         ("[]", "list"),
         ('{"functions": 3}', "counters without calls"),
         ('{"calls": {"f": {"f32[2]": "many"}}}', "counters without calls"),
+        ('{"calls": {"f": {"f32[2]": -1}}}', "counters without calls"),
+        ('{"calls": {"f": {"f32[2]": 1' + "0" * 400 + "}}}", "counters without calls"),
     ],
 )
 def test_what_is_neither(tmp_path: Path, text: str, words: str) -> None:

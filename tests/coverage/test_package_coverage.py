@@ -8,7 +8,7 @@ from typing import Any
 from support.recordings import Call, argument, call, recording
 from support.reports import facts_of, make_function, make_record
 
-from aotbuild.coverage.compare import compare
+from aotbuild.coverage.compare import compare, part_notes
 from aotbuild.coverage.package import PackageServing
 from aotbuild.coverage.result import Coverage, Measure, State
 from aotbuild.spec.padding import PaddedDim, Padding
@@ -186,3 +186,56 @@ def test_nothing_was_called(tmp_path: Path) -> None:
     assert [each.label for each in coverage.unused] == ["batch=1"]
     assert str(coverage.share(Measure.CALLS)) == "-"
     assert coverage.share(Measure.CALLS).is_whole
+
+
+def test_a_cpu_of_another_architecture_runs_nothing(tmp_path: Path) -> None:
+    records = [make_record(), make_record(batch=8, target="cpu:aarch64:1")]
+    coverage = covered(tmp_path, recording({NAME: [x(1), x(8)]}), *records)
+    assert {*states(coverage).values()} == {"missing"}
+    assert coverage.called[0].serving.reasons[0].startswith("batch=1 is compiled, but not for")
+
+
+def test_an_executable_for_one_of_two_jaxlibs(tmp_path: Path) -> None:
+    records = [make_record(), make_record(batch=8), make_record(batch=8, jaxlib="0.12.0")]
+    coverage = covered(tmp_path, recording({NAME: [x(1), x(8)]}), *records)
+    assert states(coverage) == {"x f32[1,2]": "missing", "x f32[8,2]": "exact"}
+    assert coverage.of(State.MISSING)[0].serving.reasons == (
+        "batch=1 is compiled, but not for cpu:x86-64-v3:1 with jaxlib 0.12.0",
+    )
+
+
+def test_a_call_is_not_padded_past_an_executable_for_another_target(tmp_path: Path) -> None:
+    function = make_function(keywords=(), statics=(Static("k", 3),), pad=PADDED)
+    every = [make_record(batch=8), make_record(batch=8, target="cuda:h100:1")]
+    found = recording({NAME: [x(4), x(3)]})
+    coverage = covered(tmp_path, found, make_record(batch=4), *every, function=function)
+    # A call on a GPU finds that 4 has an executable, which is not for it.
+    assert states(coverage) == {"x f32[4,2]": "missing", "x f32[3,2]": "missing"}
+    reasons = {each.serving.reasons for each in coverage.called}
+    assert reasons == {("batch=4 is compiled, but not for cuda:h100:1",)}
+
+
+def test_a_call_with_x64_does_not_run_what_is_compiled_without(tmp_path: Path) -> None:
+    wide = Call([X], more={"config": {"jax_enable_x64": True}})
+    coverage = covered(tmp_path, recording({NAME: [wide]}), make_record())
+    assert coverage.called[0].serving.reasons == (
+        "batch=1: compiled with jax_enable_x64=False, called with True",
+    )
+
+
+def test_what_other_wheels_hold_is_told() -> None:
+    header = {"companions": {"cuda": "pack-cuda"}, "shard": {}}
+    companion, shard = part_notes(header)
+    assert companion == "executables for cuda are in pack-cuda, which was not looked at"
+    assert shard.startswith("this is a shard of a build")
+    assert [*part_notes({"companions": 3})] == []
+
+
+def test_calls_of_functions_that_the_recording_lacks(tmp_path: Path) -> None:
+    found = recording({NAME: [x(1)]})
+    found.functions.clear()
+    coverage = covered(tmp_path, found, make_record())
+    assert coverage.called == ()
+    assert coverage.notes == (
+        "1 recorded call of functions that the recording lacks: not counted; record again",
+    )
