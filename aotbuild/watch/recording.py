@@ -25,6 +25,7 @@ from aotbuild.errors import InvalidRecording
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.tree import Tree
+from aotbuild.watch.checked import check_tree, checked
 
 VERSION = 1
 _JAX = ("jax", "jaxlib")
@@ -102,7 +103,7 @@ class RecordedFunction:
     def from_json(cls, data: dict[str, Any]) -> RecordedFunction:
         """Read what `to_json` wrote."""
         names = ("positional", "keywords", "static", "donate")
-        return cls(**{**data, **{name: tuple(data.get(name, ())) for name in names}})
+        return checked(cls(**{**data, **{name: tuple(data.get(name, ())) for name in names}}))
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,10 @@ class RecordedArgument:
     def from_json(cls, data: dict[str, Any]) -> RecordedArgument:
         """Read what `to_json` wrote."""
         leaves = tuple(map(Aval.parse, data["leaves"]))
-        return cls(**{**data, "leaves": leaves, "shardings": tuple(data.get("shardings", ()))})
+        shardings = tuple(data.get("shardings", ()))
+        if data["tree"] is not None:
+            check_tree(data["tree"])
+        return checked(cls(**{**data, "leaves": leaves, "shardings": shardings}))
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,8 @@ class RecordedCall:
         arguments = tuple(map(RecordedArgument.from_json, data["arguments"]))
         statics = tuple((name, value) for name, value in data.get("statics", ()))
         axes = tuple(data.get("explicit_axes", ()))
-        return cls(**{**data, "arguments": arguments, "statics": statics, "explicit_axes": axes})
+        found = {**data, "arguments": arguments, "statics": statics, "explicit_axes": axes}
+        return checked(cls(**found))
 
 
 @dataclass(frozen=True)
@@ -232,7 +237,7 @@ def read_recording(*paths: Path) -> Recording:
         for number, (kind, data) in enumerate(_lines(path), 1):
             try:
                 _add(found, kind, data)
-            except (KeyError, TypeError, ValueError, AttributeError) as err:
+            except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as err:
                 reason = f"{kind}: {type(err).__name__}: {err}"
                 raise InvalidRecording(_place(path, number), reason) from err
     return found
@@ -276,7 +281,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             try:
                 data = json.loads(line)
                 kind = data.pop("kind")
-            except (ValueError, KeyError, AttributeError, TypeError) as err:
+            except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as err:
                 raise InvalidRecording(_place(path, number), repr(line[:60])) from err
             if number == 1 and (kind, data) != ("recording", {"version": VERSION}):
                 raise InvalidRecording(_place(path, number), repr(line[:60]))
@@ -289,7 +294,7 @@ def _place(path: Path, line: int) -> str:
 
 def _add(found: Recording, kind: str, data: dict[str, Any]) -> None:
     if kind == "program":
-        program = Program(**{**data, "argv": tuple(data["argv"])})
+        program = checked(Program(**{**data, "argv": tuple(data["argv"])}))
         found.programs[program.key] = program
     elif kind == "function":
         function = RecordedFunction.from_json(data["function"])
@@ -298,7 +303,7 @@ def _add(found: Recording, kind: str, data: dict[str, Any]) -> None:
         call = RecordedCall.from_json(data["call"])
         found.calls.setdefault(call.key, call)
     elif kind == "tally":
-        tally = Tally(*data["tally"])
+        tally = checked(Tally(*data["tally"]))
         found.tallies[data["of"]] = found.tallies.get(data["of"], Tally()) + tally
     elif kind != "recording":
         msg = "an unknown kind of line"

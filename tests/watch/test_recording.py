@@ -81,3 +81,38 @@ def test_what_is_no_recording(tmp_path: Path, lines: list[bytes], number: int) -
     path = written(tmp_path / "a", *lines)
     with pytest.raises(InvalidRecording, match=rf"a:{number}: neither a recording nor counters"):
         read_recording(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (recording.tally_line(CALL.key, Tally(-1)), "calls: expected int, found -1"),
+        (recording.tally_line(CALL.key, Tally(10**400)), "calls: expected int, found 1000"),
+        (
+            b'{"kind":"tally","of":"a","tally":[1,1,NaN,0,0]}\n',
+            "trace_seconds: expected float, found nan",
+        ),
+        (
+            b'{"kind":"tally","of":"a","tally":[1,1,0,0,1e999]}\n',
+            "compile_seconds: expected float, found inf",
+        ),
+        (b'{"kind":"function","function":{"call":5}}\n', "call: expected str, found 5"),
+        (b'{"kind":"function","function":{"call":"m:f","line":"3"}}\n', "line: expected int"),
+        (b'{"kind":"call","call":{"function":"a","arguments":[],"mesh":[1]}}\n', "mesh: expected"),
+        (
+            b'{"kind":"call","call":{"function":"a","arguments":[],"statics":[[5,1]]}}\n',
+            "statics: expected",
+        ),
+        (
+            b'{"kind":"call","call":{"function":"","arguments":[{"tree":["node"],"leaves":[]}]}}\n',
+            "tree: expected a node",
+        ),
+        (b"[" * 200_000 + b"\n", "neither a recording nor counters"),
+    ],
+)
+def test_what_no_program_records(tmp_path: Path, line: bytes, words: str) -> None:
+    path = written(tmp_path / "a", recording.first_line(), line)
+    with pytest.raises(InvalidRecording) as caught:
+        read_recording(path)
+    assert f"{path}:2: " in str(caught.value)
+    assert words in str(caught.value)
