@@ -24,6 +24,16 @@ def check_overloads(declarations: Sequence[Declaration]) -> None:
                 declared.add(declared.at("overload_of"), ("overload_of",), problem)
 
 
+def _arrays_and_statics(declared: Declaration, first: Declaration) -> Iterator[str]:
+    """Yield what calls of the first entry hash as static values, and this one takes as arrays."""
+    for name in declared.names():
+        if name in first.model.static:
+            yield (
+                f"{name} is static in {first.name}, and an array here: make {first.name} an "
+                f"overload of {declared.name}"
+            )
+
+
 def _problems(declared: Declaration, by_name: dict[str, Declaration]) -> Iterator[str]:
     name = str(declared.model.overload_of)
     first = by_name.get(name)
@@ -34,6 +44,7 @@ def _problems(declared: Declaration, by_name: dict[str, Declaration]) -> Iterato
     elif first.model.overload_of is not None:
         yield f"{name} is an overload itself; name {first.model.overload_of}"
     else:
+        yield from _arrays_and_statics(declared, first)
         for option in _SAME:
             if option in declared.broken | first.broken:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property
 from time import perf_counter
@@ -157,11 +158,11 @@ class Dispatch:
         policy = self.package.fallback_policy
         if policy == "none":
             raise error
-        if self.function.name in self._loader.replaced:
+        if self._are_constants_replaced:
             trace = [*error.trace, f"fallback {policy}: {_REPLACED}"]
             raise type(error)(error.function, error.summary, trace, error.remedy)
         start = perf_counter()
-        outputs = self._fallback.run(policy, error, args, kwargs)
+        outputs = self._run_fallback(policy, error, args, kwargs)
         if listeners:
             self._events.fell_back(policy, perf_counter() - start, error, args, kwargs)
         return outputs
@@ -189,8 +190,22 @@ class Dispatch:
     def _fallback(self) -> Fallback:
         return self.backend.fallback(self.package, self.function, self._source, self._chosen)
 
+    def _run_fallback(self, policy: str, error: NoExecutable, args: Any, kwargs: Any) -> Any:
+        try:
+            return self._fallback.run(policy, error, args, kwargs)
+        except NoExecutable:
+            for other in self._overloads.each() if self._overloads and policy != "jit" else ():
+                with suppress(NoExecutable):
+                    return other._fallback.run(policy, error, args, kwargs)
+            raise
+
+    @property
+    def _are_constants_replaced(self) -> bool:
+        """Whether the source has other constants than this function, or than an overload of it."""
+        return not self._loader.replaced.isdisjoint((self.function.name, *self.function.overloads))
+
     def _call_source(self, *args: Any, **kwargs: Any) -> Any:
-        if self.function.name in self._loader.replaced:
+        if self._are_constants_replaced:
             raise NotTransformable(self.function.name, self.function.call, _REPLACED)
         return self._fallback.call_source(*args, **kwargs)
 
@@ -261,7 +276,7 @@ class Dispatch:
         return is_first
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
-        """Make the usual calls of a record, once for each executable.
+        """Make the usual calls of a record, of an overload too, once for each executable.
 
         None for a wrapped function: only its callers have the objects that it takes.
         """
@@ -275,7 +290,9 @@ class Dispatch:
         warm_up, examples = _WarmUp(executable, outputs), executable.examples()
         try:
             treedef = restore(record.signature.tree, None, self.backend.trees)
-            for example in example_calls(self.function, record, treedef, examples):
+            other = self._overloads and self._overloads.named(record.function)
+            function = other.function if other else self.function
+            for example in example_calls(function, record, treedef, examples):
                 warm_up.call(self.plain, example)
         except (AotbuildError, ValueError) as err:
             message = f"{record}: ran on zeros, but its first call takes the slow path"

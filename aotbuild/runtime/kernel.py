@@ -110,8 +110,18 @@ class Kernel:
     def _compose(self) -> None:
         call, dispatch = self._dispatch.plain, self._dispatch
         if self._counts:
-            call = self._counts.counted(self.function, dispatch.backend, call)
-        self.__call__ = self._watch(self.function, call) if self._watch else call
+            serving = lambda *call: dispatch.serving(*call).function  # noqa: E731
+            call = self._counts.counted(self.function, dispatch.backend, call, serving)
+        self.__call__ = self._watch(self._watched, call) if self._watch else call
+
+    @property
+    def _watched(self) -> Function:
+        """The function as a watch sees its calls, which may be those of an overload."""
+        if not self.function.overloads:
+            return self.function
+        from aotbuild.runtime.overloads import with_all_statics
+
+        return with_all_statics(self._dispatch.package.index, self.function)
 
     @property
     def records(self) -> tuple[Record, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from aotbuild.errors import InvalidArgument, NoExecutable
 from aotbuild.runtime.binding import Bound, bind
-from aotbuild.runtime.trees import flatten
+from aotbuild.runtime.trees import differences, flatten
 from aotbuild.spec.index import Index
 from aotbuild.spec.signature import Function
 
@@ -38,7 +38,8 @@ class Overloads(Generic[T]):
 
         None if the function itself has it, or none of them.
         """
-        return next(self._serving(lambda function: self._bound(function, args, kwargs)), None)
+        found = next(self._serving(lambda function: self._bound(function, args, kwargs)), None)
+        return found[1] if found else None
 
     def serving_bound(self, bound: Bound) -> tuple[T, Bound] | None:
         """Return what calls the overload that has a bound call, and the call bound to it.
@@ -50,24 +51,29 @@ class Overloads(Generic[T]):
         def again(function: Function) -> Bound | None:
             return replace(bound, function=function) if _names(function) == names else None
 
-        made = next(self._serving(again), None)
-        function = next((f for f, known in self._others if known is made), None)
-        return (made, replace(bound, function=function)) if made and function else None
+        found = next(self._serving(again), None)
+        return (found[1], replace(bound, function=found[0])) if found else None
 
     def named(self, name: str) -> T | None:
         """Return what calls the overload of that name, if there is one."""
         return next((made for function, made in self._others if function.name == name), None)
 
+    def each(self) -> Iterator[T]:
+        """Yield what calls each of the overloads."""
+        return (made for _, made in self._others)
+
     @cached_property
     def _others(self) -> list[tuple[Function, T]]:
-        found = map(self._index.function, self._first.overloads)
-        return [(function, self._make(function)) for function in found if function is not None]
+        found = overloads_of(self._index, self._first)
+        return [(function, self._make(function)) for function in found]
 
-    def _serving(self, bound_to: Callable[[Function], Bound | None]) -> Iterator[T]:
+    def _serving(
+        self, bound_to: Callable[[Function], Bound | None]
+    ) -> Iterator[tuple[Function, T]]:
         if not self._has(self._first, bound_to(self._first)):
             for function, made in self._others:
                 if self._has(function, bound_to(function)):
-                    yield made
+                    yield function, made
 
     def _bound(
         self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -87,16 +93,34 @@ class Overloads(Generic[T]):
         if bound is None:
             return False
         try:
-            signature = flatten(bound, self._backend).signature
+            call = flatten(bound, self._backend)
         except (NoExecutable, InvalidArgument):
             return False
-        if self._index.records(function.name, signature.key()):
-            return True
+        signature, trees = call.signature, self._backend.trees
+        records = self._index.records(function.name, signature.key())
+        if records:
+            # Equal keys are not enough where static data is compared with that of a template.
+            return any(not differences(call, record, trees) for record in records)
         if function.pad is None:
             return False
         from aotbuild.runtime.padding import find_plan
 
         return find_plan(self._index, function, signature) is not None
+
+
+def overloads_of(index: Index, function: Function) -> list[Function]:
+    """Return the overloads of a function that a package has, and that call the same."""
+    found = filter(None, map(index.function, function.overloads))
+    return [each for each in found if (each.call, each.wrap) == (function.call, function.wrap)]
+
+
+def with_all_statics(index: Index, function: Function) -> Function:
+    """Return a function with the static parameters of its overloads, too."""
+    every = (function, *overloads_of(index, function))
+    arrays = {name for each in every for name in (*each.dynamic, *each.keywords)}
+    own = [static.name for static in function.statics]
+    more = {s.name: s for each in every for s in each.statics if s.name not in {*arrays, *own}}
+    return replace(function, statics=(*function.statics, *more.values()))
 
 
 def _names(function: Function) -> tuple[Any, ...]:

@@ -53,6 +53,15 @@ def test_an_overload_of_an_overload() -> None:
         )
 
 
+def test_an_array_that_is_static_in_the_first_entry() -> None:
+    head = HEAD.replace("'f32[2]']", "'f32[2]'], static: {k: [1]}")
+    entry = "  g: {call: 'm:f', overload_of: f, args: [x: 'f32[2]', k: 'i32[]']}\n"
+    with pytest.raises(ManifestError) as caught:
+        parse_manifest(head + entry)
+    (problem,) = caught.value.problems
+    assert problem.message == ("k is static in f, and an array here: make f an overload of g")
+
+
 def test_settings_of_the_defaults_are_those_of_both() -> None:
     text = HEAD.replace("functions:", "defaults: {config: {jax_enable_x64: true}}\nfunctions:")
     parse_manifest(text + "  g: {call: 'm:f', overload_of: f, args: [x: 'f32[3]']}\n")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.packages import Built, build, write
+from support.packages import Built, build, portable, write
 
 import aotbuild
 from aotbuild.errors import SignatureMismatch
+from aotbuild.spec.record import Template
+from aotbuild.spec.tree import Describer
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
@@ -25,6 +28,24 @@ def score(x: Any, scale: Any = 1.0, *, power: int = 1) -> Any:
 
 def pair(xs: Any) -> Any:
     return xs[0] + xs[1]
+
+
+@jax.tree_util.register_pytree_node_class
+class Box:
+    """A node with static data that only the process that calls can compare."""
+
+    def __init__(self, array: Any, data: object) -> None:
+        self.array, self.data = array, data
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], object]:
+        return (self.array,), self.data
+
+    @classmethod
+    def tree_unflatten(cls, data: object, children: tuple[Any, ...]) -> Box:
+        return cls(*children, data)
+
+
+LIKE_A, LIKE_B = Box(X, local()), Box(X, local())
 
 
 def named(built: Built, first: str = "", others: tuple[str, ...] = ()) -> Built:
@@ -145,4 +166,98 @@ def test_another_container_around_the_same_arrays(tmp_path: Path) -> None:
         for container in ([X, X], (X, X)):
             np.testing.assert_array_equal(library.pair(container), X + X)
     assert library.stats()["misses"] == 2
+    library.close()
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_calls_are_counted_by_what_ran(folder: Path, arrays: Any) -> None:
+    library = aotbuild.load(folder, arrays=arrays)
+    library.count_calls()
+    for args, kwargs in CALLS:
+        library.score(*args, **kwargs)
+    assert library.stats()["calls"]["score"] == {
+        "f32[2,3], power=2": 1,
+        "f32[3], power=2": 1,
+        "f32[2,3], power=3": 1,
+        "f32[2,3], f32[2,3], power=2": 1,
+    }
+    library.close()
+
+
+def test_priming_enters_calls_of_the_overloads_into_the_cache(library: aotbuild.Library) -> None:
+    library.preload("score", prime=True)
+    for args, kwargs in CALLS:
+        library.score(*args, **kwargs)
+    assert library.stats()["misses"] == 0
+
+
+def test_overloads_that_lie_are_passed_over(tmp_path: Path) -> None:
+    """An index of nobody's build: a cycle, an entry that names itself, another call and wrap."""
+    cycle = named(build("a", score, {"x": X}), "b", ("a", "b", "c", "d"))
+    back = named(build("b", score, {"x": X[0]}), "a", ("a", "b"))
+    call = named(build("c", score, {"x": X[:, 0]}, call="other:function"), "a")
+    wrap = named(build("d", score, {"x": X[0, 0]}), "a")
+    wrap = dataclasses.replace(wrap, function=dataclasses.replace(wrap.function, wrap="nnx.jit"))
+    library = aotbuild.load(write(tmp_path, [cycle, back, call, wrap]))
+    np.testing.assert_array_equal(library.a(X[0])["y"], X[0])
+    np.testing.assert_array_equal(library.b(X)["y"], X)
+    for x in (X[:, 0], X[0, 0]):
+        with pytest.raises(SignatureMismatch):
+            library.a(x)
+    library.close()
+
+
+def test_the_portable_form_of_an_overload(tmp_path: Path) -> None:
+    (size,) = jax.export.symbolic_shape("n")
+    first, flat, *_ = entries()
+    shape = jax.ShapeDtypeStruct((size,), "float32")
+    any_size = portable(flat, lambda x: score(x, power=2), shape, symbolic=True)
+    library = aotbuild.load(write(tmp_path, [first, flat, any_size], fallback="portable"))
+    x = np.arange(5, dtype="float32")
+    np.testing.assert_array_equal(library.score(x, power=2)["y"], x**2)
+    assert library.stats()["fallbacks"]["portable"] == 1
+    with pytest.raises(SignatureMismatch, match="no signature of 1 fits"):
+        library.score(x, power=3)
+    library.close()
+
+
+def test_a_source_without_the_new_constants_of_an_overload_is_not_called(tmp_path: Path) -> None:
+    def weigh(x: Any, w: Any = 1.0) -> Any:
+        return x * w
+
+    first = named(build("weigh", weigh, {"x": X}), "", ("flat",))
+    flat = named(build("flat", weigh, {"x": X[0]}, constants={"w": X[0]}), "weigh")
+    library = aotbuild.load(write(tmp_path, [first, flat], fallback="jit"))
+    library.swap_constants({"w": X[1]})
+    np.testing.assert_array_equal(library.weigh(X[0]), X[0] * X[1])
+    with pytest.raises(SignatureMismatch, match="its constants were replaced"):
+        library.weigh(X[:1, :2])
+    library.close()
+
+
+def test_static_data_of_another_template(tmp_path: Path) -> None:
+    def compared(name: str, like: str, sign: int) -> Built:
+        box = globals()[like]
+        built = build(name, lambda x: x * sign, {"x": X})
+        references = (("x", (0, 0), None, f"{__name__}:{like}"),)
+        treedef = jax.tree_util.tree_structure(((box,), {}))
+        tree = Describer(references=references).describe(treedef)
+        calling = dataclasses.replace(
+            built.record.calling, templates=(Template(references[0][3], (), (0, 0)),)
+        )
+        record = dataclasses.replace(
+            built.record,
+            signature=dataclasses.replace(built.record.signature, tree=tree),
+            calling=calling,
+        )
+        function = dataclasses.replace(built.function, references=references)
+        return dataclasses.replace(built, function=function, record=record)
+
+    first = named(compared("first", "LIKE_A", 1), "", ("other",))
+    other = named(compared("other", "LIKE_B", -1), "first")
+    library = aotbuild.load(write(tmp_path, [first, other]))
+    np.testing.assert_array_equal(library.first(LIKE_A), X)
+    np.testing.assert_array_equal(library.first(LIKE_B), -X)
+    with pytest.raises(SignatureMismatch, match="static data is not what was compiled"):
+        library.first(Box(X, local()))
     library.close()
