@@ -82,13 +82,14 @@ def _of_transformation(function: str) -> Advice | None:
 def _of_libraries(function: str, call: JitCall) -> Advice | None:
     """Return what loaded packages have of a function, and how the call differs from that."""
     found = [
-        (library, known.name)
+        (library, known)
         for library in libraries()
         for known in library._state.index.functions()
         if known.call == function and library._state.arrays == "jax"
     ]
-    for library, name in found:
-        return _compared(library, name, call)
+    # What an overload has, the function that it belongs to has, too.
+    for library, known in sorted(found, key=lambda pair: bool(pair[1].overload_of)):
+        return _compared(library, known.name, call)
     return None
 
 
