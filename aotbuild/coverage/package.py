@@ -44,7 +44,11 @@ class PackageServing:
 
     def serving(self, function: RecordedFunction, call: RecordedCall) -> tuple[str, Serving]:
         """Return the name of the function that has a call, or is nearest, and what serves it."""
-        found = [(f.name, self._serving(f, function, call)) for f in self._named(function.call)]
+        named = self._named(function.call)
+        every = {f.name: self._serving(f, function, call) for f in named}
+        served = {name for name, serving in every.items() if serving.state.is_covered}
+        # An overload runs only calls that the function itself has nothing for, larger or not.
+        found = [(f.name, every[f.name]) for f in named if f.function.overload_of not in served]
         reason = function.problem or f"the package has no function that calls {function.call}"
         return best(found, reason)
 

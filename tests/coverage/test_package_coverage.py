@@ -239,3 +239,13 @@ def test_calls_of_functions_that_the_recording_lacks(tmp_path: Path) -> None:
     assert coverage.notes == (
         "1 recorded call of functions that the recording lacks: not counted; record again",
     )
+
+
+def test_a_function_goes_before_its_overloads_also_if_it_pads(tmp_path: Path) -> None:
+    function = make_function(keywords=(), overloads=("a",), pad=PADDED)
+    other = make_function("a", keywords=(), overload_of="f")
+    facts = facts_of(tmp_path, [function, other], [make_record(batch=8), make_record("a", batch=6)])
+    coverage = compare(recording({NAME: [x(6)]}), PackageServing(facts))
+    (found,) = coverage.called
+    assert (found.name, str(found.state), found.serving.label) == ("f", "padded", "batch=8")
+    assert [each.function for each in coverage.unused] == ["a"]
