@@ -242,8 +242,9 @@ def test_calls_of_functions_that_the_recording_lacks(tmp_path: Path) -> None:
 
 
 def test_a_function_goes_before_its_overloads_also_if_it_pads(tmp_path: Path) -> None:
-    function = make_function(keywords=(), overloads=("a",), pad=PADDED)
-    other = make_function("a", keywords=(), overload_of="f")
+    parts: dict[str, Any] = {"keywords": (), "statics": (Static("k", 3),)}
+    function = make_function(**parts, overloads=("a",), pad=PADDED)
+    other = make_function("a", **parts, overload_of="f")
     facts = facts_of(tmp_path, [function, other], [make_record(batch=8), make_record("a", batch=6)])
     coverage = compare(recording({NAME: [x(6)]}), PackageServing(facts))
     (found,) = coverage.called
