@@ -23,6 +23,7 @@ MakeTreedef = Callable[[tuple[type, Any] | None, Sequence[Any]], Any]
 # Namedtuples of jax itself, most of them results of jax.numpy.linalg.
 _OF_JAX = ("jax:", "jax.")
 _STANDARD: dict[str, type] = {"none": type(None), "tuple": tuple, "list": list}
+_CONTAINERS = (type(None), tuple, list, dict)
 _INSTALL = "Install the package that defines it, in the version of the build."
 _REGISTERED = "an importable type that is a registered pytree"
 
@@ -103,6 +104,11 @@ def _node_data(tree: Tree, maker: Maker) -> tuple[type, Any]:
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise NotRestored(name, f"{found!r}, which is not a namedtuple")
         return found, None
+    if found in _CONTAINERS:
+        # jax's C++ makes these by rules of their own, and checks neither data nor children: a
+        # None with a child, or a dict with other data, ended the process when it was returned.
+        found = f"{found.__name__}, a container that no node is written as"
+        raise NotRestored(name, found, remedy="Reinstall the wheel, and verify it.")
     return found, _static_data(_in_order(found, tree[2], name), maker, name)
 
 

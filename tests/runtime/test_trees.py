@@ -90,6 +90,11 @@ def test_the_data_of_a_registered_namedtuple_counts() -> None:
         (["namedtuple", "no_such_module:Point", "*"], "No module named 'no_such_module'"),
         (["namedtuple", "collections:Absent", "*"], "has no attribute 'Absent'"),
         (["namedtuple", f"{__name__}:Plain", "*"], "which is not a namedtuple"),
+        # jaxlib made these without a check, and ended the process when it used them.
+        (["node", "types:NoneType", None, "*"], "NoneType, a container"),
+        (["node", "builtins:dict", {"tuple": ["a"]}, "*"], "dict, a container"),
+        (["node", "builtins:list", None, "*"], "list, a container"),
+        (["node", "builtins:tuple", None, "*"], "tuple, a container"),
         (["node", f"{__name__}:Plain", None, "*"], "Could not find type"),
     ],
 )
