@@ -16,8 +16,12 @@ def main() -> NoReturn:
     end_on_sigterm()
     try:
         code = _run()
-    finally:
+    except BaseException:
         flush_all()
+        raise
+    if problem := flush_all():
+        say(f"{problem.filename}: {problem.strerror}")
+        code = code or exit_codes.FILES
     sys.exit(code)
 
 

@@ -109,6 +109,7 @@ def run(arguments: Sequence[str]) -> int:
     output, manifest = Output(), given.get("manifest")
     try:
         code = command.run(output, **given) or OK
+        output.finish(None)
     except UsageError as err:
         tell_usage(parser.prog, str(err))
         parser.exit(USAGE, f"{parser.prog}: error: {err}\n")
@@ -116,8 +117,6 @@ def run(arguments: Sequence[str]) -> int:
         if missing_extra(err):
             raise
         code = _fail(output, err, manifest)
-    else:
-        output.finish(None)
     summary = output.markdown if command.name in github.SUMMARIZED else None
     github.tell(f"aotbuild {command.name}", output.annotations, summary, say, os.environ)
     return code
@@ -128,7 +127,10 @@ def _fail(output: Output, error: BaseException, manifest: Path | None) -> int:
     if os.environ.get("AOTBUILD_DEBUG") == "1":
         sys.stderr.write("".join(traceback.format_exception(error)))
     say(message)
-    output.finish(error_document(error, code, message))
+    try:
+        output.finish(error_document(error, code, message))
+    except OSError as err:  # what failed first decides the exit code
+        say(f"{err.filename}: {err.strerror}")
     output.markdown.line(message)
     output.annotations += github.of_error(error, message, manifest)
     return code

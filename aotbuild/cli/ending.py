@@ -28,13 +28,26 @@ def _terminate(number: int, _: Any) -> NoReturn:
 
 
 def put(stream: TextIO, text: str, *, flush: bool = False) -> None:
-    """Write to stdout or stderr. If its reader has left, the command goes on and says nothing."""
+    """Write to stdout or stderr. If its reader has left, the command goes on and says nothing.
+
+    OSError, which names it, if stdout cannot be written: its disk may be full. Nobody can be told
+    that of stderr.
+    """
     try:
         stream.write(text)
         if flush:
             stream.flush()
-    except BrokenPipeError:
-        abandon(stream)
+    except OSError as err:
+        if problem := lost(stream, err):
+            raise problem from err
+
+
+def lost(stream: TextIO, err: OSError) -> OSError | None:
+    """Give up a stream that cannot be written; return the error to raise, if there is one."""
+    abandon(stream)
+    if isinstance(err, BrokenPipeError) or stream is sys.stderr:
+        return None
+    return OSError(err.errno, err.strerror, "stdout")
 
 
 def abandon(stream: TextIO) -> None:
@@ -44,12 +57,17 @@ def abandon(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-def flush_all() -> None:
-    """Write what stdout and stderr still hold; Python itself would complain about closed pipes."""
+def flush_all() -> OSError | None:
+    """Write what stdout and stderr still hold; return the error of one that cannot be written.
+
+    Python itself would complain about closed pipes.
+    """
+    problem = None
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:
-            abandon(stream)
+        except OSError as err:
+            problem = lost(stream, err) or problem
             with suppress(OSError):
                 stream.flush()
+    return problem

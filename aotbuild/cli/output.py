@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.cli.ending import abandon, put
+from aotbuild.cli.ending import lost, put
 from aotbuild.cli.github import Annotation
 from aotbuild.cli.markdown import Markdown
 from aotbuild.errors import BuildError, ManifestError, PlanError
@@ -68,8 +68,9 @@ def write_bytes(data: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        abandon(sys.stdout)
+    except OSError as err:
+        if problem := lost(sys.stdout, err):
+            raise problem from err
 
 
 def say(line: str) -> None:

@@ -108,6 +108,23 @@ def test_a_reader_that_has_left(arguments: list[str], closed: str, code: int) ->
     assert "Traceback" not in f"{done.stdout}{done.stderr}"
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("arguments", "code"), [(["schema"], 6), (["plan", "gone", "--json"], 3)])
+def test_a_full_disk_behind_stdout(arguments: list[str], code: int, unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "aotbuild", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert "Traceback" not in done.stderr
+    assert done.stderr.endswith("stdout: No space left on device\n")
+    assert done.returncode == code
+
+
 def test_an_unexpected_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     result = fail_with(monkeypatch, ValueError("odd"))
     assert (result.exit_code, result.stdout) == (1, "")
