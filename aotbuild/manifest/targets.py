@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,23 @@ class _Place:
     def __init__(self, index: int, root: Node, problems: Problems) -> None:
         self._steps: tuple[str | int, ...] = ("targets", index)
         self._item, self._problems = walk(root, self._steps), problems
-        self.folder = Path(problems.file).parent
+        self._folder = Path(problems.file).parent
         self.has_problems = False
+
+    def file(self, name: str) -> Path:
+        """Return a file of the project, named relative to the manifest; see `Place`.
+
+        A manifest may come with a change of somebody else, and problems of a file say what is in
+        it. So other files of the machine are not read.
+        """
+        file, project = self._folder / name, _project(self._folder)
+        if not file.resolve().is_relative_to(project):
+            msg = f"{quote(name)} is outside of the project, {project}; copy it there"
+            raise ValueError(msg)
+        if not stat.S_ISREG(file.stat().st_mode):
+            msg = f"{quote(name)} is no file"
+            raise ValueError(msg)
+        return file
 
     def report(self, message: str, *steps: str | int) -> None:
         path, node = self._steps, self._item
@@ -86,6 +102,13 @@ class _Place:
 
     def read_model(self, file: Path, model: type[Any], expected: str) -> Any:
         return read_model(file, model, expected)
+
+
+def _project(folder: Path) -> Path:
+    """Return the folder of the project that a manifest is in: that of pyproject.toml, if any."""
+    folder = folder.resolve()
+    parents = (folder, *folder.parents)
+    return next((each for each in parents if (each / "pyproject.toml").is_file()), folder)
 
 
 def read_model(file: Path, model: type[Any], expected: str) -> Any:

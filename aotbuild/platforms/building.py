@@ -114,10 +114,14 @@ class BuildMachine(Protocol):
 
 
 class Place(Protocol):
-    """The place of an item of `targets:`; its relative paths are relative to `folder`."""
+    """The place of an item of `targets:`."""
 
-    @property
-    def folder(self) -> Path: ...
+    def file(self, name: str) -> Path:
+        """Return a file of the project, named relative to the manifest.
+
+        ValueError says what is wrong: it is outside of the project, or no file. OSError if nothing
+        is there.
+        """
 
     def report(self, message: str, *steps: str | int) -> None:
         """Report a problem at a path below the item, as far as the manifest has it."""

@@ -220,12 +220,14 @@ def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
     """Return the preset of a GPU; None if its file has problems, which are reported."""
     if not is_file_name(name):
         return shipped_preset(name)
-    file = place.folder / name
     try:
-        file.stat()
-    except (OSError, ValueError):
+        file = place.file(name)
+    except OSError:
         message = f"no such file: {quote(name)}, looked for beside the manifest"
         place.report(message, "gpu", number)
+        return None
+    except ValueError as err:
+        place.report(str(err), "gpu", number)
         return None
     if file.stem in preset_files():
         message = f"{quote(name)} has the name of a preset, {file.stem}; rename the file"
@@ -241,11 +243,18 @@ def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
 def _tuning(name: str, presets: Sequence[GpuPreset], place: Place) -> str | None:
     """Return the text of a file of tuning results; None if it has a problem, which is reported."""
     try:
-        text = read_text(place.folder / name)
+        file = place.file(name)
+    except ValueError as err:
+        place.report(str(err), "autotune")
+        return None
+    except OSError as err:
+        place.report(_unreadable(name, err), "autotune")
+        return None
+    try:
+        text = read_text(file)
         results = TuningResults.parse(text)
     except OSError as err:
-        reason = f"cannot be read, looked for beside the manifest: {err.strerror}"
-        place.report(f"{quote(name)} {reason}; {_REMEDY}", "autotune")
+        place.report(_unreadable(name, err), "autotune")
         return None
     except ValueError as err:
         message = f"{quote(name)} is no file of tuning results: {err}; {_REMEDY}"
@@ -259,3 +268,8 @@ def _tuning(name: str, presets: Sequence[GpuPreset], place: Place) -> str | None
 
 
 PLATFORM = Cuda()
+
+
+def _unreadable(name: str, err: OSError) -> str:
+    reason = f"cannot be read, looked for beside the manifest: {err.strerror}"
+    return f"{quote(name)} {reason}; {_REMEDY}"

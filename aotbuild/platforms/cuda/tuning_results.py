@@ -37,13 +37,14 @@ class TuningResults:
         """Read a file of results; raises ValueError if it is malformed."""
         kind = _KIND.match(text)
         version, entries = None, []
+        # A problem quotes nothing: a file of another kind may hold what no log should.
         for name, value in _fields(_tokens(text)):
             if name == "version:" and value.isdigit() and version is None:
                 version = int(value)
             elif name in ("results", "results:") and value.startswith("{"):
                 entries.append(value)
             else:
-                msg = f"expected a version and results, found {name[:40]} {value[:40]}"
+                msg = "expected a version and results, found another field"
                 raise ValueError(msg)
         if version is None:
             msg = "the version of the format is missing"
@@ -97,7 +98,7 @@ def _fields(tokens: Iterator[str]) -> Iterator[tuple[str, str]]:
     for name in tokens:
         first = next(tokens, None)
         if first is None:
-            msg = f"it ends after {name[:40]}"
+            msg = "its last field has no value"
             raise ValueError(msg)
         yield name, _message(tokens) if first == "{" else first
 

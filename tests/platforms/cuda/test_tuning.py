@@ -46,9 +46,9 @@ class TestFile:
             ("", "the version of the format is missing"),
             ("version: 3\n", "there are no results in it"),
             (TEXT[:-3], "it ends within a result"),
-            ("version:", "it ends after version:"),
+            ("version:", "its last field has no value"),
             ("version: 3 'x", "line 1 is no text format of protobuf"),
-            (f"{TEXT}other: 3", "expected a version and results, found other: 3"),
+            (f"{TEXT}other: 3", "expected a version and results, found another field"),
         ],
     )
     def test_refused(self, text: str, message: str) -> None:
@@ -72,7 +72,7 @@ class TestManifest:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("garbage", "is no file of tuning results: it ends after garbage; aotbuild tune"),
+            ("garbage", "is no file of tuning results: its last field has no value; "),
             (b"\x08\x03\xff", "is no file of tuning results: it is no UTF-8 text; aotbuild tune"),
             (f"# device_kind: NVIDIA L4\n{TEXT}", ("has results of NVIDIA L4, but this target is "
              "NVIDIA H200; tune on that GPU")),
