@@ -121,7 +121,6 @@ def _of_package(
     from aotbuild.coverage.package import PackageServing
     from aotbuild.report.facts import read_facts
     from aotbuild.runtime.locate import locate
-    from aotbuild.spec.sources import read_sources
 
     with closing(locate(place_of(place))) as source:
         facts = read_facts(source)
@@ -131,12 +130,11 @@ def _of_package(
         known = ", ".join(sorted({str(record.target) for record in facts.records}))
         msg = f"{target}: the package has executables for {known or 'no target'}"
         raise UsageError(msg, "--target")
-    sources = read_sources(facts.header)
     counted = [read_counters(path, facts.name) for path in counters]
     more = [
         *part_notes(facts.header),
-        *version_notes(recording, str(facts.header.get("jax", ""))),
-        *changed_sources(recording, sources.files.items() if sources else (), None),
+        *version_notes(recording, facts.header),
+        *changed_sources(recording, facts.header),
         *(note for each in counted for note in notes(each)),
     ]
     calls = [call for each in counted for call in called(each, package)]
@@ -151,7 +149,8 @@ def _of_manifest(
     *,
     operations: bool,
 ) -> Coverage:
-    from aotbuild.coverage.compare import changed_sources, compare
+    from aotbuild.authoring.recorded_source import source_notes
+    from aotbuild.coverage.compare import compare
     from aotbuild.coverage.counters import read_counters
     from aotbuild.coverage.manifest import ManifestServing
     from aotbuild.manifest import load_manifest
@@ -165,7 +164,7 @@ def _of_manifest(
         raise UsageError(msg, "--target")
     recording = _read(recorded)
     there = ManifestServing(str(path), load_manifest(path))
-    more = changed_sources(recording, (), path.parent)
+    more = source_notes(recording.functions.values())
     return compare(recording, there, (), more, count_operations=operations)
 
 

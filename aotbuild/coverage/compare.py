@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol
 
 from aotbuild.coverage.result import Called, Compiled, Coverage, Serving
@@ -12,7 +11,7 @@ from aotbuild.coverage.signature import call_text
 from aotbuild.report.words import plural
 from aotbuild.spec.layout import companions_of
 from aotbuild.spec.shard import shard_note
-from aotbuild.spec.sources import file_digest
+from aotbuild.spec.sources import read_sources
 from aotbuild.watch.recording import RecordedCall, RecordedFunction, Recording, Tally
 
 
@@ -52,15 +51,13 @@ def compare(
     )
 
 
-def changed_sources(
-    recording: Recording, digests: Iterable[tuple[str, str]], root: Path | None
-) -> Iterator[str]:
-    """Yield which recorded functions are in files that are others where executables were built.
-
-    `digests` are (path, SHA-256) of the sources; `root` is the folder of a manifest's project,
-    whose files count where no digests are known.
-    """
-    known = [*digests]
+def changed_sources(recording: Recording, header: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which recorded functions are in files that were others when a package was built."""
+    try:
+        sources = read_sources(header)
+    except ValueError:  # `aotbuild verify` says what is wrong
+        return
+    known = [*sources.files.items()] if sources else []
     told = set()
     for function in recording.functions.values():
         if not function.digest or function.problem:
@@ -68,8 +65,6 @@ def changed_sources(
         module = function.call.partition(":")[0].replace(".", "/")
         endings = (f"{module}.py", f"{module}/__init__.py")
         found = {digest for path, digest in known if _ends(path, endings)}
-        if root is not None:
-            found |= {digest for path in _files(root, endings) if (digest := _digest(path))}
         if found and function.digest not in found and module not in told:
             told.add(module)
             yield (
@@ -78,10 +73,11 @@ def changed_sources(
             )
 
 
-def version_notes(recording: Recording, built_with: str) -> Iterator[str]:
-    """Yield which versions of jax were recorded, if a package is for another one."""
+def version_notes(recording: Recording, header: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which versions of jax were recorded, if a package is for others."""
+    built_with = str(header.get("jax", ""))
     found = sorted({program.versions.get("jax", "") for program in recording.programs.values()})
-    others = [version for version in found if version and version != built_with]
+    others = [version for version in found if version and version not in built_with.split(", ")]
     if others and built_with:
         yield f"recorded with jax {', '.join(others)}; the package is for jax {built_with}"
 
@@ -152,15 +148,3 @@ def _operations(recording: Recording) -> tuple[int, Tally]:
 
 def _ends(path: str, endings: Iterable[str]) -> bool:
     return any(path == ending or path.endswith(f"/{ending}") for ending in endings)
-
-
-def _files(root: Path, endings: Iterable[str]) -> Iterator[Path]:
-    for folder in (root, root / "src"):
-        yield from (path for ending in endings if (path := folder / ending).is_file())
-
-
-def _digest(path: Path) -> str:
-    try:
-        return file_digest(path)
-    except OSError:
-        return ""

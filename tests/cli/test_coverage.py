@@ -155,17 +155,34 @@ def test_another_jax_is_told(tmp_path: Path, package: Path) -> None:
 
 
 def test_another_version_of_the_source_is_told(tmp_path: Path) -> None:
-    (tmp_path / "pack").mkdir()
-    (tmp_path / "pack" / "m.py").write_text("new = True\n")
+    module = tmp_path / "pack" / "m.py"
+    module.parent.mkdir()
+    module.write_text("new = True\n")
     manifest = tmp_path / "aot.yaml"
     manifest.write_text(
         'version: 1\npackage: pack\nfunctions: {f: {call: "pack.m:f", args: [{x: "f32[1,2]"}]}}\n'
     )
-    function = RecordedFunction("pack.m:f", positional=("x",), digest="0" * 64)
+    function = RecordedFunction("pack.m:f", positional=("x",), file=str(module), digest="0" * 64)
     found = recording({}, (function, [call(argument("x", "f32[1,2]"))]))
-    output = run("coverage", written(tmp_path / "calls.jsonl", found), manifest).stdout
-    assert "pack.m was another version when it was recorded" in output
+    file = written(tmp_path / "calls.jsonl", found)
+    output = run("coverage", file, manifest).stdout
+    assert f"{module} has changed since it was recorded (f)" in output
     assert "covered: 100% of calls" in output
+    sources = {"files": {"src/pack/m.py": "1" * 64}, "import_root": "src"}
+    packaged = write_package(
+        tmp_path, [make_function()], [make_record()], {**HEADER, "sources": sources}
+    )
+    output = run("coverage", file, packaged).stdout
+    assert "pack.m was another version when it was recorded" in output
+
+
+def test_the_header_of_a_package(tmp_path: Path) -> None:
+    """Several toolchains are no other version, and malformed sources are for `verify` to tell."""
+    header = {**HEADER, "jax": "0.10.2, 0.12.0", "sources": {"files": 3}}
+    package = write_package(tmp_path, [make_function()], [make_record()], header)
+    for jax, told in (("0.10.2", False), ("0.12.0", False), ("0.11.0", True)):
+        found = written(tmp_path / "calls.jsonl", calls(1), jax=jax)
+        assert ("recorded with jax" in run("coverage", found, package).stdout) is told
 
 
 def test_an_unknown_target_and_counters_for_a_manifest(tmp_path: Path, package: Path) -> None:
