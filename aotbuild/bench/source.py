@@ -26,7 +26,7 @@ def source_maker(record: Record, function: Function) -> Callable[[], Runner]:
         raise AotbuildError(msg)
     try:
         source = import_named(function.call)
-    except Exception as err:
+    except Exception as err:  # the user's modules may raise anything
         msg = f"{function.call} cannot be imported here: {type(err).__name__}: {err}"
         raise AotbuildError(msg) from err
     treedef = _treedef(record)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import product
 
 from aotbuild.authoring.dims import Row
-from aotbuild.authoring.matching import Expanded, Fit, Mismatch, fit
-from aotbuild.authoring.seen import seen_of
+from aotbuild.authoring.known import Known
+from aotbuild.authoring.matching import Expanded, Fit, Mismatch
+from aotbuild.authoring.seen import Variant, seen_of
 from aotbuild.coverage.result import Compiled, Serving, State, best
 from aotbuild.manifest import Manifest
 from aotbuild.spec.values import shown
@@ -23,37 +23,29 @@ class ManifestServing:
 
     def __init__(self, place: str, manifest: Manifest) -> None:
         self.place = place
-        self._functions = {name: Expanded(each) for name, each in manifest.functions.items()}
+        self._known = Known(manifest.functions)
 
     def serving(self, function: RecordedFunction, call: RecordedCall) -> tuple[str, Serving]:
         """Return the name of the function that has a call, or is nearest, and what serves it."""
-        names = self._by_call.get(function.call, [])
-        found = [(name, self._serving(name, function, call)) for name in names]
+        variant = Variant(function, (seen_of(call, Tally()),))
+        found = [(name, self._serving(name, variant)) for name in self._known.named(function.call)]
         reason = function.problem or f"the manifest has no function with call: {function.call}"
         return best(found, reason)
 
     def compiled(self) -> Iterator[Compiled]:
         """Yield all signatures that the manifest lists."""
-        for name, function in self._functions.items():
+        for name, function in self._known.entries.items():
             statics = [*product(*function.statics)]
             for sizes in _rows(function):
                 for values in statics:
                     label = _label(function, sizes, values)
                     yield Compiled(name, _key(name, sizes, values), label)
 
-    @cached_property
-    def _by_call(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for name, function in self._functions.items():
-            found.setdefault(function.function.call, []).append(name)
-        return found
-
-    def _serving(self, name: str, recorded: RecordedFunction, call: RecordedCall) -> Serving:
-        function = self._functions[name]
+    def _serving(self, name: str, variant: Variant) -> Serving:
+        function, (seen,) = self._known.entries[name], variant.seen
         hint = [_FEEDBACK] if function.function.feedback else []
-        seen = seen_of(call, Tally())
         try:
-            found = fit(function, recorded, seen)
+            found = self._known.fit(name, variant, seen)
         except Mismatch as err:
             reasons = (str(err), *seen.problems, *hint)
             return Serving(State.MISSING, reasons=reasons)

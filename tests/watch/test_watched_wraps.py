@@ -9,27 +9,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-import pytest
 from flax import nnx
 from support import watched_wraps as functions
 
 from aotbuild.authoring.recorded import update_manifest, write
 from aotbuild.manifest import load_manifest
-from aotbuild.watch.recorder import Recorder
 from aotbuild.watch.recording import RecordedCall, RecordedFunction, Recording
 
 HERE = "support.watched_wraps"
 X, Y = np.ones((3, 4), np.float32), np.ones((3, 2), np.float32)
-
-
-@pytest.fixture
-def recorded(tmp_path: Path) -> Callable[[Callable[[], Any]], Recording]:
-    def record(work: Callable[[], Any]) -> Recording:
-        with Recorder(tmp_path / "calls.jsonl") as recorder:
-            work()
-        return recorder.read()
-
-    return record
 
 
 Record = Callable[[Callable[[], Any]], Recording]

@@ -25,18 +25,6 @@ HERE = "support.watched_functions"
 X = np.ones(4, np.float32)
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Callable[[Callable[[], Any]], Recording]:
-    """A function that calls another one while this process is watched."""
-
-    def record(work: Callable[[], Any]) -> Recording:
-        with Recorder(tmp_path / "calls.jsonl") as recorder:
-            work()
-        return recorder.read()
-
-    return record
-
-
 @pytest.fixture(autouse=True)
 def _nothing_is_compiled() -> Iterator[None]:
     jax.clear_caches()
