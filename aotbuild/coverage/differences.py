@@ -16,7 +16,7 @@ _OTHER_TREE = 1000
 
 
 @dataclass(frozen=True)
-class Known:
+class CompiledSignature:
     """A compiled signature: its label, and the names of its leaves."""
 
     label: str
@@ -24,7 +24,7 @@ class Known:
     names: tuple[str, ...]
 
 
-def nearest_lines(signature: Signature, known: Sequence[Known]) -> tuple[str, ...]:
+def nearest_lines(signature: Signature, known: Sequence[CompiledSignature]) -> tuple[str, ...]:
     """Return the nearest compiled signature and what differs, a line each."""
     if not known:
         return ("no signature of it is compiled",)
@@ -48,7 +48,7 @@ def _apart(one: Aval, other: Aval) -> int:
     return sum(abs(a - b) for a, b in zip(one.shape, other.shape, strict=False))
 
 
-def _differences(found: Signature, nearest: Known) -> Iterator[str]:
+def _differences(found: Signature, nearest: CompiledSignature) -> Iterator[str]:
     expected = nearest.signature
     given, wanted = dict(found.statics), dict(expected.statics)
     for name in _static_names(found, expected):

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
-from aotbuild.coverage.differences import Known, nearest_lines
+from aotbuild.coverage.differences import CompiledSignature, nearest_lines
 from aotbuild.coverage.result import Compiled, Serving, State, best
 from aotbuild.coverage.signature import NoSignature, shardings_of, signature_of
 from aotbuild.platforms.base import checks
@@ -22,7 +22,6 @@ from aotbuild.watch.recording import RecordedCall, RecordedFunction
 
 # A call that is missing is compared with all signatures of its function, if it is among the first.
 _MOST_COMPARED = 200
-_WIDE = frozenset({"float64", "int64", "uint64", "complex128"})
 # Where an executable runs: its target, and the jaxlib that it needs.
 _Host: TypeAlias = tuple[Target, str | None]
 _PORTABLE = "there is only a portable form, which is compiled when it is called"
@@ -89,7 +88,8 @@ class PackageServing:
         if self._compared > _MOST_COMPARED:
             return ()
         known = [
-            Known(short_label(s), s.records[0].signature, s.input_names) for s in facts.signatures
+            CompiledSignature(short_label(s), s.records[0].signature, s.input_names)
+            for s in facts.signatures
         ]
         return nearest_lines(signature, known)
 
@@ -217,7 +217,7 @@ def _serves(having: _Host, wanted: _Host) -> bool:
 def _has_x64(call: RecordedCall) -> bool:
     """Return whether a call was made with jax_enable_x64, without which no array has 64 bits."""
     leaves = (leaf for argument in call.arguments for leaf in argument.leaves)
-    return call.config.get("jax_enable_x64") is True or any(leaf.dtype in _WIDE for leaf in leaves)
+    return call.config.get("jax_enable_x64") is True or any(leaf.needs_x64 for leaf in leaves)
 
 
 def _waste(padding: Padding, signature: Signature, bucket: tuple[int, ...]) -> float:
