@@ -6,6 +6,7 @@ attributes hold the same facts as data.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -388,6 +389,40 @@ class InvalidArgument(AotbuildError, TypeError):
         super().__init__(
             f"{function}: argument {path}\n  expected {expected}\n  found    {found}\n{remedy}"
         )
+
+
+class ImportRefused(AotbuildError):
+    """A record names something outside of what its package may import. It was not used.
+
+    `name` is what it names, `module` the module that this leads to, and `requires` the
+    distributions that the package is known to require. `record` is the record, where it is known.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        name: str,
+        module: str,
+        requires: Sequence[str] = (),
+        record: str | None = None,
+    ) -> None:
+        self.package, self.name, self.module = package, name, module
+        self.requires, self.record = tuple(requires), record
+        top = module.partition(".")[0]
+        allowed = module if top in sys.stdlib_module_names else top
+        listed = f" ({', '.join(self.requires)})" if self.requires else ""
+        super().__init__(
+            f"{package}: {f'the record {record}' if record else 'a record'} names {name}\n"
+            f"  expected a module of {package}, of what it requires{listed}, of jax or numpy\n"
+            f"  found    {module}\n"
+            f"If you trust it, allow it: aotbuild.load(…, allow_imports=[{allowed!r}]), or "
+            f"AOTBUILD_ALLOW_IMPORTS={allowed}. If the package needs it, its project should "
+            "require what has it."
+        )
+
+    def of(self, record: str) -> ImportRefused:
+        """Return the same error, of a record."""
+        return type(self)(self.package, self.name, self.module, self.requires, record)
 
 
 class NotTransformable(AotbuildError, TypeError):

@@ -55,6 +55,12 @@ SCRIPTS = (
         ("--signatures", "1", "64", "--backend", "jax", "numpy", "--pairs", "15", *_NO_LIMIT),
     ),
     Script(
+        "percentiles",
+        "p50, p99 and p99.9 of a warm call against jax.jit",
+        "percentiles.py",
+        quick=("--rounds", "3"),
+    ),
+    Script(
         "guard",
         "A warm call of jax.jit inside a guard",
         "guard.py",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import ProjectError
-from aotbuild.spec.files import sync_folder, write_whole
+from aotbuild.spec.files import naming, read_regular, sync_folder, write_whole
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def read_text(path: Path) -> str | None:
     OSError if it cannot be read; ProjectError if it is not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_regular(path).decode("utf-8")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as err:
@@ -78,7 +78,7 @@ def _written_beside(change: FileChange, undo: ExitStack) -> Path:
     place = change.path.resolve()
     temporary = place.with_name(f".{place.name[:50]}.{os.urandom(8).hex()}")
     undo.callback(temporary.unlink, missing_ok=True)
-    with temporary.open("x", encoding="utf-8", newline="") as file:
+    with naming(place), temporary.open("x", encoding="utf-8", newline="") as file:
         file.write(change.after)
         file.flush()
         os.fsync(file.fileno())
@@ -95,6 +95,6 @@ def _move(temporary: Path, change: FileChange, undo: ExitStack) -> None:
         undo.callback(place.unlink, missing_ok=True)
         temporary.unlink()
         return
-    old = place.read_bytes()
+    old = read_regular(place)
     temporary.replace(place)
     undo.callback(write_whole, place, old)

@@ -45,7 +45,8 @@ class TextEditor:
         """Return the node that keys and indices lead to; None if there is none."""
         for step in steps:
             if isinstance(node, yaml.MappingNode):
-                items = {key.value: value for key, value in node.value}
+                pairs = (each for each in node.value if isinstance(each[0], yaml.ScalarNode))
+                items = {key.value: value for key, value in pairs}
                 node = items.get(str(step))
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
                 node = node.value[step]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from aotbuild.authoring.project_tables import (
     with_tables,
 )
 from aotbuild.errors import ProjectError
+from aotbuild.spec.toml_text import read_toml
 
 # What setuptools, uv_build and flit may be told for hatchling to build the same: nothing but where
 # the package is, which hatchling finds.
@@ -32,12 +32,12 @@ MANIFEST = "aot.yaml"
 def manifest_named(text: str | None) -> str:
     """Return the path of the manifest that a pyproject.toml gives the hook, else `aot.yaml`."""
     try:
-        build = tomllib.loads(text or "").get("tool", {}).get("hatch", {}).get("build", {})
+        build = read_toml(text or "").get("tool", {}).get("hatch", {}).get("build", {})
         for table in (build.get("targets", {}).get("wheel", {}), build):
             named = table.get("hooks", {}).get("aotbuild", {}).get("manifest")
             if isinstance(named, str) and named:
                 return named
-    except (tomllib.TOMLDecodeError, AttributeError):
+    except (ValueError, AttributeError):
         pass  # `prepare` says what is wrong
     return MANIFEST
 
@@ -94,8 +94,8 @@ def _prepared(text: str, wanted: Wanted, plain: dict[str, Any]) -> Prepared:
 
 def _read(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as err:
+        return read_toml(text)
+    except ValueError as err:
         raise ProjectError(PYPROJECT, f"not TOML: {err}", "Mend it first.") from err
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.authoring.trees_file import TREES_FILE
 from aotbuild.errors import ProjectError
+from aotbuild.spec.toml_text import read_toml
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -109,13 +109,16 @@ def with_tables(text: str, wanted: Wanted) -> str:
     text = text.replace("\r\n", "\n")
     try:
         document = tomlkit.parse(text)
+        if tomlkit.dumps(document) != text:  # as for tables of one table, indented and apart
+            msg = "its editor would change other lines"
+            raise ValueError(msg)
         if "build-system" not in document:
             document = tomlkit.parse(f"{_SYSTEM}\n{text}" if text.strip() else _SYSTEM)
         draft = _Draft(document)
         for change in _CHANGES:
             change(draft, wanted)
         done = draft.text()
-        tomllib.loads(done)
+        read_toml(done)
     except (TOMLKitError, ValueError, TypeError, AttributeError, KeyError) as err:
         problem = f"its tables cannot be extended, as dotted keys or inline tables ({err})"
         lines = new_project(wanted)

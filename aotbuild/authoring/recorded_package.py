@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
+from aotbuild.spec.files import read_regular_text
+from aotbuild.spec.toml_text import read_toml
 from aotbuild.watch.recording import RecordedFunction, Recording
 
 _FOLDERS = ("", "src")
@@ -56,8 +57,8 @@ def _is_there(folder: Path, name: str) -> bool:
 
 def _project_name(folder: Path) -> str:
     try:
-        with (folder / "pyproject.toml").open("rb") as file:
-            project: Any = tomllib.load(file).get("project", {})
+        text = read_regular_text(folder / "pyproject.toml")
+        project: Any = read_toml(text).get("project", {})
     except (OSError, ValueError):
         return ""
     name = project.get("name") if isinstance(project, dict) else None

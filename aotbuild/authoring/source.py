@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from aotbuild.spec.files import read_regular
+
 # How far a name is followed from assignment to assignment.
 _LONGEST_WAY = 5
 # Conditions that no import fulfills.
@@ -24,7 +26,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 class ModuleSource:
     """A module: its name, its file as messages show it, and the text.
 
-    ValueError (of which SyntaxError is one) if it is no Python of this version.
+    ValueError or SyntaxError if it is no Python of this version.
     """
 
     name: str
@@ -111,8 +113,8 @@ class ModuleSource:
 
 
 def read_module(name: str, path: Path, file: str) -> ModuleSource:
-    """Read a module; OSError, or ValueError (SyntaxError) that says what is wrong with it."""
-    data = path.read_bytes()
+    """Read a module; OSError, or ValueError or SyntaxError that says what is wrong with it."""
+    data = read_regular(path)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     text = io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
     return ModuleSource(name, file, text)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import ProjectError
+from aotbuild.spec.files import read_regular_text
 from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.toml_text import read_toml
 from aotbuild.spec.words import did_you_mean
 
 _GIVE = "Give its import name, such as mypkg.model, and the project's folder with --root."
@@ -75,7 +76,8 @@ def modules_below(root: Path, name: str) -> list[ModuleFile]:
 def import_roots(root: Path) -> list[str]:
     """Return the folders of a project that its packages may be imported from, relative to it."""
     try:
-        tool = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+        text = read_regular_text(root / "pyproject.toml")
+        tool = read_toml(text).get("tool", {})
         told = [*_told(tool)]
     except (OSError, ValueError, AttributeError, TypeError):
         told = []  # preparing the file tells what is wrong with it

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.files import read_regular_text, write_whole
 from aotbuild.spec.tree_file import DescribedTree, parse_trees, render_trees
 from aotbuild.watch.recording import RecordedArgument
 
@@ -34,7 +34,7 @@ def read_trees(file: Path) -> dict[str, DescribedTree]:
         OSError: if it cannot be read.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_regular_text(file)
     except FileNotFoundError:
         return {}
     except UnicodeDecodeError as err:

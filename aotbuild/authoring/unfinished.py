@@ -19,9 +19,11 @@ _OF_A_MESH = ("in_shardings", "out_shardings", "explicit_axes")
 
 def unfinished_entries(text: str) -> dict[str, str]:
     """Return the functions that have a TODO, in block style: name to call."""
+    if read_yaml(text, Problems("")) is None:
+        return {}  # too large or too deep for the editor, or no YAML
     try:
         editor = TextEditor(text)
-    except yaml.YAMLError:
+    except yaml.YAMLError:  # such as an alias of nothing
         return {}
     found = {}
     for key, value in _entries(editor):
@@ -52,18 +54,23 @@ def kept_options(text: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
 def _entries(editor: TextEditor) -> Iterator[tuple[Any, Any]]:
     functions = editor.value(editor.root, "functions")
     if isinstance(functions, yaml.MappingNode) and not functions.flow_style:
-        yield from functions.value
+        yield from (entry for entry in functions.value if isinstance(entry[0], yaml.ScalarNode))
 
 
 def _scalars(node: Any) -> Iterator[Any]:
-    if isinstance(node, yaml.ScalarNode):
-        yield node
-    elif isinstance(node, yaml.MappingNode):
-        for _, value in node.value:
-            yield from _scalars(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _scalars(item)
+    # An alias may lead back to what it is in, or again and again to one node.
+    waiting, seen = [node], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            yield node
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [value for _, value in node.value]
+        else:
+            waiting += node.value
 
 
 def _is_todo(node: Any) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 from aotbuild.bench.forms import JIT, PORTABLE
 from aotbuild.bench.runners import Runner, native_runner, portable_runner
 from aotbuild.errors import AotbuildError
+from aotbuild.runtime.imports import imports_in
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import open_index
@@ -75,9 +76,10 @@ def _maker(form: str, job: dict[str, Any], wanted: Record) -> Callable[[], Runne
     if form == JIT:
         from aotbuild.bench.source import source_maker  # imports the source, before the clock
 
-        function = open_index(locate(place)).function(wanted.function)
+        source = locate(place)
+        function = open_index(source).function(wanted.function)
         assert function is not None
-        return source_maker(wanted, function)
+        return source_maker(wanted, function, imports_in(source)())
 
     def load() -> Runner:
         source = locate(place)

@@ -12,25 +12,27 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime.backends.jax.backend import JaxTrees
 from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.trees import restore
-from aotbuild.spec.identity import NAMED
+from aotbuild.spec.identity import named
+from aotbuild.spec.imports import Imports
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.tree import TreeRefused
 from aotbuild.spec.values import decode
 
 
-def source_maker(record: Record, function: Function) -> Callable[[], Runner]:
+def source_maker(record: Record, function: Function, imports: Imports) -> Callable[[], Runner]:
     """Return what traces and compiles the source; AotbuildError says why there is none here."""
     if function.wrap:
         msg = f"its source is under {function.wrap}, whose objects no record describes"
         raise AotbuildError(msg)
     try:
-        source = import_named(function.call)
+        source = import_named(function.call, imports)
     except Exception as err:  # the user's modules may raise anything
         msg = f"{function.call} cannot be imported here: {type(err).__name__}: {err}"
         raise AotbuildError(msg) from err
-    treedef = _treedef(record)
-    statics = {name: decode(value, NAMED) for name, value in record.signature.statics}
+    treedef = _treedef(record, imports)
+    decoders = named(imports.found)
+    statics = {name: decode(value, decoders) for name, value in record.signature.statics}
     _set(record.provenance.get("config"))
     flat = getattr(source, "__wrapped__", source)
 
@@ -44,9 +46,9 @@ def source_maker(record: Record, function: Function) -> Callable[[], Runner]:
     return lambda: compiled_runner(record, call, record.calling.donated)
 
 
-def _treedef(record: Record) -> Any:
+def _treedef(record: Record, imports: Imports) -> Any:
     try:
-        return restore(record.signature.tree, None, JaxTrees())
+        return restore(record.signature.tree, None, JaxTrees(lambda: imports))
     except (AotbuildError, TreeRefused, ValueError) as err:
         msg = f"its arguments cannot be made from the record alone: {err}"
         raise AotbuildError(msg) from err

@@ -8,7 +8,8 @@ from pathlib import Path
 from aotbuild.build.plan import Plan
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.spec.files import read_regular
+from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Index
 from aotbuild.spec.left_out import read_left_out
 from aotbuild.spec.record import Record
 from aotbuild.spec.shard import shard_note
@@ -26,12 +27,12 @@ def out_of_date(
     but jax are not compared. With `may_lack`, units that failed when it was built are no reason.
     """
     try:
-        index = Index.open((folder / INDEX_NAME).read_bytes(), str(folder / INDEX_NAME))
+        index = Index.open(read_regular(folder / INDEX_NAME, MOST_INDEX), str(folder / INDEX_NAME))
         records = [r for f in index.functions() for r in index.records(f.name)]
         if note := shard_note(index.header):
             return [f"{folder}: {note}"]
         return [
-            *_sources(index, sources),
+            *_sources(index, sources, plan),
             *_versions(index, plan),
             *_units(index, records, plan, may_lack=may_lack),
         ]
@@ -41,7 +42,7 @@ def out_of_date(
         return [f"{folder}: {err}"]
 
 
-def _sources(index: Index, sources: SourceTree) -> Iterator[str]:
+def _sources(index: Index, sources: SourceTree, plan: Plan) -> Iterator[str]:
     known = read_sources(index.header)
     if known is None:
         yield "the index does not say which files were compiled: an older aotbuild wrote it"
@@ -49,6 +50,8 @@ def _sources(index: Index, sources: SourceTree) -> Iterator[str]:
     for name in known.changed(sources.root):
         state = "changed" if (sources.root / name).is_file() else "is missing"
         yield f"{name}: {state} since it was compiled"
+    if known.content not in (None, plan.manifest.content):
+        yield "the manifest, or a file that it names, says something else since it was compiled"
 
 
 def _versions(index: Index, plan: Plan) -> Iterator[str]:

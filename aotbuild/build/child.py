@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,11 +18,15 @@ from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, to_li
 from aotbuild.build.replies import Done, Elsewhere, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, Request, RunJob
 from aotbuild.build.settings import Settings
+from aotbuild.errors import PlanError
+from aotbuild.spec.lifeline import Lifeline
 from aotbuild.spec.temporary import temporary_folder
-from aotbuild.toolchains.lifeline import Lifeline
 
-# For one job, in seconds.
+# For one job, in seconds, and the variable that sets another limit.
 DEFAULT_TIMEOUT = 3600.0
+TIMEOUT_VARIABLE = "AOTBUILD_TIMEOUT"
+# A year; what is longer does not fit the timers of the system.
+_LONGEST_TIMEOUT = 366 * 24 * 3600
 # For a process to say that it is a worker, before it imports jax; in seconds.
 START_TIMEOUT = 120.0
 # A worker's first line is short; another program may never end its own. In characters.
@@ -30,6 +34,7 @@ _FIRST_LINE = 1000
 # How much of a log is shown, in bytes.
 _LOG_TAIL = 4000
 _NO_MEMORY = ("std::bad_alloc", "out of memory", "cannot allocate memory", "memoryerror")
+_MORE_TIME = f"; {TIMEOUT_VARIABLE} sets another limit"
 _LESS_MEMORY = "fewer compilers at a time leave more to each: --jobs, or AOTBUILD_JOBS"
 
 
@@ -61,7 +66,9 @@ class Worker:
         self.settings = settings
         self._starts_in = folder
         self._fetch = fetch
-        self._hello = hello.model_copy(update={"config": settings.config})
+        self._hello = hello.model_copy(
+            update={"config": settings.config, "token": os.urandom(16).hex()}
+        )
         self._start_timeout = start_timeout
         self._cause: str | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
@@ -87,15 +94,24 @@ class Worker:
                     stderr=self._log,
                     encoding="utf-8",
                     errors="replace",
-                    env=environment,
+                    env={**environment, **self._lifeline.variables},
                     pass_fds=(*files, *self._lifeline.files),
                     start_new_session=True,
                 )
-            self._lifeline.tie(self._process, group=True)
         except OSError as err:
             self._lifeline.close()
             self._clean_up()
             msg = f"{self._interpreter} cannot be started: {err.strerror or err}"
+            raise NotStarted(msg) from err
+        self._lifeline.tie(self._process, group=True)
+        self._watch = threading.Thread(target=self._end_what_it_started, daemon=True)
+        try:
+            self._watch.start()
+        except RuntimeError as err:  # the system has no more threads for this process
+            with self._process:
+                self._lifeline.close()
+            self._clean_up()
+            msg = f"{self._interpreter} cannot be watched: {err}"
             raise NotStarted(msg) from err
 
     @property
@@ -129,7 +145,7 @@ class Worker:
             self._log_start = os.fstat(self._log.fileno()).st_size
         else:
             self._begin()
-        with self._at_most(timeout, "the compiler"):
+        with self._at_most(timeout, "the compiler", _MORE_TIME):
             self._send(RunJob(job=job))
             for message in self._messages():
                 if isinstance(message, Done):
@@ -158,6 +174,13 @@ class Worker:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.kill("it did not end by itself")
+        self._watch.join()
+
+    def _end_what_it_started(self) -> None:
+        """Wait for the process, and end what it leaves, which may hold its pipe open."""
+        # WNOWAIT: until somebody asks for its exit code, its number stays its own.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         self._lifeline.close()
 
     def kill(self, cause: str) -> None:
@@ -185,11 +208,14 @@ class Worker:
         self._is_ready = True
 
     @contextmanager
-    def _at_most(self, seconds: float, what: str) -> Iterator[None]:
+    def _at_most(self, seconds: float, what: str, remedy: str = "") -> Iterator[None]:
         """End the process if the block takes longer, so that its log shows where it hung."""
-        cause = f"{what} took longer than {seconds:g} s and was stopped"
+        cause = f"{what} took longer than {seconds:g} s and was stopped{remedy}"
         timer = threading.Timer(seconds, self._time_out, [cause])
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as err:  # as above; the block finds that the process has ended
+            self.kill(f"{what} cannot be timed: {err}")
         try:
             yield
         finally:
@@ -205,7 +231,7 @@ class Worker:
 
     def _signal_group(self, number: signal.Signals) -> None:
         """Send a signal to the process and to all that it started."""
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     def _send(self, message: Request) -> None:
@@ -219,7 +245,7 @@ class Worker:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                message = read_reply(line)
+                message = read_reply(line, self._hello.token)
             except (NotAMessage, WrongVersion) as err:
                 self.kill(f"the compiler process said what is no message: {err}")
                 return
@@ -228,7 +254,7 @@ class Worker:
     def _exit_text(self) -> str:
         """Return how the process ended, with the end of its log."""
         code, log = self._process.wait(), self._log_tail()
-        self._signal_group(signal.SIGKILL)  # what it had started
+        self._watch.join()
         cause = self._cause or describe_exit(code, log)
         return f"{cause}\nthe end of its log:\n{log or '(empty)'}"
 
@@ -239,6 +265,18 @@ class Worker:
         # Not seek and read: processes that still run write at the same position.
         tail = os.pread(self._log.fileno(), end - start, start)
         return tail.decode("utf-8", "replace").strip()
+
+
+def job_timeout(environment: Mapping[str, str]) -> float:
+    """Return how long one job may take, in seconds: AOTBUILD_TIMEOUT, or 3,600."""
+    text = environment.get(TIMEOUT_VARIABLE)
+    if not text:
+        return DEFAULT_TIMEOUT
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= _LONGEST_TIMEOUT:
+        expected = f"expected whole seconds from 1 to {_LONGEST_TIMEOUT}"
+        msg = f"{TIMEOUT_VARIABLE}: {expected}, found {text!r}"
+        raise PlanError(msg)
+    return float(text)
 
 
 def describe_exit(code: int, log: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aotbuild.build.child import DEFAULT_TIMEOUT, WorkerExited
+from aotbuild.build.child import WorkerExited, job_timeout
 from aotbuild.build.jobs import Fed, Job, make_jobs
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.build.pool import WorkerPool, open_pool
@@ -86,7 +87,7 @@ def explain(
     plan: Plan,
     sources: SourceTree,
     listener: Callable[[Explained], None],
-    timeout: float = DEFAULT_TIMEOUT,
+    timeout: float | None = None,
 ) -> tuple[FunctionReport, ...]:
     """Trace each signature once, in worker processes like those of a build; report by function.
 
@@ -94,6 +95,7 @@ def explain(
     signature, from several threads. A trace that is refused, crashes or takes longer than `timeout`
     seconds is a failure of its signature alone.
     """
+    seconds = timeout or job_timeout(os.environ)
     jobs: dict[str, tuple[Settings, Job, BuildUnit]] = {}
     for settings, job, units in make_jobs(plan.units):
         # All targets of a signature have equal traces.
@@ -102,7 +104,7 @@ def explain(
         # Nothing is kept, so there is no store and no provenance.
         hello = Hello(blobs=folder.absolute(), explain=True)
         with open_pool(hello, sources.import_root, len(jobs)) as (pool, threads):
-            futures = [threads.submit(_run, pool, *job, timeout) for job in jobs.values()]
+            futures = [threads.submit(_run, pool, *job, seconds) for job in jobs.values()]
             for future in futures:
                 future.add_done_callback(lambda done: _notify(done, listener))
             found = [result for future in futures for result in future.result()]

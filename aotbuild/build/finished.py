@@ -19,7 +19,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from aotbuild.build.direct.reads import VARIABLE
-from aotbuild.build.planned import PlanInputs, known_plan
+from aotbuild.build.planned import KnownPlan, PlanInputs, known_plan
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import PlanError
 from aotbuild.spec.canonical import mapping, optional, sha256_hex, text, texts, whole
@@ -41,7 +41,8 @@ _DECISIVE = ("AOTBUILD_", "SOURCE_DATE_EPOCH")
 _INDIFFERENT = frozenset(
     {
         *("AOTBUILD_DEBUG", "AOTBUILD_DIRECT", "AOTBUILD_JOBS", "AOTBUILD_SIGNING_PASSPHRASE"),
-        *("AOTBUILD_STORE", "AOTBUILD_STORE_KEY", "AOTBUILD_STORE_TRUST", "AOTBUILD_TOOLCHAINS"),
+        *("AOTBUILD_STORE", "AOTBUILD_STORE_KEY", "AOTBUILD_STORE_STRICT", "AOTBUILD_STORE_TRUST"),
+        *("AOTBUILD_TOOLCHAINS", "AOTBUILD_TIMEOUT", "AOTBUILD_LIFELINE"),
     }
 )
 # The name of a blob's file: its digest and its kind.
@@ -65,12 +66,16 @@ class WheelInputs:
     sbom: bool
     shard: Shard | None = None
 
-    def key(self, environment: Mapping[str, str]) -> str | None:
-        """Return the store's key of a finished build; None if none is kept of these inputs."""
+    def key(self, plan: KnownPlan, environment: Mapping[str, str]) -> str | None:
+        """Return the store's key of a finished build; None if none is kept of these inputs.
+
+        `plan` is what is known of the plan now, so an edit of one of its files is another key.
+        """
         if self.plan.key is None or self.shard:
             return None
         return finished_key(
             plan=self.plan.key,
+            files=plan.state,
             packages=self.packages,
             sbom=(self.name, self.version) if self.sbom else (),
             variables={
@@ -211,9 +216,9 @@ def recall_build(
     if not is_on(VARIABLE, environment) or writes_elsewhere(environment):
         return None
     store = Store(front_folder(environment))
-    key = inputs.key(environment) if store.root else None
+    plan = known_plan(inputs.plan, store)
+    key = inputs.key(plan, environment) if plan else None
     kept = store.parsed(key, KeptBuild.from_entry) if key else None
-    plan = known_plan(inputs.plan, store) if kept else None
     if not kept or not plan or not _has_all(stated, plan.requirements):
         return None
     try:

@@ -14,6 +14,7 @@ from aotbuild.build.plan import BuildUnit, after_feedback
 from aotbuild.build.settings import Settings
 from aotbuild.manifest import ArgSpec, Function, bind_values
 from aotbuild.platforms.building import Hardware, description
+from aotbuild.spec.canonical import mapping, text
 from aotbuild.spec.target import HOST, Target
 from aotbuild.toolchains.toolchain import Toolchain
 
@@ -21,11 +22,13 @@ Buckets = tuple[tuple[int, ...], ...]
 
 
 def _target(value: Target | str) -> Target:
-    return Target.parse(value) if isinstance(value, str) else value
+    if isinstance(value, Target):
+        return value
+    return Target.parse(text(value))
 
 
 def _hardware(value: Hardware | dict[str, Any]) -> Hardware:
-    return Hardware.from_json(value) if isinstance(value, dict) else value
+    return value if isinstance(value, Hardware) else Hardware.from_json(mapping(value))
 
 
 class FedLeaf(BaseModel):

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from time import time_ns
 
 from aotbuild.build.direct.reads import Reads
 from aotbuild.build.direct.world import Worlds
 from aotbuild.build.finished import Finished, KeptBuild, WheelInputs
-from aotbuild.build.planned import TICK, known_plan
+from aotbuild.build.planned import TICK, KnownPlan, is_written_since, known_plan
 from aotbuild.build.sources import SourceTree
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import BLOBS
-from aotbuild.store.file_digests import ChangedSince
 from aotbuild.store.local import Store
 from aotbuild.store.places import front_folder
 from aotbuild.store.read_set import ReadSet, union
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """When a build began, in nanoseconds, and what was known of its plan then."""
+
+    time: int
+    plan: KnownPlan | None
+
+
+def begin(inputs: WheelInputs, environment: Mapping[str, str]) -> Beginning:
+    """Return what `keep_build` compares with, before the build reads anything."""
+    return Beginning(time_ns(), known_plan(inputs.plan, Store(front_folder(environment))))
 
 
 def keep_build(
@@ -24,15 +38,18 @@ def keep_build(
     finished: Finished,
     folder: Path,
     reads: Reads,
-    started: int,
+    beginning: Beginning,
     environment: Mapping[str, str],
 ) -> None:
-    """Keep a build that began at `started`, in nanoseconds, if all that it read is known.
+    """Keep a build if all that it read is known, also of its plan when it began.
 
     Nothing of it may have changed since it was read. Texts that name this place are not kept.
     """
     store = Store(front_folder(environment))
-    key = inputs.key(environment) if store.root and reads.complete else None
+    plan = known_plan(inputs.plan, store) if reads.complete else None
+    if not plan or plan != beginning.plan:
+        return
+    key = inputs.key(plan, environment)
     if not key or finished.missing or _names_places(inputs.plan.root, finished):
         return
     blobs = {file.name: file.stem for file in (folder / BLOBS).iterdir()}
@@ -41,7 +58,7 @@ def keep_build(
     sources = inputs.sources(finished.package)
     names = union(each for job in reads.jobs for each in job.names.sets)
     state = _state(inputs, sources, names, environment)
-    if not _is_unchanged(inputs, sources, reads, store, started):
+    if not _is_unchanged(inputs, sources, reads, plan, beginning.time):
         return
     if state != _state(inputs, sources, names, environment):
         return  # it was edited while this looked
@@ -71,15 +88,16 @@ def _state(
 
 
 def _is_unchanged(
-    inputs: WheelInputs, sources: SourceTree, reads: Reads, store: Store, started: int
+    inputs: WheelInputs, sources: SourceTree, reads: Reads, plan: KnownPlan, started: int
 ) -> bool:
     """Return whether plan and jobs would read the same again."""
-    plan, digests = known_plan(inputs.plan, store), inputs.plan.digests
-    try:
-        for name in plan.files if plan else ():
-            digests.of(str(inputs.plan.root / name), since=started - TICK)
-    except ChangedSince:
+    if inputs.plan.again().key != inputs.plan.key:
         return False
-    worlds = Worlds(sources, digests)
+    try:
+        if is_written_since(inputs.plan.root, plan.files, started - TICK):
+            return False
+    except OSError:
+        return False
+    worlds = Worlds(sources, inputs.plan.digests)
     jobs = ((worlds.state(worlds.of(job.settings), job.names), job.state) for job in reads.jobs)
-    return plan is not None and all(now == then for now, then in jobs)
+    return all(now == then for now, then in jobs)

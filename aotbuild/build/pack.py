@@ -20,6 +20,7 @@ from aotbuild.build.direct.reads import Reads
 from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import run_units
+from aotbuild.build.import_notes import import_notes
 from aotbuild.build.placing import put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.result_types import result_type_notes
@@ -209,7 +210,7 @@ def _packed(
     done = [by_unit[result.unit] for result in made.done]
     embedded = embedded_in(done)
     edited = map(_EDITED.format, sorted(traced.changed))
-    types = _result_type_notes(plan, sources, made.records)
+    types = [*_result_type_notes(plan, sources, made.records), *_import_notes(plan, sources, made)]
     empty = share.notes if share else ()
     notes = (*_notes(done), *embedded_notes(embedded), *types, *edited, *empty)
     remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
@@ -249,6 +250,14 @@ def _result_type_notes(plan: Plan, sources: SourceTree, records: Sequence[Record
     if plan.manifest.runtime == "jaxlib" and records:
         interpreter = plan.units[0].toolchain.interpreter
         yield from result_type_notes(records, sources.import_root, interpreter)
+
+
+def _import_notes(plan: Plan, sources: SourceTree, made: Assembled) -> Iterator[str]:
+    """Yield notes on what records name, and calls will refuse to import."""
+    if made.records:
+        interpreter = plan.units[0].toolchain.interpreter
+        fallback = plan.manifest.fallback
+        yield from import_notes(made.records, made.functions, sources, fallback, interpreter)
 
 
 def _reduced(plan: Plan, done: Iterable[UnitDone], toolchains: Iterable[int]) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,7 +19,7 @@ from aotbuild.spec.temporary import temporary_folder
 _AT_FDCWD, _EXCHANGE = -100, 2
 # The system, its C library, a container's filter or this file system cannot exchange two folders.
 # Where EPERM means that nothing may be renamed, the renames that follow say so.
-_CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+_CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV}
 # Where the old folder is for a moment if they cannot be exchanged, under its own name.
 _REPLACED = "replaced"
 
@@ -49,7 +50,7 @@ def put_into_place(staging: Path, folder: Path, stages: Path) -> None:
     if not _moved(staging, folder) and not _exchange(staging, folder):
         replaced = staging.parent / _REPLACED / folder.name
         replaced.parent.mkdir()
-        folder.rename(replaced)
+        _move_away(folder, replaced)
         staging.rename(folder)
     if not has_stages:
         stages_path(folder).unlink(missing_ok=True)
@@ -60,12 +61,26 @@ def _moved(staging: Path, folder: Path) -> bool:
     """Move a folder to where nothing is; return whether that was so."""
     try:
         staging.rename(folder)
-    except OSError:
+    except OSError as err:
         # Not asked before: another build may come between.
         if not folder.exists():
-            raise
+            raise OSError(err.errno, err.strerror, str(folder)) from err
         return False
     return True
+
+
+def _move_away(folder: Path, to: Path) -> None:
+    """Move a folder on one file system, or copy it where a container's image has it.
+
+    Overlays rename no folder of their lower layers.
+    """
+    try:
+        folder.rename(to)
+    except OSError as err:
+        if err.errno != errno.EXDEV:
+            raise
+        shutil.copytree(folder, to, symlinks=True)
+        shutil.rmtree(folder)
 
 
 def _put_back(abandoned: Path, parent: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 
 from packaging.version import Version
 
@@ -15,6 +16,8 @@ from aotbuild.spec.target import Target
 from aotbuild.spec.values import encode
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
+# A plan of so many takes ten seconds and 400 MB.
+MAX_UNITS = 200_000
 Row = tuple[tuple[str, int | str], ...]
 Statics = tuple[tuple[str | int, Hashable], ...]
 
@@ -90,6 +93,10 @@ def make_plan(manifest: Manifest, environment: Environment) -> Plan:
     problems += _target_problems(manifest, environment)
     if problems:
         raise PlanError(_render(manifest, problems))
+    count = sum(_count(manifest, environment, name) for name in manifest.functions)
+    if count > MAX_UNITS:
+        many = f"{count:,} build units; at most {MAX_UNITS:,} are built at once"
+        raise PlanError(_render(manifest, [f"{many}: list the rows that are called, or split it"]))
     units = [unit for name in manifest.functions for unit in _units(manifest, environment, name)]
     idle = manifest.functions.keys() - {unit.name for unit in units}
     if idle:
@@ -97,6 +104,19 @@ def make_plan(manifest: Manifest, environment: Environment) -> Plan:
         problems = [f"functions.{name}: {_idle(manifest, name)}" for name in names]
         raise PlanError(_render(manifest, problems))
     return Plan(manifest, environment, _unique(units))
+
+
+def _count(manifest: Manifest, environment: Environment, name: str) -> int:
+    """Return about how many units a function has, without making them."""
+    function = manifest.functions[name]
+    rows = prod(map(len, function.dims.values())) if isinstance(function.dims, dict) else 0
+    values = prod(map(len, function.static.values()))
+    expanded = (
+        request.description.expand(request, function.devices, environment)
+        for request in manifest.targets
+    )
+    targets = sum(1 for each in expanded for _ in each)
+    return (rows or len(function.dims) or 1) * values * targets * len(environment.toolchains)
 
 
 def _idle(manifest: Manifest, name: str) -> str:

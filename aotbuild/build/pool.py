@@ -15,6 +15,8 @@ from aotbuild.build.child import NotStarted, Worker, WorkerExited
 from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
+from aotbuild.spec.target import is_count
+from aotbuild.spec.values import cut
 
 JOBS_VARIABLE = "AOTBUILD_JOBS"
 _ROOT = Path("/")
@@ -212,8 +214,8 @@ def most_jobs(environment: Mapping[str, str]) -> int:
     text = environment.get(JOBS_VARIABLE)
     if not text:
         return usable_cpus()
-    if not text.isdecimal() or int(text) < 1:
-        msg = f"{JOBS_VARIABLE}: expected a whole number from 1 on, found {text!r}"
+    if not is_count(text):
+        msg = f"{JOBS_VARIABLE}: expected a whole number from 1 to 999,999, found {cut(text, 60)!r}"
         raise PlanError(msg)
     return int(text)
 

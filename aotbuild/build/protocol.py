@@ -33,8 +33,10 @@ worker's stderr is its log.
 | worker | `done`            | the job is finished                                                |
 
 A job's messages come in the order of this table. Both sides name their `version` in the first
-message and refuse another one. Closing stdin ends the worker. A line that is no message is an error
-of the worker: the build kills it, and its unfinished units fail.
+message and refuse another one. After `ready`, each line of the worker begins with the `token` of
+`hello`: the user's code shares the process, and may write to its files. Closing stdin ends the
+worker. A line that is no message is an error of the worker: the build kills it, and its unfinished
+units fail.
 """
 
 from __future__ import annotations
@@ -62,9 +64,9 @@ _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discrimin
 _REPLIES: TypeAdapter[Reply] = TypeAdapter(Annotated[Reply, Field(discriminator="type")])
 
 
-def to_line(message: Request | Reply) -> str:
+def to_line(message: Request | Reply, token: str = "") -> str:
     """Return a message as the line to write, with its line end."""
-    return json.dumps(json_of(message)) + "\n"
+    return f"{token}{json.dumps(json_of(message))}\n"
 
 
 def json_of(message: Request | Reply) -> dict[str, Any]:
@@ -82,9 +84,12 @@ def read_request(line: str) -> Request:
     return _read(_REQUESTS, line)
 
 
-def read_reply(line: str) -> Reply:
+def read_reply(line: str, token: str = "") -> Reply:
     """Return what the worker wrote; WrongVersion or NotAMessage otherwise."""
-    return _read(_REPLIES, line)
+    if not line.startswith(token):
+        msg = f"{line[:200]!r}: code of the project wrote it into a file that it did not open"
+        raise NotAMessage(msg)
+    return _read(_REPLIES, line.removeprefix(token))
 
 
 def _read(messages: TypeAdapter[_Kind], line: str) -> _Kind:

@@ -22,6 +22,7 @@ from aotbuild.manifest.nodes import (
     key_mark,
 )
 from aotbuild.manifest.reader import read_yaml
+from aotbuild.spec.files import read_regular_text
 
 _FUNCTIONS = "functions"
 
@@ -63,7 +64,7 @@ def position(manifest: Path, function: str, value: str = "") -> Mark | None:
     A value may be among the defaults. None if there is no such function.
     """
     try:
-        text = manifest.read_text(encoding="utf-8")
+        text = read_regular_text(manifest)
     except (OSError, UnicodeDecodeError):
         return None
     root = read_yaml(text, Problems(str(manifest)))

@@ -32,9 +32,20 @@ class _AsJson:
 
     def __get_pydantic_core_schema__(self, kind: Any, _: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda value: value if isinstance(value, kind) else self.from_json(value),
+            lambda value: value if isinstance(value, kind) else self._read(value, kind),
             serialization=core_schema.plain_serializer_function_ser_schema(self.to_json),
         )
+
+    def _read(self, value: Any, kind: Any) -> Any:
+        try:
+            found = self.from_json(value)
+        except (TypeError, LookupError, AttributeError) as err:
+            msg = f"{type(err).__name__}: {err}"
+            raise ValueError(msg) from err
+        if not isinstance(found, kind):  # null may stand for none
+            msg = f"expected a {kind.__name__}, found {value!r}"
+            raise ValueError(msg)
+        return found
 
 
 class Ready(Message):

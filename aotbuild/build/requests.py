@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from aotbuild.build.jobs import Job
 
 # Increase it with every change that an older side would misread.
-VERSION = 2
+VERSION = 3
 
 
 class Message(BaseModel):
@@ -21,6 +21,8 @@ class Message(BaseModel):
 
 class Hello(Message):
     """Settings for a worker's whole life. Paths are absolute.
+
+    After `ready`, each line of the worker begins with `token`, which the user's code does not know.
 
     `blobs` is the folder for what it makes; `store` is the front of the store, if there is one.
     `behind` says that the build can fetch entries that it lacks. `root` is the project's folder, if
@@ -33,6 +35,7 @@ class Hello(Message):
 
     type: Literal["hello"] = "hello"
     version: int = VERSION
+    token: str = ""
     blobs: Path
     store: Path | None = None
     behind: bool = False

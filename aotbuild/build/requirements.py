@@ -10,6 +10,7 @@ from packaging.version import Version
 from aotbuild.build.plan import Plan
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
+from aotbuild.spec.releases import dotted, prefixes_between
 from aotbuild.spec.target import ON_LINUX
 from aotbuild.toolchains.environments import may_be_running
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
@@ -20,12 +21,8 @@ _LOWEST = "0.10.2"
 # guessed, and what it misses is refused when it is loaded.
 _LATER = 12
 _POSTS = 5
-# The most numbers in a release: jaxlib 0.12.0.1 has four.
-_NUMBERS = 4
 # Where only a portable wheel can be installed.
 ELSEWHERE = 'sys_platform != "linux"'
-
-_Release = tuple[int, ...]
 
 
 def build_requirements(manifest: Manifest, project: Iterable[str]) -> list[str]:
@@ -121,32 +118,8 @@ def exactly(versions: Iterable[str]) -> str:
 
 def _between(low: Version, high: Version) -> Iterator[str]:
     """Yield what lies between two versions, as versions or as prefixes that end in `.*`."""
-    length = max(len(low.release), len(high.release))
-    first, last = (_padded(version.release, length) for version in (low, high))
-    if first == last:  # pre-releases of one release: the loader tells them apart
-        return
     for number in range(_POSTS):
-        if low < (post := Version(f"{_dotted(low.release)}.post{number}")) < high:
+        if low < (post := Version(f"{dotted(low.release)}.post{number}")) < high:
             yield str(post)
-    fork = next(i for i, (a, b) in enumerate(zip(first, last, strict=True)) if a != b)
-    # After the lower version: releases with more numbers, then its patches, and so on upwards.
-    longest = max(length, _NUMBERS)
-    lower = _padded(first, longest)
-    for place in range(longest - 1, fork, -1):
-        yield from _prefixes(lower[:place], lower[place] + 1, lower[place] + 1 + _LATER)
-    yield from _prefixes(first[:fork], first[fork] + 1, last[fork])
-    # Before the higher one.
-    for place in range(fork + 1, len(last)):
-        yield from _prefixes(last[:place], 0, last[place])
-
-
-def _prefixes(stem: _Release, start: int, end: int) -> Iterator[str]:
-    yield from (f"{_dotted((*stem, number))}.*" for number in range(start, end))
-
-
-def _padded(release: _Release, length: int) -> _Release:
-    return release + (0,) * (length - len(release))
-
-
-def _dotted(release: _Release) -> str:
-    return ".".join(map(str, release))
+    for prefix in prefixes_between(low.release, high.release, _LATER):
+        yield f"{dotted(prefix)}.*"

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
+from aotbuild.spec.lifeline import run_tied
 from aotbuild.spec.record import Record
-from aotbuild.spec.tree import children_of
+from aotbuild.spec.tree import Tree, types_in
 
 # A longer import is not waited for: the note is only advice.
 _MOST_SECONDS = 60
@@ -56,7 +56,7 @@ def result_type_notes(
     """
     types: dict[tuple[str, str], dict[str, None]] = {}
     for record in records:
-        for kind, name in _types_in(record.calling.out_tree):
+        for kind, name in unknown_types(record.calling.out_tree):
             types.setdefault((kind, name), {})[record.function] = None
     modules = {name.partition(":")[0] for kind, name in types if kind == "namedtuple"}
     wanting = _wanting_jax(sorted(modules), import_root, interpreter) if modules else set()
@@ -75,15 +75,12 @@ def result_type_notes(
             )
 
 
-def _types_in(tree: Any) -> Iterator[tuple[str, str]]:
-    """Yield (kind, name) of each type in an output tree that is imported by name."""
-    kind = tree[0]
-    if kind == "namedtuple" and not tree[1].startswith(_OF_JAX):
-        yield kind, tree[1]
-    if kind == "node" and tree[1] not in _KNOWN:
-        yield kind, tree[1]
-    for child in children_of(tree):
-        yield from _types_in(child)
+def unknown_types(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield (kind, name) of each type in an output tree that the numpy backend has to import."""
+    for kind, name in types_in(tree):
+        is_known = name.startswith(_OF_JAX) if kind == "namedtuple" else name in _KNOWN
+        if not is_known:
+            yield kind, name
 
 
 def _wanting_jax(modules: list[str], import_root: Path, interpreter: Path | None) -> set[str]:
@@ -93,9 +90,7 @@ def _wanting_jax(modules: list[str], import_root: Path, interpreter: Path | None
         path += [str(Path(entry).absolute()) for entry in sys.path if entry]
     command = [str(interpreter or sys.executable), "-P", "-c", _CODE, json.dumps([modules, path])]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_MOST_SECONDS
-        )
+        done = run_tied(command, _MOST_SECONDS)
         return set(json.loads(done.stdout))
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return set()

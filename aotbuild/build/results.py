@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from aotbuild.build.events import UnitDone
@@ -118,12 +119,17 @@ class Result:
                 unit,
                 optional(Function.from_json, data.get("function")),
                 optional(record_from_json, data.get("record")),
-                failure and UnitFailure(unit.label, *map(text, failure)),
+                optional(partial(_failure, unit.label), failure),
                 optional(text, data.get("key")),
             )
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not the result of a unit: {type(err).__name__}: {err}"
             raise ValueError(msg) from err
+
+
+def _failure(label: str, data: Any) -> UnitFailure:
+    stage, message = data
+    return UnitFailure(label, text(stage), text(message))
 
 
 @dataclass(frozen=True)
@@ -259,6 +265,7 @@ class ShardFile:
                     _digests(sources["files"]),
                     text(sources["import_root"]),
                     optional(text, sources["manifest"]),
+                    optional(text, sources.get("content")),
                 ),
                 tuple(map(Result.from_json, lines)),
                 _digests(head.get("data", {})),

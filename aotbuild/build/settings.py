@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,8 @@ class Settings:
             "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1" if self.hoist else "0",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
+            # Paths have one form for both: the locale's, or that of UTF-8.
+            "PYTHONUTF8": str(int(sys.flags.utf8_mode)),
             "PYTHONIOENCODING": "utf-8",
             "AOTBUILD_BUILDING": "1",
             "TF_CPP_MIN_LOG_LEVEL": "2",

@@ -66,7 +66,7 @@ class TracedFiles:
             return SourceDigests({})
         name = sources.below(file) if file.is_file() else None
         files = {**self.files, **({name: manifest.digest} if name else {})}
-        return SourceDigests(dict(sorted(files.items())), import_root, name)
+        return SourceDigests(dict(sorted(files.items())), import_root, name, manifest.content)
 
 
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:

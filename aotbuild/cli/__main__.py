@@ -1,4 +1,7 @@
-"""The command `aotbuild`, also as `python -m aotbuild`."""
+"""The command `aotbuild`, also as `python -m aotbuild`.
+
+Little is imported before signals are handled: importing all commands takes half a second.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,41 @@ import os
 import sys
 from typing import NoReturn
 
-from aotbuild.cli import exit_codes, github
-from aotbuild.cli.ending import end_on_sigterm, flush_all
-from aotbuild.cli.output import say
+from aotbuild.cli.ending import end_on_signals, ended_early, flush_all, open_streams, put
 
 
 def main() -> NoReturn:
     """Run the command line and exit with one of `exit_codes`."""
-    end_on_sigterm()
+    try:
+        code = _main()
+    except KeyboardInterrupt as err:  # at any moment at which no command handles it
+        code, line = ended_early(err)
+        put(sys.stderr, f"{line}\n", flush=True)
+        flush_all()
+    # If Ctrl-C came while a text was executed, as dataclasses do, Python would still end by the
+    # signal, unless another text was executed since.
+    exec("")  # noqa: S102
+    sys.exit(code)
+
+
+def _main() -> int:
+    open_streams()
+    end_on_signals()
     try:
         code = _run()
+    except SystemExit as end:  # --help, --version, and wrong arguments
+        code = int(end.code or 0)
+    except KeyboardInterrupt:
+        raise
     except BaseException:
         flush_all()
         raise
     if problem := flush_all():
-        say(f"{problem.filename}: {problem.strerror}")
-        code = code or exit_codes.FILES
-    sys.exit(code)
+        from aotbuild.cli.exit_codes import FILES
+
+        put(sys.stderr, f"{problem.filename}: {problem.strerror}\n", flush=True)
+        code = code or FILES
+    return code
 
 
 def _run() -> int:
@@ -31,6 +52,9 @@ def _run() -> int:
 
         return run(sys.argv[1:])
     except ModuleNotFoundError as err:
+        from aotbuild.cli import exit_codes, github
+        from aotbuild.cli.output import say
+
         missing = exit_codes.missing_extra(err)
         if missing is None:
             raise
@@ -38,8 +62,6 @@ def _run() -> int:
         say(f"aotbuild: {text}")
         github.tell("aotbuild", [github.Annotation("error", text)], None, say, os.environ)
         return exit_codes.USAGE
-    except KeyboardInterrupt as err:
-        return exit_codes.code_of(err)
 
 
 if __name__ == "__main__":

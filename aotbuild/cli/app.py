@@ -18,11 +18,10 @@ from aotbuild.cli.command import Command, Group, UsageError, add_commands
 from aotbuild.cli.coverage import coverage
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
+from aotbuild.cli.ending import ended_early, put
 from aotbuild.cli.exit_codes import (
     INTERNAL,
-    INTERRUPTED,
     OK,
-    TERMINATED,
     USAGE,
     code_of,
     missing_extra,
@@ -60,16 +59,19 @@ class _Version(argparse.Action):
     """Prints the version, which only this option has to look up."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        sys.stdout.write(f"aotbuild, version {metadata.version('aotbuild')}\n")
+        put(sys.stdout, f"aotbuild, version {metadata.version('aotbuild')}\n")
         parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that also tells CI of wrong arguments."""
+    """A parser that also tells CI of wrong arguments, and raises OSError if help is not written."""
 
     def error(self, message: str) -> NoReturn:
         tell_usage(self.prog, message)
         super().error(message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        put(file or sys.stderr, message)
 
 
 def tell_usage(title: str, message: str) -> None:
@@ -104,7 +106,10 @@ def run(arguments: Sequence[str]) -> int:
 
     SystemExit for wrong arguments, and for `--help`.
     """
-    given = vars(make_parser().parse_args(arguments))
+    try:
+        given = vars(make_parser().parse_args(arguments))
+    except OSError as err:  # that prints the help, too
+        return _fail(Output(), err, None)
     command, parser = given.pop("command"), given.pop("parser")
     output, manifest = Output(), given.get("manifest")
     try:
@@ -138,12 +143,16 @@ def _fail(output: Output, error: BaseException, manifest: Path | None) -> int:
 
 def _message(error: BaseException) -> str:
     code = code_of(error)
-    if code in (INTERRUPTED, TERMINATED):
-        return f"{'interrupted' if code == INTERRUPTED else 'terminated'}; nothing was written"
+    if isinstance(error, KeyboardInterrupt):
+        return ended_early(error)[1]
     if code == INTERNAL:
         return (
             f"unexpected error, please report it: {type(error).__name__}: {error}\n"
             "AOTBUILD_DEBUG=1 shows where it happened."
+        )
+    if isinstance(error, MemoryError):
+        return (
+            "out of memory: this process may not take more of it (ulimit -v, a container's limit)"
         )
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"

@@ -116,7 +116,8 @@ def existing_file(text: str) -> Path:
     """Return the path of a file that exists."""
     path = Path(text)
     if not path.is_file():
-        found = "is a folder" if path.is_dir() else "does not exist"
+        other = "is neither a file nor a folder" if path.exists() else "does not exist"
+        found = "is a folder" if path.is_dir() else other
         msg = f"{text} {found}; expected a file"
         raise argparse.ArgumentTypeError(msg)
     return path

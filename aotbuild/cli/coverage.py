@@ -17,12 +17,12 @@ from aotbuild.cli.command import (
     flag,
     new_file,
 )
+from aotbuild.cli.destination import Destination
 from aotbuild.cli.exit_codes import UNCOVERED
 from aotbuild.cli.github import Annotation
 from aotbuild.cli.inspect import place_of
 from aotbuild.cli.output import Output
 from aotbuild.report.words import printable
-from aotbuild.spec.files import write_whole
 
 if TYPE_CHECKING:
     from aotbuild.coverage.result import Coverage, Measure
@@ -94,13 +94,15 @@ def coverage(
     from aotbuild.coverage.result import Measure
 
     output.as_json = as_json
+    pages = _page_at(page) if page else None
+    suites = _junit_at(junit) if junit else None
     counters = [path for path in recordings if is_counters(path)]
     recorded = [path for path in recordings if path not in counters]
     if Path(place).suffix in _MANIFESTS:
         found = _of_manifest(recorded, counters, Path(place), target, operations=operations)
     else:
         found = _of_package(recorded, counters, place, target, operations=operations)
-    _write(found, page, junit)  # before anything is printed: a reader of stdout may have left
+    _write(found, pages, suites)  # before anything is printed: a reader of stdout may have left
     output.document.update(found.to_json())
     _print(output, found)
     for path in filter(None, (page, junit)):
@@ -190,15 +192,27 @@ def _print(output: Output, found: Coverage) -> None:
         output.text(line)
 
 
-def _write(found: Coverage, page: Path | None, junit: Path | None) -> None:
-    if page is not None:
+def _page_at(path: Path) -> Destination:
+    from aotbuild.report.html import BEGINS
+
+    return Destination(path, BEGINS, "page that aotbuild wrote")
+
+
+def _junit_at(path: Path) -> Destination:
+    from aotbuild.coverage.junit import BEGINS
+
+    return Destination(path, BEGINS, "JUnit XML that aotbuild wrote")
+
+
+def _write(found: Coverage, page: Destination | None, junit: Destination | None) -> None:
+    if page:
         from aotbuild.coverage.page import coverage_page
 
-        write_whole(page, coverage_page(found).encode("utf-8"))
-    if junit is not None:
+        page.write(coverage_page(found).encode("utf-8"))
+    if junit:
         from aotbuild.coverage.junit import junit_xml
 
-        write_whole(junit, junit_xml(found))
+        junit.write(junit_xml(found))
 
 
 def _judge(output: Output, found: Coverage, by: Measure, least: float) -> int | None:

@@ -5,26 +5,64 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, TextIO
 
+# What cancels a job of CI, stops a container, or closes a terminal.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+# Exit codes; see `exit_codes`.
+INTERRUPTED = 130
+TERMINATED = 143
+
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came. All that cleans up after Ctrl-C does so after this."""
+    """SIGTERM or SIGHUP came. All that cleans up after Ctrl-C does so after this."""
 
 
-def end_on_sigterm() -> None:
-    """Let SIGTERM end this process as Ctrl-C does; a second one kills it.
+def ended_early(error: KeyboardInterrupt) -> tuple[int, str]:
+    """Return the exit code of a command that was asked to stop, and the line that it prints."""
+    is_told = isinstance(error, Terminated)
+    word = "terminated" if is_told else "interrupted"
+    return (TERMINATED if is_told else INTERRUPTED), f"{word}; nothing is half-written"
 
-    If the process was started with SIGTERM ignored, that stays.
+
+def end_on_signals() -> Callable[[], None]:
+    """Let SIGTERM and SIGHUP end this process as Ctrl-C does; a second one kills it.
+
+    One that is ignored, or that another handler has, stays as it is; so do all outside of the main
+    thread. Return what undoes it.
     """
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _terminate)
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, _terminate)
+    return _undo
+
+
+def _undo() -> None:
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) == _terminate:
+                signal.signal(number, signal.SIG_DFL)
 
 
 def _terminate(number: int, _: Any) -> NoReturn:
     signal.signal(number, signal.SIG_DFL)
     raise Terminated
+
+
+def open_streams() -> None:
+    """Let streams that were closed when this process began lead nowhere.
+
+    Otherwise Python has None for them, and a file that is opened later takes their place.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest free number, which is the one that the stream had.
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))
 
 
 def put(stream: TextIO, text: str, *, flush: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aotbuild.cli.ending import Terminated
+from aotbuild.cli.ending import INTERRUPTED, TERMINATED, Terminated
 from aotbuild.errors import (
     BuildError,
     CompanionMismatch,
@@ -41,8 +41,6 @@ NOT_REPRODUCIBLE = 12
 GATE = 13
 STORE_DAMAGED = 14
 UNCOVERED = 15
-INTERRUPTED = 130
-TERMINATED = 143
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
@@ -72,6 +70,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (StagesNotFound, PACKAGE),
     (InvalidRecording, FILES),
     (OSError, FILES),
+    (MemoryError, FILES),
     (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )

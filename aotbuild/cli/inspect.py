@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import JSON, UsageError, argument, command, flag, new_file
+from aotbuild.cli.destination import Destination
 from aotbuild.cli.output import Output, write_bytes
 from aotbuild.errors import UnknownFunction
-from aotbuild.spec.files import write_whole
 from aotbuild.spec.layout import STAGES
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ def inspect(
     if wanted and (page or digests):
         msg = f"--{wanted.stage} prints one text; leave out --html and --digests"
         raise UsageError(msg)
+    destination = _page_at(page) if page else None
     with closing(locate(place_of(place))) as source:
         facts = _read_facts(source, only)
         if wanted:
@@ -186,8 +187,8 @@ def inspect(
             return
         checked = check_digests(source, facts.blobs) if digests else None
         texts = page_texts(facts, source) if page else {}
-    if page is not None:  # before anything is printed: a reader of stdout may have left
-        _write_page(page, facts, texts)
+    if destination:  # before anything is printed: a reader of stdout may have left
+        _write_page(destination, facts, texts)
     if as_json:
         output.document.update(package_document(facts, checked))
     else:
@@ -260,7 +261,13 @@ def _print_section(
     output.table(headers, rows)
 
 
-def _write_page(path: Path, facts: PackageFacts, texts: Mapping[Blob, str]) -> None:
+def _page_at(path: Path) -> Destination:
+    from aotbuild.report.html import BEGINS
+
+    return Destination(path, BEGINS, "page that aotbuild wrote")
+
+
+def _write_page(destination: Destination, facts: PackageFacts, texts: Mapping[Blob, str]) -> None:
     from aotbuild.report.page import page_html
 
-    write_whole(path, page_html(facts, texts).encode("utf-8"))
+    destination.write(page_html(facts, texts).encode("utf-8"))

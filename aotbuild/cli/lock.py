@@ -18,14 +18,25 @@ if TYPE_CHECKING:
     "Pin the toolchains of a manifest.",
     PROJECT,
     flag("--upgrade", help="Take the newest versions, not those of the lock."),
+    flag(
+        "--build-sources",
+        help="Also take packages without wheels. Their code runs, now and in each build.",
+    ),
     flag("--check", help="Write nothing; fail where a lock is out of date."),
 )
 def lock(
-    output: Output, manifest: Path, root: Path | None, as_json: bool, upgrade: bool, check: bool
+    output: Output,
+    manifest: Path,
+    root: Path | None,
+    as_json: bool,
+    upgrade: bool,
+    build_sources: bool,
+    check: bool,
 ) -> None:
     """Resolve each toolchain of MANIFEST and write a lock beside it, to be committed.
 
     A build then makes its environments from these files, with exactly their versions and hashes.
+    Only with --build-sources does this run code of packages, or of your own pyproject.toml.
     """
     from aotbuild.build.sources import find_sources
     from aotbuild.manifest import load_manifest
@@ -36,11 +47,17 @@ def lock(
     if upgrade and check:
         msg = "--upgrade and --check exclude each other"
         raise UsageError(msg)
+    if build_sources and check:
+        msg = "--build-sources and --check exclude each other"
+        raise UsageError(msg)
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
-    project = project_requirements(sources.root)
+    project = project_requirements(sources.root, run_code=build_sources)
     locks: list[dict[str, Any]] = output.document.setdefault("locks", [])
-    found = check_locks(loaded, project) if check else write_locks(loaded, project, upgrade=upgrade)
+    if check:
+        found = check_locks(loaded, project)
+    else:
+        found = write_locks(loaded, project, upgrade=upgrade, build_sources=build_sources)
     for written in found:
         locks.append(_document(written))
         output.text(_line(written))

@@ -210,7 +210,7 @@ def plan(
     from aotbuild.build.references import read_references
 
     output.as_json = as_json
-    project = open_project(manifest, root)
+    project = open_project(manifest, root, run_code=False)
     output.document.update(plan_document(project))
     units = project.plan.units
     output.table(

@@ -40,8 +40,11 @@ PROJECT = (
 )
 
 
-def open_project(manifest: Path, root: Path | None) -> Project:
-    """Read the manifest and make the plan; imports and compiles nothing of the user's."""
+def open_project(manifest: Path, root: Path | None, *, run_code: bool = True) -> Project:
+    """Read the manifest and make the plan; imports and compiles nothing of the user's.
+
+    `run_code` is as in `project_requirements`.
+    """
     from aotbuild.build.plan import make_plan
     from aotbuild.build.sources import find_sources
     from aotbuild.manifest import load_manifest
@@ -50,7 +53,9 @@ def open_project(manifest: Path, root: Path | None) -> Project:
 
     loaded = load_manifest(manifest)
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
-    environment = find_environment(loaded, project_requirements(sources.root), say)
+    environment = find_environment(
+        loaded, project_requirements(sources.root, run_code=run_code), say
+    )
     return Project(make_plan(loaded, environment), sources)
 
 

@@ -19,6 +19,7 @@ from aotbuild.cli.command import (
     flag,
     whole_number,
 )
+from aotbuild.cli.destination import Destination
 from aotbuild.cli.output import Output, say
 from aotbuild.errors import AotbuildError
 from aotbuild.report.words import plural, printable
@@ -143,12 +144,14 @@ def _check(program: list[str], given: Path | None, no_manifest: bool) -> None:
 def _run(program: list[str], recording: Path, *, append: bool) -> int:
     """Run a command; OSError if it cannot be started or the recording not be written."""
     from aotbuild.watch.command import run_watched
+    from aotbuild.watch.recording import BEGINNING
 
     if recording.exists() and not recording.is_file():
         msg = f"--recording: expected a file, found {printable(str(recording))}"
         raise UsageError(msg)
     if shutil.which(program[0]) is None:  # the recording that is there stays
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program[0])
+    Destination(recording, re.compile(re.escape(BEGINNING)), "recording")
     with recording.open("ab" if append else "wb"):
         pass
     code = run_watched(program, recording)

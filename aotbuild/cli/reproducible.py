@@ -21,7 +21,8 @@ from aotbuild.cli.output import Output, say
 from aotbuild.cli.progress import tracked
 from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.report.words import plural, printable
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
+from aotbuild.spec.files import read_regular
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Index
 from aotbuild.spec.temporary import temporary_folder
 from aotbuild.store.places import VARIABLE
 from aotbuild.toolchains.environments import make_environments
@@ -94,7 +95,7 @@ def _build(
             output.document["failures"] = [vars(failure) for failure in err.failures]
             raise
     index = folder / INDEX_NAME
-    digest = Index.open(index.read_bytes(), str(index)).digest
+    digest = Index.open(read_regular(index, MOST_INDEX), str(index)).digest
     seconds = monotonic() - started
     output.document["builds"].append({"jobs": jobs, "seconds": seconds, "digest": digest})
     return package

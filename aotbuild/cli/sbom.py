@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from aotbuild.cli.command import UsageError, argument, command, new_file
+from aotbuild.cli.destination import Destination
 from aotbuild.cli.inspect import place_of
-from aotbuild.cli.output import Output, write_bytes
-from aotbuild.spec.files import write_whole
+from aotbuild.cli.output import Output
 
 
 @command(
@@ -22,7 +22,7 @@ def sbom(_: Output, place: str, out: Path | None) -> None:
 
     Reads the index alone, and imports neither the package nor jax.
     """
-    from aotbuild.report.sbom import missing_library, sbom_json, timestamp_of
+    from aotbuild.report.sbom import BEGINS, missing_library, sbom_json, timestamp_of
     from aotbuild.runtime.locate import locate
 
     if missing := missing_library():
@@ -31,9 +31,7 @@ def sbom(_: Output, place: str, out: Path | None) -> None:
         timestamp = timestamp_of(os.environ)
     except ValueError as err:
         raise UsageError(str(err)) from err
+    destination = Destination(out, BEGINS, "bill of materials in CycloneDX's JSON")
     with closing(locate(place_of(place))) as source:
         data = sbom_json(source, timestamp=timestamp)
-    if out is None:
-        write_bytes(data)
-    else:
-        write_whole(out, data)
+    destination.write(data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from aotbuild.cli.command import argument, command, new_file
-from aotbuild.cli.output import Output, write_bytes
-from aotbuild.spec.files import write_whole
+from aotbuild.cli.destination import Destination
+from aotbuild.cli.output import Output
 
 
 @command(
@@ -15,10 +15,6 @@ from aotbuild.spec.files import write_whole
 )
 def schema(_: Output, out: Path | None) -> None:
     """Print the JSON schema of the manifest."""
-    from aotbuild.manifest.schema import schema_text
+    from aotbuild.manifest.schema import BEGINS, schema_text
 
-    data = schema_text().encode()
-    if out is None:
-        write_bytes(data)
-    else:
-        write_whole(out, data)
+    Destination(out, BEGINS, "schema of manifests").write(schema_text().encode())

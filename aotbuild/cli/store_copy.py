@@ -20,6 +20,7 @@ from aotbuild.cli.store_layers import (
 from aotbuild.store import copies
 from aotbuild.store.copies import Copied, files_of
 from aotbuild.store.folder import Folder
+from aotbuild.store.owners import check_owners
 from aotbuild.store.places import VARIABLE, Place
 from aotbuild.store.remote import RemoteFiles
 from aotbuild.store.trust import read_trust
@@ -89,7 +90,11 @@ def pull(output: Output, layer: str | None, newer_than: float | None, as_json: b
     def copy(files: Folder | RemoteFiles, since: float | None) -> Copied:
         return copies.pull(folder, files, trust, since)
 
-    return _copy(output, behind(layer), newer_than, copy)
+    sources = behind(layer)
+    for place in sources:
+        if place.folder and not trust.keys:
+            check_owners(place.folder, os.environ)
+    return _copy(output, sources, newer_than, copy)
 
 
 def _copy(

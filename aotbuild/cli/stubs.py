@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 from aotbuild.cli.command import UsageError, argument, command, new_file
+from aotbuild.cli.destination import Destination
 from aotbuild.cli.inspect import place_of
-from aotbuild.cli.output import Output, write_bytes
-from aotbuild.spec.files import write_whole
+from aotbuild.cli.output import Output
 
 
 @command(
@@ -28,17 +28,15 @@ def stubs(_: Output, place: str, out: Path | None, name: str | None, arrays: str
 
     Reads the index alone, and imports neither the package nor jax.
     """
-    from aotbuild.report.stubs import stub_text
+    from aotbuild.report.stubs import BEGINS, stub_text
     from aotbuild.runtime.locate import locate
     from aotbuild.runtime.source import open_index
 
     if name is not None and not name.isidentifier():
         msg = f"expected the name of a class, found {name!r}"
         raise UsageError(msg, "--name")
+    destination = Destination(out, BEGINS, "stub that aotbuild wrote")
     module = out.stem if out is not None else "FILE"
     with closing(locate(place_of(place))) as source:
         text = stub_text(open_index(source), arrays, module, name)
-    if out is None:
-        write_bytes(text.encode("utf-8"))
-    else:
-        write_whole(out, text.encode("utf-8"))
+    destination.write(text.encode("utf-8"))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from aotbuild.cli.command import argument, command, new_file
+from aotbuild.cli.destination import Destination
 from aotbuild.cli.output import Output
 from aotbuild.cli.project import PROJECT
 from aotbuild.report.words import plural, printable
-from aotbuild.spec.files import write_whole
 from aotbuild.spec.temporary import temporary_folder
+
+# What tells its file from one that XLA or somebody else wrote.
+_BEGINS = re.compile(b"# device_kind: ")
 
 
 @command(
@@ -38,6 +42,7 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     from aotbuild.toolchains.toolchain import probe
 
     output.as_json = as_json
+    destination = Destination(out, _BEGINS, "result of aotbuild tune")
     loaded = load_manifest(manifest)
     by = tuner()
     local = by.devices()
@@ -46,7 +51,7 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
         tuning = plan_tuning(loaded, probe(), by, local, folder)
         with tracked(tuning.plan.units) as tracker:
             text, entries = run_tuning(tuning, sources, tracker)
-    write_whole(out, text.encode())
+    destination.write(text.encode())
     notes = list(tuning.notes)
     output.document.update(file=str(out), device_kind=local.kind, results=entries, notes=notes)
     output.text(printable(f"{plural(entries, 'result')} of {local.kind} written to {out}"))

@@ -16,6 +16,7 @@ from aotbuild.report.facts import FunctionFacts, SignatureFacts
 from aotbuild.report.words import plural
 from aotbuild.runtime.events import describe
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.files import open_regular, read_regular
 from aotbuild.spec.signature import Signature
 from aotbuild.watch.recording import Tally
 
@@ -38,7 +39,7 @@ class Counters:
 
 def is_counters(path: Path) -> bool:
     """Return whether a file is JSON of another kind than the first line of a recording."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return b'"kind":"recording"' not in file.readline(1000)
 
 
@@ -48,7 +49,7 @@ def read_counters(path: Path, package: str) -> Counters:
     InvalidRecording if the file has none; OSError if it cannot be read.
     """
     try:
-        found: Any = json.loads(path.read_bytes())
+        found: Any = json.loads(read_regular(path))
     except (ValueError, RecursionError) as err:
         raise InvalidRecording(str(path), f"no JSON: {err}") from err
     if isinstance(found, dict) and "calls" not in found and package in found:

@@ -13,13 +13,16 @@ from aotbuild.coverage.result import Called, Coverage, State
 from aotbuild.coverage.text import call_line
 from aotbuild.report.words import printable
 
+_NAME = "aotbuild coverage"
+# What tells it from results of tests.
+BEGINS = re.compile(rf"<\?xml [^>]*>\s*<testsuites name=\"{_NAME}\"".encode())
 # What XML 1.0 cannot hold, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(coverage: Coverage) -> bytes:
     """Return the document, in UTF-8."""
-    root = ET.Element("testsuites", name="aotbuild coverage")
+    root = ET.Element("testsuites", name=_NAME)
     for function, called in coverage.functions.items():
         failed = [each for each in called if not each.state.is_covered]
         suite = ET.SubElement(

@@ -10,19 +10,21 @@ import jax
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.backends.jax.backend import JaxTrees
-from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.trees import restore
+from aotbuild.spec.imports import Imports
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.tree import Tree, children_of, leaf_count
-from aotbuild.spec.values import decode
+from aotbuild.spec.values import decode, import_object
 
 
 class NotExportable(Exception):
     """An executable has no entry in jax's cache; the text says why."""
 
 
-def arguments_of(record: Record, function: Function, like: Mapping[str, str]) -> dict[str, Any]:
+def arguments_of(
+    record: Record, function: Function, like: Mapping[str, str], imports: Imports
+) -> dict[str, Any]:
     """Return the treedef of each argument, by name, in the order of the signature's leaves.
 
     NotExportable for one that neither the record nor `like` can give. A tree that is not the one of
@@ -31,7 +33,7 @@ def arguments_of(record: Record, function: Function, like: Mapping[str, str]) ->
     found = {}
     for name, tree in _described(record, function):
         try:
-            found[name] = restore(tree, None, JaxTrees())
+            found[name] = restore(tree, None, JaxTrees(lambda: imports))
         except (AotbuildError, ValueError, LookupError) as err:
             if name not in like:
                 msg = (
@@ -65,7 +67,7 @@ def _described(record: Record, function: Function) -> Iterator[tuple[str, Tree]]
 def _structure(name: str, reference: str, record: Record) -> Any:
     """Return the treedef of what `module:attr` is, or returns for the record's dims and statics."""
     try:
-        found = import_named(reference)
+        found = import_object(reference)
         found = getattr(found, "__aotbuild_source__", found)
         treedef = jax.tree.structure(found)
         if not callable(found) or treedef.node_data() is not None:

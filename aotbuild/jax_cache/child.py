@@ -90,7 +90,7 @@ class Exporter:
             yield Entry(name, name, reason="the package has only a portable form of it")
         # It may register custom calls, which a host must have. If it fails, `source_of` says so.
         with suppress(Exception):
-            import_named(self._state.function(name).call)
+            import_named(self._state.function(name).call, self._state.imports)
         host = self._state.package.probe(self._devices)
         for _, group in groupby(records, lambda record: record.signature.key()):
             # The x64 mode of this process is no reason: that of the record is set.
@@ -116,7 +116,7 @@ class Exporter:
     def _write(self, record: Record, label: str) -> Entry:
         function = self._state.function(record.function)
         devices = devices_for(record.requires, self._devices)
-        source = source_of(record, function, devices, self._like)
+        source = source_of(record, function, devices, self._like, self._state.imports)
         packaged = packaged_program(source)
         combinations = self._combinations(source.arguments_of_leaves())
         found = keys(source, packaged, combinations, self._known_as)

@@ -15,7 +15,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDev
 from aotbuild.jax_cache.arguments import NotExportable, arguments_of
 from aotbuild.runtime.imports import import_named
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.identity import NAMED
+from aotbuild.spec.identity import named
+from aotbuild.spec.imports import Imports
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.values import decode
@@ -111,7 +112,11 @@ class Source:
 
 
 def source_of(
-    record: Record, function: Function, devices: Sequence[Any], like: Mapping[str, str]
+    record: Record,
+    function: Function,
+    devices: Sequence[Any],
+    like: Mapping[str, str],
+    imports: Imports,
 ) -> Source:
     """Import the source of a record; NotExportable says what jax's cache cannot have of it.
 
@@ -119,7 +124,7 @@ def source_of(
     """
     _check(record, function)
     try:
-        found = import_named(function.call)
+        found = import_named(function.call, imports)
         found = getattr(found, "__aotbuild_source__", found)
         signature = inspect.signature(found)
     except Exception as err:
@@ -128,13 +133,14 @@ def source_of(
             "package, or name its folder in PYTHONPATH"
         )
         raise NotExportable(msg) from err
+    decoders = named(imports.found)
     try:
-        statics = tuple((name, decode(data, NAMED)) for name, data in record.signature.statics)
+        statics = tuple((name, decode(data, decoders)) for name, data in record.signature.statics)
     except ValueError as err:
         msg = f"its static arguments cannot be made from the record alone: {err}"
         raise NotExportable(msg) from err
     binding = Binding(function, statics, signature)
-    treedefs = arguments_of(record, function, like)
+    treedefs = arguments_of(record, function, like, imports)
     return Source(record, found, binding, tuple(devices), _mesh(record, devices), treedefs)
 
 

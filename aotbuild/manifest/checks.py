@@ -119,12 +119,14 @@ def _fed_back(declared: Declaration, _: object) -> Found:
 
 
 def _arguments_listed(declared: Declaration, option: str, listed: tuple[str, ...]) -> Found:
+    known, seen = declared.names(), set[str]()
     for index, name in enumerate(listed):
         at = declared.at(option, index)
-        if name not in declared.names():
+        if name not in known:
             yield at, (option,), _unknown_argument(declared, name)
-        elif name in listed[:index]:
+        elif name in seen:
             yield at, (option,), f"{quote(name)} is listed twice"
+        seen.add(name)
 
 
 def _returned(declared: Declaration, _: object) -> Found:
@@ -177,6 +179,11 @@ def _explicit_axes(declared: Declaration, _: object) -> Found:
 def _mesh_fits(declared: Declaration, targets: tuple[Request, ...]) -> Found:
     size = math.prod(declared.model.mesh.values())
     native = [t for t in targets if t.platform != PORTABLE]
+    most, platform = min((t.description.most_devices, t.platform) for t in targets)
+    if size > most:
+        message = f"a mesh of {str(size)[:20]} devices; a call for {platform} has at most {most}"
+        yield declared.at("mesh"), ("mesh",), message
+        return
     devices = [n for target in native for n in target.description.device_counts(target)]
     if not declared.model.mesh or not native or None in devices or size in devices:
         return
@@ -188,8 +195,8 @@ def _mesh_fits(declared: Declaration, targets: tuple[Request, ...]) -> Found:
 
 
 def _few_enough(declared: Declaration, _: object) -> Found:
-    values = (v for v in declared.model.static.values())
-    statics = math.prod(len(v) if isinstance(v, tuple) else 1 for v in values)
+    values = declared.model.static.values()
+    statics = math.prod(len(v) if isinstance(v, list | tuple) else 1 for v in values)
     count = row_count(declared) * statics if declared.model.dims else statics
     if count > MAX_SIGNATURES:
         message = f"{str(count)[:20]} signatures; at most {MAX_SIGNATURES} are built for a function"

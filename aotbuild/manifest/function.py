@@ -32,7 +32,7 @@ from pydantic import (
 from aotbuild.manifest import names
 from aotbuild.manifest.shardings import Sharding, likes
 from aotbuild.manifest.specs import ArgSpec, imported_names
-from aotbuild.platforms.options import Count, Model, Size, listed, refuse
+from aotbuild.platforms.options import Devices, Model, Size, listed, refuse
 from aotbuild.spec.padding import PaddedDim
 from aotbuild.spec.values import decode, encode
 
@@ -97,6 +97,8 @@ Tolerance: TypeAlias = Annotated[
     BeforeValidator(_float, json_schema_input_type=float),
     Field(ge=0, allow_inf_nan=False),
 ]
+# With 1, zeros would pass.
+Relative: TypeAlias = Annotated[Tolerance, Field(lt=1)]
 ScalarValue: TypeAlias = Annotated[
     Any,
     AfterValidator(names.scalar),
@@ -157,7 +159,7 @@ class Verify(Model):
     inputs: Annotated[str, AfterValidator(names.call_reference)] | None = Field(
         default=None, description="module:function that returns arguments by name; default: seeded"
     )
-    rtol: Tolerance | None = Field(
+    rtol: Relative | None = Field(
         default=None, description="Relative tolerance; default: by dtype and platform"
     )
     atol: Tolerance | None = Field(
@@ -204,7 +206,7 @@ class Options(Model):
         description="Arguments that get the result of the call before, also where its avals differ",
     )
     keep_unused: bool = Field(default=False, description="Keep inputs that nothing reads")
-    mesh: dict[Name, Count] = Field(
+    mesh: dict[Name, Devices] = Field(
         default={}, description="Axes of the device mesh and their sizes, in order"
     )
     explicit_axes: Many[Name] = Field(

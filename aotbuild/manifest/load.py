@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.manifest.checks import NO_PORTABLE, check_function
@@ -41,6 +40,7 @@ from aotbuild.manifest.trees import TreeSpecs
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.tree_file import DescribedTree
 
@@ -212,7 +212,7 @@ def _decode(file: str, data: bytes) -> str:
 def _read(file: str) -> bytes:
     """Return the bytes of the file, at most one more than a manifest may have."""
     try:
-        with Path(file).open("rb") as stream:
+        with open_regular(file) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as err:
         raise _refusal(file, _unreadable(err)) from err

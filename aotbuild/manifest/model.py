@@ -5,6 +5,7 @@ This one frozen model is what reading returns and what plans, jobs and workers u
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -23,6 +24,7 @@ from aotbuild.manifest.function import Function, Many, Name, Options, Spec
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import Request, aliases, description
 from aotbuild.platforms.options import Model, refuse
+from aotbuild.spec.canonical import canonical_digest
 from aotbuild.spec.target import HOST
 from aotbuild.spec.words import did_you_mean, one_of, quote
 
@@ -197,3 +199,10 @@ class Manifest(Model):
     def digest(self) -> str:
         """The SHA-256 of the file's bytes, in hex."""
         return self._origin.digest
+
+    @property
+    def content(self) -> str:
+        """The SHA-256 of what it says with all the files that it names, in hex."""
+        said = json.loads(self.model_dump_json(exclude={"targets"}))
+        # Requests hold what the files of GPUs and of tuning results say.
+        return canonical_digest([said, list(map(repr, self.targets))])

@@ -16,29 +16,8 @@ from packaging.version import InvalidVersion, Version
 from aotbuild.platforms.building import descriptions
 from aotbuild.platforms.options import refuse
 from aotbuild.spec.padding import one_nan
+from aotbuild.spec.signature import LIBRARY_NAMES
 from aotbuild.spec.words import did_you_mean, quote
-
-# The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
-# compares), and `on`, which is kept for choosing devices.
-LIBRARY_NAMES = frozenset(
-    {
-        *(
-            "bucket",
-            "close",
-            "constants",
-            "count_calls",
-            "digest",
-            "explain",
-            "functions",
-            "info",
-            "kernel",
-            "on",
-            "open",
-        ),
-        *("place", "preload", "ready", "signatures", "signers", "sizes", "stats"),
-        *("swap_constants", "version"),
-    }
-)
 
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
@@ -47,6 +26,23 @@ _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _OPTION_PREFIXES = tuple(p for known in descriptions() for p in known.option_prefixes)
 _DEVICE_PREFIXES = tuple(p for known in descriptions() for p in known.device_prefixes)
 _CHECK = re.compile(r"platform\Z|custom_call:[^\s]{1,200}\Z")
+
+
+# Characters of a name: of what becomes a file's name, or stands in each message.
+MAX_NAME = 255
+_MOST_OF_VERSION, _MOST_OF_REFERENCE = 50, 1000
+
+
+def too_long(text: str, most: int = MAX_NAME) -> str | None:
+    """Return what is wrong with a text of more characters than it may have."""
+    if len(text) <= most:
+        return None
+    return f"{quote(text)} has {len(text)} characters; at most {most} are possible"
+
+
+def _check_length(text: str, most: int = MAX_NAME) -> None:
+    if problem := too_long(text, most):
+        refuse(problem)
 
 
 def is_identifier(name: object) -> bool:
@@ -63,6 +59,7 @@ def identifier(name: str) -> str:
     """Check a name of an argument, dim or mesh axis."""
     if not is_identifier(name):
         refuse(f"{quote(name)} is not a Python identifier in ASCII")
+    _check_length(name)
     return name
 
 
@@ -74,11 +71,12 @@ def function_name_problem(name: str) -> str | None:
         return f"{quote(name)} begins with an underscore; choose a public name"
     if name in LIBRARY_NAMES:
         return f"{quote(name)} is a name of the Library itself; choose another one"
-    return None
+    return too_long(name)
 
 
 def package_name(name: str) -> str:
     """Check a dotted import name."""
+    _check_length(name)
     if not _DOTTED.match(name) or any(map(keyword.iskeyword, name.split("."))):
         hint = f" (did you mean {name.replace('-', '_')!r}?)" if "-" in name else ""
         refuse(f"expected the name of an import package, found {quote(name)}{hint}")
@@ -87,6 +85,7 @@ def package_name(name: str) -> str:
 
 def call_reference(text: str) -> str:
     """Check ``module:qualname``; nothing is imported."""
+    _check_length(text, _MOST_OF_REFERENCE)
     if _CALL.match(text) and not any(map(keyword.iskeyword, re.split(r"[.:]", text))):
         return text
     head, dot, tail = text.rpartition(".")
@@ -97,6 +96,7 @@ def call_reference(text: str) -> str:
 
 def jax_version(text: str) -> str:
     """Check one exact version (PEP 440)."""
+    _check_length(text, _MOST_OF_VERSION)
     try:
         Version(text)
     except InvalidVersion:
@@ -114,6 +114,7 @@ def python_version(text: str) -> str:
 
 def requirement(text: str) -> str:
     """Check one requirement (PEP 508)."""
+    _check_length(text, _MOST_OF_REFERENCE)
     try:
         Requirement(text)
     except InvalidRequirement:
@@ -184,5 +185,5 @@ def disabled_check(text: str) -> str:
 def reference_problem(text: object) -> str | None:
     """Return what was expected where a value is not ``module:attr``, else None."""
     if isinstance(text, str) and _CALL.match(text):
-        return None
+        return too_long(text, _MOST_OF_REFERENCE)
     return "expected module:attr"

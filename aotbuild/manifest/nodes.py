@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from aotbuild.errors import ManifestError, Problem
@@ -47,10 +48,11 @@ class MapNode:
 
     def entry(self, key: object) -> tuple[ScalarNode, Node] | None:
         """Return the key and value nodes of a key, or None."""
-        for found in self.entries:
-            if found[0].value == key and type(found[0].value) is type(key):
-                return found
-        return None
+        return self._by_key.get((type(key), key))
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[type, object], tuple[ScalarNode, Node]]:
+        return {(type(key.value), key.value): (key, value) for key, value in self.entries}
 
     def keys(self) -> tuple[Any, ...]:
         """Return the keys in the order of the file."""
@@ -142,12 +144,19 @@ class Problems:
         return is_other, problem.file, problem.line, problem.column
 
 
+_LONGEST_STEP = 255
+
+
 def dotted(steps: Iterable[object]) -> str:
-    """Return a dotted path; a step that is no name is quoted."""
-    return ".".join(
-        str(s) if str(s).replace("-", "_").isidentifier() or isinstance(s, int) else quote(s)
-        for s in steps
-    )
+    """Return a dotted path; a step that is no name, or a long one, is quoted."""
+    return ".".join(str(step) if _is_plain(step) else quote(step) for step in steps)
+
+
+def _is_plain(step: object) -> bool:
+    if isinstance(step, int):
+        return True
+    text = str(step)
+    return len(text) <= _LONGEST_STEP and text.replace("-", "_").isidentifier()
 
 
 def describe(node: Node) -> str:

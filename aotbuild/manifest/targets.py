@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +27,7 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.reader import MAX_BYTES, read_yaml
 from aotbuild.manifest.validate import report
 from aotbuild.platforms.building import Request
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.words import quote
 
 
@@ -108,7 +110,7 @@ def _project(folder: Path) -> Path:
     """Return the folder of the project that a manifest is in: that of pyproject.toml, if any."""
     folder = folder.resolve()
     parents = (folder, *folder.parents)
-    return next((each for each in parents if (each / "pyproject.toml").is_file()), folder)
+    return next((each for each in parents if os.path.lexists(each / "pyproject.toml")), folder)
 
 
 def read_model(file: Path, model: type[Any], expected: str) -> Any:
@@ -130,7 +132,7 @@ def read_model(file: Path, model: type[Any], expected: str) -> Any:
 
 def _root(file: Path, expected: str, problems: Problems) -> Node | None:
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             text = stream.read(MAX_BYTES + 1).decode("utf-8")
     except (OSError, ValueError) as err:
         reason = getattr(err, "strerror", None) or "it is no UTF-8 text"

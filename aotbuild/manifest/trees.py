@@ -18,11 +18,13 @@ from aotbuild.manifest.nodes import (
     key_mark,
 )
 from aotbuild.manifest.spec_reader import SpecReader
-from aotbuild.manifest.specs import ArgSpec, NoneSpec
+from aotbuild.manifest.specs import ArgSpec, NoneSpec, count_parts
 from aotbuild.manifest.tree_files import TreeFiles
 from aotbuild.spec.tree_file import DescribedTree
 from aotbuild.spec.words import did_you_mean, quote
 
+# Parts of one tree, with those of the trees that it names; and of all that use trees.
+MAX_PARTS, MAX_PARTS_IN_ALL = 100_000, 1_000_000
 _DICT = "a dict pytree with 'tree' as key is written {dict: {…}}"
 
 
@@ -46,6 +48,8 @@ class TreeSpecs:
         self._problems, self._is_whole = problems, is_whole
         self._files = TreeFiles(problems, files or {})
         self._found: dict[str, ArgSpec] = {}
+        self._parts: dict[int, int] = {}
+        self._parts_in_all = 0
         self._open: list[str] = []
         self._used: set[str] = set()
 
@@ -66,7 +70,12 @@ class TreeSpecs:
         if value is None:
             report(f"unknown tree {quote(name)}{self._hint(name)}")
             return NoneSpec()
-        return self._read(name, value)
+        spec = self._read(name, value)
+        self._parts_in_all += self._parts.get(id(spec), 0)
+        if self._parts_in_all > MAX_PARTS_IN_ALL:
+            report(f"the trees that are used have more than {MAX_PARTS_IN_ALL:,} parts in all")
+            return NoneSpec()
+        return spec
 
     def described(self, file: str, name: str, report: Callable[[str, str], None]) -> ArgSpec:
         """Return the tree of that name in a file; report which key of the spec is wrong."""
@@ -89,7 +98,13 @@ class TreeSpecs:
         if name not in self._found:
             self._open.append(name)
             reader = SpecReader(partial(self._report, name), self)
-            self._found[name] = reader.read(node, ())
+            found = reader.read(node, ())
+            parts = count_parts(found, self._parts)
+            if parts > MAX_PARTS:
+                message = f"a tree of {parts:,} parts; at most {MAX_PARTS:,} are possible"
+                self._report(name, node.mark, (), message)
+                found, parts = NoneSpec(), 1
+            self._found[name], self._parts[id(found)] = found, parts
             self._open.pop()
         return self._found[name]
 

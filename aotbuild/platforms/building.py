@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import find_part, names
 from aotbuild.platforms.startup import StartupSets
-from aotbuild.spec.target import Target
+from aotbuild.spec.target import MAX_DEVICES, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from aotbuild.spec.record import Record
 
 _MIB = 1 << 20
+# Texts in the errors of every platform's compiler, and what to do. Protobuf ends at 2 GiB.
+_HINTS = {
+    "Failed to serialize": (
+        "An executable has at most 2 GiB, with all arrays that the function closes over. "
+        "`constants: hoist` stores those beside it."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,8 @@ class Description:
     are the sets of options for `startup:` of a manifest, None if it changes nothing.
     `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
     `late_custom_calls` begin the names of custom calls that jax registers only when it needs them.
-    `aliases` are what people call the platform, too: an error suggests its name.
+    `aliases` are what people call the platform, too: an error suggests its name. `most_devices` is
+    how many a call may have.
     """
 
     options: type[Model]
@@ -159,6 +167,7 @@ class Description:
     option_prefixes: tuple[str, ...] = ()
     hints: Mapping[str, str] = MappingProxyType({})
     preallocated: float | None = None
+    most_devices: int = MAX_DEVICES
     startup: StartupSets | None = None
     variant_namespace: str | None = None
     late_custom_calls: tuple[str, ...] = ()
@@ -247,7 +256,8 @@ class Description:
 
     def hint(self, error: str) -> str:
         """Return the remedy for the text of an error on a line of its own, or an empty text."""
-        return next((f"\n{remedy}" for sign, remedy in self.hints.items() if sign in error), "")
+        known = {**self.hints, **_HINTS}
+        return next((f"\n{remedy}" for sign, remedy in known.items() if sign in error), "")
 
 
 class Compiler:

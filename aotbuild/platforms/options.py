@@ -7,12 +7,14 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from aotbuild.spec.target import MAX_DEVICES
+
 MAX_SIZE = 2**63 - 1
 CUSTOM = "aotbuild"  # the type of an error whose message is shown as it is
 
 Size: TypeAlias = Annotated[int, Field(ge=0, le=MAX_SIZE)]
-Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_SIZE)]
-Processes: TypeAlias = Annotated[int, Field(ge=1, le=65536)]
+Devices: TypeAlias = Annotated[int, Field(ge=1, le=MAX_DEVICES)]
+Processes: TypeAlias = Annotated[int, Field(ge=1, le=MAX_DEVICES)]
 
 
 class Model(BaseModel):

@@ -134,13 +134,15 @@ def parameters(function: Function) -> list[dict[str, Any]]:
     """Return the parameters of a function in the order of a call."""
     statics = {static.name: static for static in function.statics}
     names = list(dict.fromkeys((*function.positional, *function.keywords, *statics)))
+    # Sets: an index that was changed may have a hundred thousand names.
+    positional, donated = {*function.positional}, {*function.donate}
     found = []
     for name in names:
         item = {
             "name": name,
-            "kind": "positional" if name in function.positional else "keyword",
+            "kind": "positional" if name in positional else "keyword",
             "static": name in statics,
-            "donated": name in function.donate,
+            "donated": name in donated,
         }
         if name in statics and statics[name].has_default:
             item["default"] = plain(statics[name].default)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
@@ -17,6 +18,12 @@ from markupsafe import Markup, escape
 
 from aotbuild.report.words import printable, shown
 
+_BEGINNING = Markup(
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="generator" content="aotbuild">'
+)
+# What tells a page from one that somebody else wrote.
+BEGINS = re.compile(re.escape(str(_BEGINNING)).encode())
 # Nobody reads a page of megabytes.
 _MOST_TEXT = 20_000
 
@@ -25,7 +32,8 @@ def render(package: str, template: str, *helpers: Callable[..., Any], **values: 
     """Return a page as text, to be written as UTF-8.
 
     `template` is a file of the package `package`; it may call the helpers by their names. It gets
-    the `style` and the `script` that all pages share, and the `policy` that goes with them.
+    the `beginning`, the `style` and the `script` that all pages share, and the `policy` that goes
+    with them.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_printable)
     environment.globals.update({helper.__name__: helper for helper in helpers})
@@ -34,7 +42,8 @@ def render(package: str, template: str, *helpers: Callable[..., Any], **values: 
     )
     style, script = (_file(__package__, f"page.{kind}") for kind in ("css", "js"))
     page = environment.from_string(_file(package, template))
-    return page.render(style=style, script=script, policy=_policy(script), **values)
+    shared = {"style": style, "script": script, "policy": _policy(script)}
+    return page.render(beginning=_BEGINNING, **shared, **values)
 
 
 def _file(package: str, name: str) -> str:

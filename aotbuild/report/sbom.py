@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -18,6 +19,8 @@ from aotbuild.runtime.source import Source
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME
 
+# What tells it from any other JSON: a schema may stand first.
+BEGINS = re.compile(rb'\{\s*("\$schema": "[^"]*",\s*)?"bomFormat": "CycloneDX"')
 _OLDEST = 9
 # As in the extra `sbom`. Versions 9 to 11 write the same bytes.
 SBOM_LIBRARY = f"cyclonedx-python-lib>={_OLDEST}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from aotbuild.report.stub_types import Arrays, Types
+from aotbuild.report.words import printable
 from aotbuild.runtime.described import kernel_doc
 from aotbuild.spec.about import About
 from aotbuild.spec.index import Index
@@ -28,6 +29,8 @@ _HEAD = '''\
     library: {name} = aotbuild.load("{package}"{arrays})
 """
 '''
+# What tells a stub from a module that somebody wrote.
+BEGINS = re.compile(re.escape(_HEAD[: _HEAD.index("{")]).encode())
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def stub_text(index: Index, arrays: str, module: str, name: str | None = None) -
     that of the library's class.
     """
     names, types = _Names(), Types(Arrays.of(arrays))
-    package = str(index.header.get("package", "package"))
+    package = printable(_escaped(str(index.header.get("package", "package"))))
     library = names.of(name or package.rpartition(".")[2])
     functions = sorted(index.functions(), key=lambda function: function.name)
     kernels = [(function, names.of(function.name, "Kernel")) for function in functions]
@@ -76,7 +79,9 @@ def stub_text(index: Index, arrays: str, module: str, name: str | None = None) -
     head = _HEAD.format(package=package, module=module, name=library, arrays=option)
     imports = "\n".join(types.imports(has_overloads="@overload" in "".join(bodies)))
     last = "\n".join(_library(library, package, kernels))
-    return "\n\n".join([f"{head}\n{imports}", *bodies, last]) + "\n"
+    text = "\n\n".join([f"{head}\n{imports}", *bodies, last]) + "\n"
+    # What does not print stands in docstrings, where Python reads its escapes.
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _library(name: str, package: str, kernels: Sequence[tuple[Function, str]]) -> Iterator[str]:
@@ -167,9 +172,13 @@ def _static_type(name: str, records: Sequence[Record]) -> str:
     return " | ".join(kinds) if is_plain and kinds else "Any"
 
 
+def _escaped(text: str) -> str:
+    """Return text that ends no docstring."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
 def _quoted(text: str) -> str:
     """Return a docstring, indented."""
-    safe = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    lines = [f"    {line}".rstrip() for line in safe.splitlines()]
+    lines = [f"    {line}".rstrip() for line in _escaped(text).splitlines()]
     body = "\n".join(lines).strip()
     return f'"""{body}\n    """'

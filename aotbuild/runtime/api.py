@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
 from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.imports import check_allowed
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.observers import log
@@ -35,7 +36,12 @@ _JIT_METHODS = ("lower", "trace", "eval_shape", "clear_cache")
 
 
 def load(
-    package: str | os.PathLike[str], *, arrays: str = "jax", trust: Sequence[Key] | None = None
+    package: str | os.PathLike[str],
+    *,
+    arrays: str = "jax",
+    trust: Sequence[Key] | None = None,
+    allow_imports: Sequence[str] | None = None,
+    copy: bool = False,
 ) -> L:  # type: ignore[type-var]
     """Return the precompiled functions of a package.
 
@@ -49,6 +55,12 @@ def load(
         trust: Public keys, as paths of PEM files or as PEM bytes. One of them must have signed the
             package. The environment variable `AOTBUILD_TRUST` demands the same for the whole
             process; both demands must be met.
+        allow_imports: Modules, with all below them, that records may name beside those of the
+            package, of what it requires, of jax and of numpy. `AOTBUILD_ALLOW_IMPORTS` adds more,
+            separated by commas. A call that needs another one raises ImportRefused.
+        copy: Whether calls copy their numpy arrays, so that you may change an array right after a
+            call. Each call then passes Python, and also refuses masked arrays and other byte
+            orders where the C++ cache would read them as plain arrays.
 
     Raises:
         PackageNotFound: There is no such package, folder or wheel.
@@ -66,14 +78,26 @@ def load(
     if arrays not in _ARRAYS:
         msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"
         raise AotbuildError(msg)
-    name = package_name(package)
-    library = Library(locate(package), trust=trust, package=name, arrays=arrays)
+    if allow_imports is not None:
+        check_allowed(allow_imports, "load")
+    library = Library(
+        locate(package),
+        trust=trust,
+        package=package_name(package),
+        arrays=arrays,
+        allow_imports=allow_imports,
+        copy=bool(copy),
+    )
     library.open()
     return library  # type: ignore[return-value]
 
 
 def precompiled(
-    ref: str, *, fallback: str | None = None, trust: Sequence[Key] | None = None
+    ref: str,
+    *,
+    fallback: str | None = None,
+    trust: Sequence[Key] | None = None,
+    allow_imports: Sequence[str] | None = None,
 ) -> Callable[[F], F]:
     """Decorate a jitted function so that its calls run a package's executables.
 
@@ -87,9 +111,10 @@ def precompiled(
             StableHLO in the package, `"jit"` calls the decorated function. By default what the
             manifest says. The environment variable `AOTBUILD_FALLBACK` overrides it.
         trust: As in `load`. A package that it refuses raises UntrustedPackage under any `fallback`.
+        allow_imports: As in `load`.
 
     Raises:
-        AotbuildError: `ref` or `fallback` is malformed.
+        AotbuildError: `ref`, `fallback` or `allow_imports` is malformed.
 
     The first call raises what `load` raises; with `fallback="jit"` a package that is not installed
     is logged and the decorated function is called.
@@ -105,9 +130,11 @@ def precompiled(
         raise AotbuildError(msg)
 
     check_policy(fallback, "precompiled(fallback=…)")
+    if allow_imports is not None:
+        check_allowed(allow_imports, "precompiled")
 
     def decorate(source: F) -> F:
-        library = DecoratedLibrary(package, name, source, fallback, trust)
+        library = DecoratedLibrary(package, name, source, fallback, trust, allow_imports)
         lock = threading.RLock()  # reentrant: a logging handler may call the decorated function
         target: Callable[..., Any] | None = None
 
@@ -145,10 +172,11 @@ class DecoratedLibrary(Library):
         source: Callable[..., Any],
         fallback: str | None,
         trust: Sequence[Key] | None,
+        allowed: Sequence[str] | None,
     ) -> None:
         self._asked = package, name
         self._source = source
-        self._fallback, self._trust = fallback, trust
+        self._fallback, self._trust, self._allowed = fallback, trust, allowed
         self._kernels = SingleFlight()
         self._opening: SingleFlight[LibraryState] = SingleFlight()
 
@@ -166,7 +194,8 @@ class DecoratedLibrary(Library):
     def _make_state(self) -> LibraryState:
         package, _ = self._asked
         name = package_name(package)
-        return LibraryState(locate(package), self._fallback, self._trust, name, None, "jax")
+        options = self._fallback, self._trust, name, None, "jax", self._allowed
+        return LibraryState(locate(package), *options)
 
     def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:
         """Return the kernel of a function; that of the decorated one falls back to it."""

@@ -6,12 +6,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from aotbuild.errors import DamagedBlob
-from aotbuild.runtime.source import JoinedSource, Source, reason_of, refuse_pointer
+from aotbuild.runtime.source import (
+    JoinedSource,
+    Source,
+    is_replaced,
+    reason_of,
+    refuse_pointer,
+)
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.record import Blob
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
+
+_MEMORY = (
+    "Give the process more memory; or reinstall the wheel, if it was smaller when it was built."
+)
+
+_RESTART = (
+    "The package was installed again, or removed, while this process ran: restart the process."
+)
 
 B = TypeVar("B", bytes, memoryview)
 
@@ -31,7 +45,10 @@ def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
     try:
         data = read()
     except OSError as err:
-        raise DamagedBlob(_place(source, blob), expected, reason_of(err)) from err
+        raise DamagedBlob(_place(source, blob), expected, reason_of(err), _remedy(source)) from err
+    except MemoryError as err:
+        found = "a file that does not fit into the memory of this process"
+        raise DamagedBlob(_place(source, blob), expected, found, _MEMORY) from err
     found = f"{len(data)} bytes" if len(data) < blob.size else f"more than {blob.size} bytes"
     if len(data) == blob.size:
         digest = sha256_hex(data)
@@ -39,7 +56,11 @@ def _check_blob(source: Source, blob: Blob, read: Callable[[], B]) -> B:
             return data
         found = f"{len(data)} bytes with SHA-256 {digest}"
     refuse_pointer(data, _place(source, blob), expected)
-    raise DamagedBlob(_place(source, blob), expected, found)
+    raise DamagedBlob(_place(source, blob), expected, found, _remedy(source))
+
+
+def _remedy(source: Source) -> str:
+    return _RESTART if is_replaced(source) else ""
 
 
 def _place(source: Source, blob: Blob) -> str:

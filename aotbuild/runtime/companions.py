@@ -115,11 +115,15 @@ def _installed(name: str) -> metadata.Distribution | None:
 
 
 def _version(distribution: metadata.Distribution, package: str, name: str) -> str:
+    from aotbuild.spec.dist_info import UNREADABLE  # takes 10 ms
+
     wanted = "a METADATA with its version"
     try:
-        # None if METADATA has no version, although its type says str.
+        # None if METADATA has no version, although its type says str; or a KeyError.
         found: str | None = distribution.version
-    except ValueError as err:
+    except KeyError:
+        found = None
+    except UNREADABLE as err:
         raise CompanionMismatch(package, name, wanted, str(err)) from err
     if not found:
         raise CompanionMismatch(package, name, wanted, "none")

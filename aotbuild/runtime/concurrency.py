@@ -6,15 +6,67 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
+
+from aotbuild.errors import AotbuildError
 
 R = TypeVar("R")
 T = TypeVar("T")
 V = TypeVar("V")
 
 _NOT_MADE = object()
+
+
+# The threads that make something now, each as often as it makes something.
+_makers: list[int] = []
+_parent: int | None = None
+
+
+@contextmanager
+def making() -> Iterator[None]:
+    """Make something that a fork must not cut into two: imports, clients, loaded executables.
+
+    A process that was forked meanwhile has the locks of the thread that does it, but not the
+    thread. So it may make nothing: AotbuildError.
+    """
+    refuse_if_cut_off()
+    thread = threading.get_ident()
+    _makers.append(thread)
+    try:
+        yield
+    finally:
+        _makers.remove(thread)
+
+
+def refuse_if_cut_off() -> None:
+    """Raise AotbuildError if this process was forked while another thread made something."""
+    if _parent is not None:
+        msg = (
+            "nothing can be loaded in a process that was forked during a first call\n"
+            "  expected no other thread to load anything at the fork\n"
+            f"  found    process {os.getpid()}, forked from {_parent}, whose other thread did\n"
+            "Make the first call in the new process (with gunicorn in post_worker_init), or start "
+            "it with spawn or forkserver."
+        )
+        raise AotbuildError(msg)
+
+
+def _after_fork_in_child() -> None:
+    global _parent, _process
+    own = threading.get_ident()
+    if any(thread != own for thread in _makers):
+        _parent = _process
+    _makers[:] = [thread for thread in _makers if thread == own]
+    # Not `getppid`: the parent of a daemon may have exited already.
+    _process = os.getpid()
+
+
+_process = os.getpid()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class _Entry:
@@ -29,7 +81,8 @@ class _Entry:
 class SingleFlight(Generic[V]):
     """A cache that makes each value once, with one lock per key.
 
-    A failure is not cached: the next caller tries again.
+    A failure is not cached: the next caller tries again. In a process that was forked while another
+    thread made a value, `get` raises AotbuildError for what is not made.
     """
 
     def __init__(self) -> None:
@@ -38,14 +91,15 @@ class SingleFlight(Generic[V]):
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the value of `key`; call `make` if there is none."""
         entry = self._entries.setdefault(key, _Entry())
-        with entry.lock:
-            if entry.value is _NOT_MADE:
-                made = make()
-                # A re-entrant call may have filled the entry; keep that value.
+        if entry.value is _NOT_MADE:
+            with making(), entry.lock:
                 if entry.value is _NOT_MADE:
-                    entry.value = made
-            value: V = entry.value
-            return value
+                    made = make()
+                    # A re-entrant call may have filled the entry; keep that value.
+                    if entry.value is _NOT_MADE:
+                        entry.value = made
+        value: V = entry.value
+        return value
 
     def __contains__(self, key: Hashable) -> bool:
         entry = self._entries.get(key)
@@ -59,8 +113,13 @@ class SingleFlight(Generic[V]):
         """Drop every value."""
         self._entries.clear()
 
+    def values(self) -> list[V]:
+        """Return every value that is made; takes no lock."""
+        values = [entry.value for entry in list(self._entries.values())]
+        return [value for value in values if value is not _NOT_MADE]
+
     def __len__(self) -> int:
-        return sum(entry.value is not _NOT_MADE for entry in list(self._entries.values()))
+        return len(self.values())
 
 
 _threads: WeakSet[threading.Thread] = WeakSet()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, InvalidIndex
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.signatures import dims_of, label_of, signatures_of
 from aotbuild.spec.about import UNKNOWN, About, Parameter
@@ -40,27 +40,34 @@ class _Shown:
 
 
 def signature_of(function: Function) -> inspect.Signature:
-    """Return the signature of a function's source: names, kinds and defaults."""
+    """Return the signature of a function's source: names, kinds and defaults.
+
+    InvalidIndex if no function of Python has such parameters.
+    """
     about = About.of(function.about)
     parameters = about.parameters or _known_parameters(function)
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                parameter.name,
-                getattr(inspect.Parameter, parameter.kind.upper()),
-                default=_default(parameter),
-            )
-            for parameter in parameters
-        ]
-    )
+    try:
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    parameter.name,
+                    getattr(inspect.Parameter, parameter.kind.upper()),
+                    default=_default(parameter),
+                )
+                for parameter in parameters
+            ]
+        )
+    except ValueError as err:
+        raise InvalidIndex(function.name, "parameters that Python knows", str(err)) from err
 
 
 def _known_parameters(function: Function) -> Iterator[Parameter]:
     """Yield the parameters that calls bind, for an index that has no others."""
     statics = {static.name: static for static in function.statics}
+    positional, called = {*function.positional}, {*statics, *function.dynamic, *function.keywords}
     for name in dict.fromkeys((*function.positional, *function.keywords, *statics)):
-        kind = "positional_or_keyword" if name in function.positional else "keyword_only"
-        given = name in statics or name in function.dynamic or name in function.keywords
+        kind = "positional_or_keyword" if name in positional else "keyword_only"
+        given = name in called
         has_default = not given or (name in statics and statics[name].has_default)
         default = statics[name].default if name in statics else UNKNOWN
         yield Parameter(name, kind, *([default] if has_default else []))

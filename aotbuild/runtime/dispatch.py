@@ -14,12 +14,14 @@ from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
 from aotbuild.platforms.base import platform_of
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
+from aotbuild.runtime.concurrency import making
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.observers import listeners, log
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.trees import (
     flatten,
+    not_made,
     restore,
     restore_outputs,
     with_static_values,
@@ -213,6 +215,10 @@ class Dispatch:
         return self._run(rebind(self.function, key, args, kwargs))
 
     def _run(self, bound: Bound) -> tuple[Any, Any, bool]:
+        with making():
+            return self._run_first(bound)
+
+    def _run_first(self, bound: Bound) -> tuple[Any, Any, bool]:
         warm_up = _active_warm_up((*bound.args, *bound.kwargs.values()))
         if warm_up is None:
             self.package.stats.count("misses")
@@ -226,10 +232,15 @@ class Dispatch:
             outputs = self._outputs(executable, call, kept)
         else:
             outputs = warm_up.outputs(executable)
-        data = executable.fastpath_data(outputs, out_tree, len(call.leaves), kept)
-        # The C++ cache keeps a treedef that it makes of this one.
-        out_tree = with_static_values(out_tree, self.backend.trees.make_treedef)
-        return out_tree.unflatten(outputs), data, False
+        try:
+            data = executable.fastpath_data(outputs, out_tree, len(call.leaves), kept)
+            # The C++ cache keeps a treedef that it makes of this one.
+            out_tree = with_static_values(out_tree, self.backend.trees.make_treedef)
+            return out_tree.unflatten(outputs), data, False
+        except AotbuildError:
+            raise
+        except (Exception, SystemExit) as err:  # types of nodes run code of their own
+            raise not_made(executable.record, err) from err
 
     def _outputs(self, executable: Executable, call: Call, kept: frozenset[int]) -> list[Any]:
         try:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from aotbuild.frozen import dataclass
+from aotbuild.spec.archives import RegularZip
+from aotbuild.spec.dist_info import UNREADABLE, WheelDistribution
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.layout import home_of
-
-# What a damaged wheel or `.dist-info` raises; zipfile raises RuntimeError for an encrypted one.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 @dataclass(frozen=True)
@@ -64,6 +54,10 @@ def find_owner(root: Path, name: str) -> metadata.Distribution | None:
 
 
 def _likely_first(root: Path, name: str) -> Iterator[metadata.Distribution]:
+    if not root.is_dir():
+        with suppress(*UNREADABLE), RegularZip(root) as archive:
+            yield WheelDistribution(archive)
+        return
     # Most distributions have the name of their package, and a large RECORD takes time to read.
     yield from metadata.distributions(name=name.partition("/")[0], path=[str(root)])
     yield from metadata.distributions(path=[str(root)])

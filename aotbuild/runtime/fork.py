@@ -2,32 +2,34 @@
 
 XLA deserializes and runs in threads of its own, and `os.fork` copies none of them. On jaxlib 0.10.2
 and 0.12.0.1 such a process hangs forever: at the next executable, at the next large operation of
-one that is loaded, or at exit. jax only warns about it (jax._src.xla_bridge._at_fork).
+one that is loaded, or at exit, where a client waits for its threads. So a child keeps the clients
+of its parent for ever. jax only warns about all this (jax._src.xla_bridge._at_fork).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from aotbuild.errors import AotbuildError
 from aotbuild.spec.record import Record
 
-_has_client: set[Callable[[], bool]] = set()
+_clients: set[Callable[[], Iterable[Any]]] = set()
 _clear_in_child: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 _process: int | None = None
 _parent: int | None = None
 
 
-def watch(has_client: Callable[[], bool]) -> None:
-    """Make later forks record whether the parent had a client; `has_client` must take no lock."""
+def watch(clients: Callable[[], Iterable[Any]]) -> None:
+    """Make later forks record whether the parent had clients; `clients` must take no lock."""
     global _process
-    if not _has_client and hasattr(os, "register_at_fork"):  # not on Windows
+    if not _clients and hasattr(os, "register_at_fork"):  # not on Windows
         os.register_at_fork(after_in_child=_after_fork_in_child)
     _process = os.getpid()
-    _has_client.add(has_client)
+    _clients.add(clients)
 
 
 def clear_in_child(cache: Any, clear: Callable[[Any], None]) -> None:
@@ -43,7 +45,8 @@ def refusal(record: Record) -> AotbuildError | None:
         f"{record}: it cannot run in a process that was forked after XLA's threads were started\n"
         "  expected no use of devices before the fork\n"
         f"  found    process {os.getpid()}, forked from {_parent}, which had devices already\n"
-        "Make the first call in the new process, or start it with spawn or forkserver."
+        "Make the first call in the new process (with gunicorn in post_worker_init), or start it "
+        "with spawn or forkserver."
     )
     return AotbuildError(msg)
 
@@ -56,7 +59,9 @@ def refuse_if_forked(record: Record) -> None:
 
 def _after_fork_in_child() -> None:
     global _parent, _process
-    if _parent is None and any(has_client() for has_client in _has_client):
+    if _parent is None and (inherited := [client for each in _clients for client in each()]):
+        for client in inherited:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
         # Not `getppid`: the parent of a daemon may have exited already.
         _parent = _process
         for cache, clear in list(_clear_in_child.items()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Call, bind
@@ -82,9 +82,13 @@ class Kernel:
         self._looks = False
         self.__module__, _, self.__qualname__ = function.call.partition(":")
         self._dispatch = Dispatch(*self._parts, keep)
-        self.__call__ = self._dispatch.plain
+        self._compose()
         if package.on_kernel:
             package.on_kernel(self)
+
+    def __reduce__(self) -> NoReturn:
+        msg = f"{self!r} cannot be pickled or copied; load the package again where you need it"
+        raise TypeError(msg)
 
     def __repr__(self) -> str:
         from aotbuild.runtime.described import kernel_repr
@@ -109,6 +113,10 @@ class Kernel:
 
     def _compose(self) -> None:
         call, dispatch = self._dispatch.plain, self._dispatch
+        if dispatch.package.copies:
+            from aotbuild.runtime.argument_copies import copying
+
+            call = copying(dispatch, call)
         if self._counts:
             serving = lambda *call: dispatch.serving(*call).function  # noqa: E731
             call = self._counts.counted(self.function, dispatch.backend, call, serving)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 from weakref import WeakValueDictionary
 
 from aotbuild.errors import MissingJax
@@ -57,13 +57,16 @@ class Library:
         package: str | None = None,
         host: Callable[[DeviceSet], Host] | None = None,
         arrays: str = "jax",
+        allow_imports: Sequence[str] | None = None,
+        copy: bool = False,
     ) -> None:
         """Make a library over a source; `aotbuild.load` is the public way.
 
         `package` is the name that was asked for, or None for a path. `host` replaces the backend's
         probe of some devices; tests pass a fake.
         """
-        self._state = LibraryState(source, fallback, trust, package, host, arrays)
+        options = (fallback, trust, package, host, arrays, allow_imports, copy)
+        self._state = LibraryState(source, *options)
         self._kernels: SingleFlight[Kernel] = SingleFlight()
 
     def open(self) -> None:
@@ -109,6 +112,10 @@ class Library:
         with suppress(TypeError):
             known[where] = view
         return view
+
+    def __reduce__(self) -> NoReturn:
+        msg = f"{self!r} cannot be pickled or copied; load the package again where you need it"
+        raise TypeError(msg)
 
     def __repr__(self) -> str:
         return f"<aotbuild.Library {self._state.name} at {self._state.source.place}>"

@@ -1,7 +1,7 @@
 """The loader: from a record to an executable, each loaded once for each placement and shared.
 
-The order of checks is the same for every backend: verdict, devices, digest, custom calls. Only then
-does native code see a byte.
+The order of checks is the same for every backend: verdict, devices, digest, what the bytes state,
+custom calls. Only then does native code see a byte.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.frozen import dataclass
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem
@@ -20,6 +21,7 @@ from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
+from aotbuild.runtime.stated import Stated, check_stated, read_stated
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
     from aotbuild.spec.aval import Aval
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """An XLA executable, what it states, and the record that it was loaded for."""
+
+    record: Record
+    stated: Stated | None
+    executable: Any
 
 
 class Loader:
@@ -51,7 +62,7 @@ class Loader:
         self._backend = backend
         self._package = package
         self._maps = maps
-        self._loaded: SingleFlight[Any] = SingleFlight()
+        self._loaded: SingleFlight[_Loaded] = SingleFlight()
         self._constants: SingleFlight[Constants] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
         self._replacing = threading.Lock()
@@ -116,12 +127,18 @@ class Loader:
         load = lambda: self._deserialize(record, devices)  # noqa: E731
         key = _key(record, devices)
         if not needed:
-            return self._loaded.get(key, load), ()
+            return self._fitting(record, self._loaded.get(key, load)), ()
         constants = self._constants.get("constants", self._make_constants)
         with constants.read_ahead(needed):
-            loaded = self._loaded.get(key, load)
+            loaded = self._fitting(record, self._loaded.get(key, load))
             places = self._backend.constant_places(record, loaded, devices)
             return loaded, constants.put(needed, places)
+
+    def _fitting(self, record: Record, found: _Loaded) -> Any:
+        """Return an XLA executable that may have been loaded for another record of equal bytes."""
+        if found.record is not record:
+            check_stated(record, found.stated)
+        return found.executable
 
     def _make_constants(self, replaced: Mapping[tuple[str, Aval], Any] | None = None) -> Constants:
         from aotbuild.runtime.constants import Blobs, Constants  # many records have none
@@ -129,7 +146,7 @@ class Loader:
         blobs = Blobs(self._source, maps=self._maps)
         return Constants(blobs, self._backend.physical, self._backend.put, replaced)
 
-    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
+    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> _Loaded:
         problem = find_problem(record.requires, devices)
         if problem:
             msg = f"{record}: {problem}\n{problem.remedy}"
@@ -139,15 +156,17 @@ class Loader:
         self._on_load(record, perf_counter() - start)
         return loaded
 
-    def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> Any:
+    def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> _Loaded:
         data = read_blob(self._source, record.blob)
+        stated = read_stated(record, data)
+        check_stated(record, stated)
         if record.requires.custom_calls:
             from aotbuild.runtime import custom_calls
 
             custom_calls.initialize(record, self._backend)
         callbacks = self._backend.bind(record) if record.calling.callbacks else ()
         try:
-            return self._backend.deserialize(data, devices, callbacks)
+            return _Loaded(record, stated, self._backend.deserialize(data, devices, callbacks))
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
             what = "jaxlib could not load the executable"

@@ -22,6 +22,10 @@ def locate(package: str | os.PathLike[str]) -> Source:
     return _at_path(Path(package)) if name is None else _of_package(name)
 
 
+# Characters of a name of a file; `pathlib` raises OSError for more.
+_LONGEST = 255
+
+
 def package_name(package: str | os.PathLike[str]) -> str | None:
     """Return `package` if it is the name of a package, None if it is a path."""
     if not isinstance(package, (str, os.PathLike)):
@@ -44,7 +48,7 @@ def _at_path(path: Path) -> Source:
         from aotbuild.runtime.wheel_source import WheelSource
 
         return WheelSource(path)
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112 - `is_dir` raises OSError for names that are too long
         raise PackageNotFound(str(path), [str(path)])
     for folder in (path, path / FOLDER_NAME):
         if (folder / INDEX_NAME).is_file():
@@ -54,7 +58,7 @@ def _at_path(path: Path) -> Source:
 
 def _of_package(package: str) -> Source:
     parts = package.split(".")
-    if not all(part.isidentifier() for part in parts):
+    if not all(part.isidentifier() and len(part) <= _LONGEST for part in parts):
         raise PackageNotFound(package, [])
     locations = package_folders(parts)
     below_path = [Path(entry or ".").joinpath(*parts) for entry in sys.path]

@@ -104,7 +104,8 @@ class Package:
 
     `probe` returns the host's facts for a set of devices. `fallback` is the policy of the caller or
     of the index, which AOTBUILD_FALLBACK overrides. `absent` has a line for each companion that is
-    not installed. `on_kernel` is told of each new kernel.
+    not installed. `on_kernel` is told of each new kernel. With `copies`, calls copy their numpy
+    arrays first.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Package:
     fallback: str | None
     absent: tuple[str, ...] = ()
     on_kernel: Callable[[Any], None] | None = None
+    copies: bool = False
 
     @property
     def fallback_policy(self) -> str:
@@ -150,7 +152,7 @@ def fallback_policy(default: str | None) -> str:
     return default or "none"
 
 
-def check_policy(value: str | None, place: str) -> None:
+def check_policy(value: object, place: str) -> None:
     """Raise AotbuildError unless `value` is a fallback policy, or None for no opinion."""
     if value is not None and value not in POLICIES:
         msg = f"{place}: expected one of {', '.join(POLICIES)}, found {value!r}; set one of these"

@@ -113,6 +113,8 @@ def read_policies(place: str, demanded: Mapping[str, Iterable[Key]]) -> tuple[Tr
 def _read_policy(place: str, trust: Iterable[Key], origin: str) -> TrustPolicy:
     if isinstance(trust, (str, bytes, os.PathLike)):
         raise _refused(place, origin, "one key, not a list")
+    if not isinstance(trust, Iterable):
+        raise _refused(place, origin, repr(trust))
     keys = dict(_read_key(key, place, origin) for key in trust)
     if not keys:
         raise _refused(place, origin, "none")

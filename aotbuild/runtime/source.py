@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from aotbuild.errors import DamagedBlob, InvalidIndex
 from aotbuild.spec.files import open_regular
-from aotbuild.spec.index import INDEX_NAME, Bytes, Index
+from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Bytes, Index
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
@@ -49,19 +49,44 @@ class DirectorySource:
 
     def __init__(self, root: Path) -> None:
         self.place = str(root)
+        self._opened: tuple[int, ...] | None = None
+
+    def index(self) -> Bytes:
+        """Return the bytes of the index; OSError or InvalidIndex if it cannot be read."""
+        place = index_place(self)
+        with open_regular(place) as file:
+            self._opened = _identity(os.fstat(file.fileno()))
+            return file_bytes(file, place)
+
+    def is_replaced(self) -> bool:
+        """Return whether the index is another file than the one that was opened, or gone."""
+        try:
+            found = _identity(Path(self.place, INDEX_NAME).stat())
+        except OSError:
+            found = ()
+        return self._opened is not None and found != self._opened
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""
         with open_regular(f"{self.place}/{name}") as file:
-            return file.read(limit)
+            return file.read(_within(file, limit))
 
     def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
         """Return a file of `size` bytes, mapped or copied to an aligned buffer."""
         with open_regular(f"{self.place}/{name}", buffering=0) as file:
-            return mapper.view(file, size)
+            return mapper.view(file, _within(file, size))
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _within(file: IO[bytes], size: int) -> int:
+    """Return a size, or that of the file if it is less: memory is taken for it."""
+    return size if size < 0 else min(size, os.fstat(file.fileno()).st_size + 1)
 
 
 class JoinedSource:
@@ -71,7 +96,7 @@ class JoinedSource:
     """
 
     def __init__(self, base: Source, *others: Source) -> None:
-        self._sources = (base, *others)
+        self.parts = (base, *others)
         self.place = base.place
 
     def read(self, name: str, limit: int = -1) -> bytes:
@@ -84,18 +109,18 @@ class JoinedSource:
 
     def holding(self, name: str) -> Source:
         """Return the first source that has a file; the base if none has."""
-        return next((source for source in self._sources if _has(source, name)), self._sources[0])
+        return next((source for source in self.parts if _has(source, name)), self.parts[0])
 
     def close(self) -> None:
         """Close all of them."""
-        for source in self._sources:
+        for source in self.parts:
             source.close()
 
     def _first(self, read: Callable[[Source], T]) -> T:
-        for source in self._sources[:-1]:
+        for source in self.parts[:-1]:
             with suppress(FileNotFoundError):
                 return read(source)
-        return read(self._sources[-1])
+        return read(self.parts[-1])
 
 
 def _has(source: Source, name: str) -> bool:
@@ -106,6 +131,12 @@ def _has(source: Source, name: str) -> bool:
     except OSError:
         return True
     return True
+
+
+def is_replaced(source: Source) -> bool:
+    """Return whether the files of an opened package were installed again, or removed."""
+    sources = source.parts if isinstance(source, JoinedSource) else (source,)
+    return any(isinstance(each, DirectorySource) and each.is_replaced() for each in sources)
 
 
 def refuse_pointer(data: Bytes | memoryview, place: str, expected: str) -> None:
@@ -143,11 +174,9 @@ def _index_bytes(source: Source) -> Bytes:
     """Return the bytes of an index; of a large file on disk, slices are read on demand."""
     place = index_place(source)
     try:
-        if isinstance(source, DirectorySource):
-            with open_regular(place) as file:
-                data = file_bytes(file, place)
-        else:
-            data = source.read(INDEX_NAME)
+        data: Bytes = (
+            source.index() if isinstance(source, DirectorySource) else source.read(INDEX_NAME)
+        )
     except OSError as err:
         raise InvalidIndex(place, "a readable file", reason_of(err)) from err
     refuse_pointer(data, place, "an index")
@@ -156,7 +185,10 @@ def _index_bytes(source: Source) -> Bytes:
 
 def file_bytes(file: IO[bytes], place: str) -> Bytes:
     """Return the bytes of an open index: all of a small one, an `IndexFile` of a large one."""
-    if os.fstat(file.fileno()).st_size <= _SMALL or not hasattr(os, "pread"):
+    size = os.fstat(file.fileno()).st_size
+    if size > MOST_INDEX:
+        raise InvalidIndex(place, f"at most {MOST_INDEX:,} bytes", f"{size:,}")
+    if size <= _SMALL or not hasattr(os, "pread"):
         return file.read()
     return IndexFile(file, place)
 

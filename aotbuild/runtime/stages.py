@@ -16,6 +16,7 @@ from aotbuild.errors import DamagedBlob, StagesNotFound
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.wheel_source import WheelSource, read_member, view_member
+from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, stages_path
 from aotbuild.spec.record import Blob
 
@@ -31,8 +32,8 @@ class StagesFile:
     def __init__(self, path: Path) -> None:
         self.place = str(path)
         try:
-            self._file = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, NotImplementedError, ValueError) as err:
+            self._file = RegularZip(path)
+        except zipfile.BadZipFile as err:
             raise DamagedBlob(self.place, "a zip file of kept stages", str(err), REMEDY) from err
 
     def read(self, name: str, limit: int = -1) -> bytes:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.readiness import Expected, Progress
     from aotbuild.runtime.seals import Key
+    from aotbuild.spec.imports import Imports
 
 _COUNT_CALLS = "AOTBUILD_COUNT_CALLS"
 
@@ -80,7 +81,7 @@ class Counting:
 class LibraryState:
     """One opened package: its parts, backend and loader, which are the same for all views.
 
-    The first six fields are those of `Library`; `asked` is the package name that was asked for.
+    The first eight fields are those of `Library`; `asked` is the package name that was asked for.
     `views` are the libraries on chosen devices, by device set. `views_by_argument` has the same
     libraries by the argument of `on`, so that `on` in a loop costs one lookup. `expected` is what
     `ready` has judged, by functions, devices and host. `described` are the sizes of dims that were
@@ -93,6 +94,8 @@ class LibraryState:
     asked: str | None
     probe: Callable[[DeviceSet], Host] | None
     arrays: str
+    allowed: Sequence[str] | None = None
+    copies: bool = False
     stats: Stats = field(default_factory=Stats)
     views: SingleFlight[Any] = field(default_factory=SingleFlight)
     views_by_argument: dict[Any, Any] = field(default_factory=dict)
@@ -139,6 +142,12 @@ class LibraryState:
     def policy(self) -> str | None:
         """The fallback policy of the caller, or of the index."""
         return self.fallback or self.index.header.get("fallback")
+
+    @property
+    def imports(self) -> Imports:
+        """What records may import. Few name anything, so it is made at the first need."""
+        made: Imports = self._made.get("imports", self._make_imports)
+        return made
 
     @property
     def backend(self) -> Backend:
@@ -218,14 +227,20 @@ class LibraryState:
         found = distribution_of(self.opened)
         return None if found is None else found.version
 
+    def _make_imports(self) -> Imports:
+        from aotbuild.runtime.imports import imports_of
+
+        stated = str(self.index.header.get("package", ""))
+        return imports_of(self.source, self.asked, stated, self.allowed)
+
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
             from aotbuild.runtime.backends.jax.backend import JaxBackend
 
-            return JaxBackend(self.opened.source, self.stats)
+            return JaxBackend(self.opened.source, self.stats, lambda: self.imports)
         from aotbuild.runtime.backends.numpy.backend import NumpyBackend
 
-        return NumpyBackend()
+        return NumpyBackend(lambda: self.imports)
 
     def _make_loader(self) -> Loader:
         from aotbuild.runtime.loader import Loader
@@ -250,6 +265,7 @@ class LibraryState:
             fallback=self.policy,
             absent=self.opened.absent,
             on_kernel=self.counting.add,
+            copies=self.copies,
         )
 
 

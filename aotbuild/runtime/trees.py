@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, InvalidArgument, SignatureMismatch
+from aotbuild.errors import (
+    AotbuildError,
+    ImportRefused,
+    InvalidArgument,
+    InvalidIndex,
+    SignatureMismatch,
+)
 from aotbuild.runtime.binding import REMEDY, Bound, Call
 from aotbuild.spec.aval import NotAnArray
 from aotbuild.spec.record import Record, Returned
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.tree import LEAF, Describer, Marker, StaticValue, Tree, TreeRefused
+from aotbuild.spec.values import cut
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.protocol import Backend, Trees
     from aotbuild.spec.restore import MakeTreedef
+
+_LONGEST = 200
 
 
 def flatten(bound: Bound, backend: Backend) -> Call:
@@ -73,13 +82,29 @@ def leaf_steps(bound: Bound, trees: Trees) -> list[tuple[str, ...]]:
 def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
     """Return the treedef of a record's outputs; `inputs` is the treedef of the call."""
     calling = record.calling
-    returned = _returned_tree(calling.returned, trees) if calling.returned else None
-    treedef = restore(calling.out_tree, inputs, trees, returned)
+    place = f"{record}: calling.out_tree"
+    try:
+        returned = _returned_tree(calling.returned, trees) if calling.returned else None
+        treedef = restore(calling.out_tree, inputs, trees, returned, place)
+    except ImportRefused as err:
+        raise err.of(str(record)) from err
     count = len(calling.outputs)
     if count and treedef.num_leaves != count:
         msg = f"{record}: {count} outputs do not fit {treedef}; rebuild the wheel"
         raise AotbuildError(msg)
     return treedef
+
+
+def not_made(record: Record, error: BaseException) -> AotbuildError:
+    """Return the error of a result whose types do not take the parts that a record has for them."""
+    found = cut(f"{type(error).__name__}: {error}", _LONGEST)
+    msg = (
+        f"{record}: calling.out_tree: the result cannot be made\n"
+        f"  expected types that take their parts\n  found    {found}\n"
+        "Install the packages that define its types, in the versions of the build; or reinstall "
+        "the wheel."
+    )
+    return AotbuildError(msg)
 
 
 def _returned_tree(returned: Returned, trees: Trees) -> Any:
@@ -111,21 +136,28 @@ def with_static_values(treedef: Any, make_treedef: MakeTreedef) -> Any:
     return treedef if is_same else make_treedef(data, made)
 
 
-def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
+def restore(
+    tree: Tree, inputs: Any, trees: Trees, returned: Any = None, place: str = "signature.tree"
+) -> Any:
     """Return the treedef of a description; `inputs` is the treedef of the call's (args, kwargs).
 
-    `returned` is that of the tree that the manifest names under `returns:`.
-    AotbuildError if a type in the tree cannot be imported or is not a pytree.
+    `returned` is that of the tree that the manifest names under `returns:`. `place` says what it
+    describes. AotbuildError if a type in the tree cannot be imported or is not a pytree,
+    ImportRefused if the package may not import it, InvalidIndex if no tree is described so.
     """
     if tree == LEAF:
         return trees.make_treedef(None, ())
     # A late import: a cold start pays for it, and many functions return one array.
-    from aotbuild.spec.restore import Maker, NotRestored
+    from aotbuild.spec.restore import Impossible, Maker, NotRestored
     from aotbuild.spec.restore import restore as restore_tree
 
-    maker = Maker(trees.make_treedef, _import, trees.nodes)
+    find = lambda name: trees.imports().found(name)  # noqa: E731
+    maker = Maker(trees.make_treedef, lambda name: _import(name, trees), trees.nodes, find)
     try:
         return restore_tree(tree, maker, inputs, returned)
+    except Impossible as err:
+        at = f"{place}{''.join(f'[{index}]' for index in err.at)}"
+        raise InvalidIndex(at, err.expected, f"{err.found} ({err.node})") from err
     except NotRestored as err:
         msg = f"an output holds {err}"
         raise AotbuildError(msg) from err
@@ -134,7 +166,7 @@ def restore(tree: Tree, inputs: Any, trees: Trees, returned: Any = None) -> Any:
         raise AotbuildError(msg) from err
 
 
-def _import(name: str) -> Any:
+def _import(name: str, trees: Trees) -> Any:
     from aotbuild.runtime.imports import import_named  # most calls import nothing
 
-    return import_named(name)
+    return import_named(name, trees.imports())

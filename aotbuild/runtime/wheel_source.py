@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.spec.archives import RegularZip
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper
+    from aotbuild.spec.dist_info import WheelDistribution
 
 # A ZipFile counts its open members without a lock, and closes itself if the count is wrong.
 _COUNTING = threading.RLock()
@@ -36,6 +38,10 @@ class WheelSource:
                 raise NoArtifacts(str(path), [str(path)])
             raise InvalidIndex(str(path), "one _aot folder", f"{len(folders)}: {folders}")
         self._folder = folders[0]
+        size = self._file.getinfo(self._folder + INDEX_NAME).file_size
+        if size > MOST_INDEX:
+            self._file.close()
+            raise InvalidIndex(str(path), f"an index of at most {MOST_INDEX:,} bytes", f"{size:,}")
         self.wheel = path
         self.place = f"{path}/{self._folder.rstrip('/')}"
 
@@ -48,6 +54,13 @@ class WheelSource:
         """Return a file of `size` bytes, aligned to 64; files in a wheel are never mapped."""
         self._check_open()
         return view_member(self._file, self._folder + name, size, mapper)
+
+    def distribution(self) -> WheelDistribution:
+        """Return what the wheel says of itself; one of `dist_info.UNREADABLE` if it is damaged."""
+        from aotbuild.spec.dist_info import WheelDistribution  # takes 10 ms
+
+        self._check_open()
+        return WheelDistribution(self._file)
 
     def close(self) -> None:
         """Close the wheel."""
@@ -62,18 +75,28 @@ class WheelSource:
 def read_member(archive: zipfile.ZipFile, name: str, limit: int = -1) -> bytes:
     """Return the bytes of a member, at most `limit` of them; OSError if it cannot be read."""
     with _member(archive, name) as file:
-        return file.read(limit)
+        return file.read(_within(archive, name, limit))
 
 
 def view_member(archive: zipfile.ZipFile, name: str, size: int, mapper: Mapper) -> memoryview:
     """Return a member of `size` bytes in memory, aligned to 64; OSError if it cannot be read."""
     with _member(archive, name) as file:
-        return mapper.view(file, size)
+        return mapper.view(file, _within(archive, name, size))
+
+
+def _within(archive: zipfile.ZipFile, name: str, size: int) -> int:
+    """Return a size, or what a member unpacks to if that is less: memory is taken for it."""
+    stated = archive.getinfo(name).file_size
+    return stated if size < 0 else min(size, stated)
 
 
 @contextmanager
 def _member(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
     try:
+        method = archive.getinfo(name).compress_type
+        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            msg = f"{name}: compression method {method}, and members are stored or deflated"
+            raise OSError(msg)
         with _COUNTING:
             file = archive.open(name)
         try:
@@ -89,7 +112,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 
 def _open_wheel(path: Path) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(path)
+        return RegularZip(path)
     except FileNotFoundError:
         raise PackageNotFound(str(path), [str(path)]) from None
     except (OSError, zipfile.BadZipFile) as err:

@@ -75,9 +75,9 @@ class _Words:
 
     def _is_compiled_in(self, name: str) -> str:
         self._compiled_in.append(name)
-        default = self._known.get(name, Parameter(name, "")).default
-        is_known = name in self._known and default != UNKNOWN
-        value = f", {cut(shown(default), _LONGEST)}" if is_known else ""
+        parameter = self._known.get(name, Parameter(name, ""))
+        is_known = parameter.has_default and parameter.default != UNKNOWN
+        value = f", {cut(shown(parameter.default), _LONGEST)}" if is_known else ""
         return f"argument {name!r} is compiled in at its default{value}"
 
     def remedy(self) -> str:

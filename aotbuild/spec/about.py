@@ -5,6 +5,7 @@ No call reads it, so a function keeps it as JSON until somebody asks.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -80,10 +81,12 @@ class About:
     def from_json(cls, data: Mapping[str, Any]) -> About:
         """Read what `to_json` wrote; ValueError for anything else."""
         try:
+            parameters = tuple(_parameter(*item) for item in data.get("parameters", ()))
+            _check_order(parameters)
             labels = [(place, _labels(rest)) for place, *rest in data.get("labels", ())]
             return cls(
                 text(data.get("doc", "")),
-                tuple(_parameter(*item) for item in data.get("parameters", ())),
+                parameters,
                 {text(place): own for place, own in labels if not isinstance(place, list)},
                 {_path(place): own for place, own in labels if isinstance(place, list)},
             )
@@ -251,3 +254,18 @@ def _parameter(name: Any, kind: Any, *default: Any) -> Parameter:
         msg = f"expected the kind of a parameter, found {kind!r}"
         raise TypeError(msg)
     return Parameter(text(name), kind, *default)
+
+
+def _check_order(parameters: Sequence[Parameter]) -> None:
+    """Raise ValueError for parameters that no function of Python has, by names or by order."""
+    default = inspect.Parameter.empty
+    inspect.Signature(
+        [
+            inspect.Parameter(
+                parameter.name,
+                getattr(inspect.Parameter, parameter.kind.upper()),
+                default=None if parameter.has_default else default,
+            )
+            for parameter in parameters
+        ]
+    )

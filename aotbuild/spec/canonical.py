@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 DEEPEST = 256
+_SHALLOW = 64
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]')
 _TOO_DEEP = f"JSON deeper than {DEEPEST} levels"
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -32,6 +35,11 @@ def is_utf8(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
 
 
+def as_utf8(name: str) -> str:
+    """Return a text of the system with `\\udcff` for each byte that is not UTF-8."""
+    return name if is_utf8(name) else name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def read_canonical(data: bytes) -> Any:
     """Read what `canonical_json` wrote; ValueError for any other bytes.
 
@@ -42,6 +50,8 @@ def read_canonical(data: bytes) -> Any:
         value = json.loads(data)
         is_canonical = canonical_json(value) == data
     except RecursionError as err:
+        if not is_deep(data):
+            raise
         raise ValueError(_TOO_DEEP) from err
     if not is_canonical:
         msg = "not canonical JSON"
@@ -49,6 +59,16 @@ def read_canonical(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > DEEPEST and _depth(value) > DEEPEST:
         raise ValueError(_TOO_DEEP)
     return value
+
+
+def is_deep(data: bytes) -> bool:
+    """Return whether JSON is to blame for a RecursionError, and not the stack of who reads it."""
+    depth = 0
+    for bracket in _BRACKETS.findall(data):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket, 0)
+        if depth > _SHALLOW:
+            return True
+    return False
 
 
 def _depth(value: Any) -> int:

@@ -6,6 +6,9 @@ import contextlib
 import errno
 import os
 import stat
+import sys
+from collections.abc import Iterator
+from enum import Enum, auto
 from pathlib import Path
 from typing import IO
 
@@ -13,8 +16,12 @@ from typing import IO
 # O_EXCL follows no link and opens no existing file.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _MODE = 0o644
+# The disk, the user's share of it, or what a file may have is full; shutil names what it read.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Characters of the file's name in the temporary one: a name may have 255 bytes.
 _LONGEST = 50
+# Bytes of a text file that somebody wrote: no manifest, lock, key or recording of trees has more.
+MOST_TEXT = 64 << 20
 
 
 def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
@@ -37,12 +44,78 @@ def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
         raise OSError(err.errno, err.strerror, str(path)) from err
 
 
+def write_where_told(path: Path, data: bytes) -> None:
+    """Write what a user asked for to where the user says, as programs do; raises OSError.
+
+    Links are followed. A device of characters, a pipe, and what stdout is are written into, and
+    stay what they are; a file is written whole. A folder, a socket and a disk are errors.
+    """
+    kind = kind_of(path)
+    if kind is Kind.FILE:
+        write_whole(Path(os.path.realpath(path)), data)
+    elif kind is Kind.STDOUT:
+        sys.stdout.flush()
+        _write_into(sys.stdout.fileno(), data)
+    else:
+        number = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+        try:
+            with naming(path):
+                _write_into(number, data)
+        finally:
+            os.close(number)
+
+
+class Kind(Enum):
+    """What writing to a path means; `FILE` is also where nothing is yet."""
+
+    FILE = auto()
+    STREAM = auto()
+    STDOUT = auto()
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what writing to a path means; OSError if it is a folder, a socket or a disk."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return Kind.FILE
+    # /dev/stdout may lead to a file: another one in its place would not be what stdout is.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if os.path.samestat(found, os.fstat(sys.stdout.fileno())):
+            return Kind.STDOUT
+    if stat.S_ISREG(found.st_mode):
+        return Kind.FILE
+    if stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode):
+        return Kind.STREAM
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    reason = "neither a file, nor a pipe or a device that takes text; name another"
+    raise OSError(errno.EINVAL, reason, str(path))
+
+
+def _write_into(number: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(number, left) :]
+
+
 def move_whole(finished: Path, path: Path) -> None:
     """Move a finished file into its place, on the same file system; raises OSError."""
-    with finished.open("rb") as file:
+    with naming(path), finished.open("rb") as file:
         os.fsync(file.fileno())
     finished.replace(path)
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an OSError say what was being written: the one of a full disk names no file."""
+    try:
+        yield
+    except OSError as err:
+        if err.errno is None or (err.filename is not None and err.errno not in _FULL):
+            raise
+        raise OSError(err.errno, err.strerror, str(path)) from err
 
 
 def sync_folder(folder: Path) -> None:
@@ -53,6 +126,25 @@ def sync_folder(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def read_regular(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
+    """Return the bytes of a regular file; OSError for anything else, and for more than `most`."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(most + 1) if size <= most else b""
+    if size > most or len(data) > most:
+        raise OSError(errno.EFBIG, f"larger than {most:,} bytes", os.fspath(path))
+    return data
+
+
+def read_regular_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
+    """Return a regular file of UTF-8 as text, with LF at the end of lines.
+
+    Raises OSError as `read_regular`, and UnicodeDecodeError.
+    """
+    text = read_regular(path).decode("utf-8", errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> IO[bytes]:

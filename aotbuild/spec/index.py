@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from aotbuild.errors import InvalidIndex, UnsupportedFormat
 from aotbuild.frozen import dataclass
-from aotbuild.spec.canonical import canonical_json, read_canonical, sha256_hex
+from aotbuild.spec.canonical import canonical_json, is_deep, read_canonical, sha256_hex
 from aotbuild.spec.record import Record
 from aotbuild.spec.record_json import record_from_json, record_to_json
 from aotbuild.spec.signature import KEY_DIGITS, Function, Outline, outlines
@@ -37,6 +37,8 @@ T = TypeVar("T", Function, Record)
 MAGIC = b"aotbuild-index "
 FORMAT = 1
 INDEX_NAME = "index"
+# Bytes of an index; that of 100,000 executables has 150 MB.
+MOST_INDEX = 512 << 20
 # The folder in a package that holds the index, the signature file and the blobs.
 FOLDER_NAME = "_aot"
 # The key of the header of a package that was split, which names the companions of a base.
@@ -220,6 +222,8 @@ class Index:
             value = read(read_canonical(data))
             actual = _key_of(value)
         except (ValueError, OverflowError, RecursionError) as err:
+            if isinstance(err, RecursionError) and not is_deep(data):
+                raise
             raise InvalidIndex(self.place, f"object {key}", cut(str(err), _LONGEST)) from err
         if actual != key:
             raise InvalidIndex(self.place, f"the object of key {key}", f"that of key {actual}")

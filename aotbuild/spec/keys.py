@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
+from aotbuild.spec.files import naming, open_regular
 from aotbuild.spec.signing import Seal, key_id
 
 if TYPE_CHECKING:
@@ -21,6 +22,18 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
+# The encodings (RFC 8032, 5.1.2) of all points of edwards25519 whose order divides 8, without the
+# sign of x: 0 and 1, the two of order 8, and p - 1, p and p + 1.
+_SMALL_ORDER = frozenset(
+    bytes.fromhex(each)
+    for each in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        *(f"{first}{'ff' * 30}7f" for first in ("ec", "ed", "ee")),
+    )
+)
 MAX_PEM_BYTES = 1 << 16
 PASSPHRASE = "AOTBUILD_SIGNING_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -80,7 +93,7 @@ def read_key(path: Path, passphrase: str | None) -> SigningKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         pem = file.read(MAX_PEM_BYTES + 1)
     encrypted = b"BEGIN ENCRYPTED PRIVATE KEY" in pem
     secret = passphrase.encode() if passphrase and encrypted else None
@@ -111,7 +124,7 @@ def write_key(key: SigningKey, private: Path, passphrase: str | None) -> None:
         for path, data, mode in files:
             number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             made.append(path)
-            with os.fdopen(number, "wb") as file:
+            with naming(path), os.fdopen(number, "wb") as file:
                 file.write(data)
                 os.fsync(file.fileno())
     except BaseException:
@@ -132,4 +145,8 @@ def parse_public_key(pem: bytes) -> Ed25519PublicKey:
     if not isinstance(public, Ed25519PublicKey):
         msg = f"{type(public).__name__}, not an Ed25519 key"
         raise TypeError(msg)
+    raw = public.public_bytes_raw()
+    if raw[:-1] + bytes([raw[-1] & 0x7F]) in _SMALL_ORDER:
+        msg = "a point of small order, for which anybody can sign"
+        raise ValueError(msg)
     return public

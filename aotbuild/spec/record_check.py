@@ -21,7 +21,7 @@ from aotbuild.spec.tree import (
     leaf_count,
     needs_returned,
 )
-from aotbuild.spec.values import decode, is_plain
+from aotbuild.spec.values import cut, decode, is_plain
 
 
 def check_record(record: Record) -> None:
@@ -32,11 +32,18 @@ def check_record(record: Record) -> None:
             raise ValueError(reason)
 
 
+def _check_versions(record: Record) -> str | None:
+    # XLA ends the process for the bytes of another version.
+    if not record.target.is_portable and record.requires.jaxlib is None:
+        return "requires.jaxlib: null, and the executable is that of one jaxlib"
+    return None
+
+
 def _check_signature(record: Record) -> str | None:
     signature = record.signature
-    reason = next(_tree_problems(signature.tree, inputs=False), None)
+    reason = next(_tree_problems(signature.tree, "signature.tree", inputs=False), None)
     if reason:
-        return f"signature: {reason}"
+        return reason
     if signature.tree == LEAF or signature.tree[0] != "tuple" or len(signature.tree) != 3:
         return "signature: the tree is not (args, kwargs)"
     found = leaf_count(signature.tree)
@@ -50,14 +57,16 @@ def _check_signature(record: Record) -> str | None:
 
 def _check_outputs(record: Record) -> str | None:
     calling = record.calling
-    reason = next(_tree_problems(calling.out_tree, inputs=True), None)
+    reason = next(_tree_problems(calling.out_tree, "calling.out_tree", inputs=True), None)
     if reason:
-        return f"result: {reason}"
+        return reason
     if calling.returned is None and needs_returned(calling.out_tree):
         return "result: the tree refers to one that the record does not name"
+    if calling.returned is not None and not needs_returned(calling.out_tree):
+        return f"calling.returned: no part of the result is of {calling.returned.like}"
     count = _output_leaves(calling.out_tree, record.signature)
     if count is None:
-        return "result: the tree refers to an input that is not there"
+        return "result: the tree refers to an input that is not there, or has other children"
     # A portable record with symbolic dims has no output avals.
     if calling.outputs and count != len(calling.outputs):
         return f"result: a tree of {count} leaves has {len(calling.outputs)} avals"
@@ -107,7 +116,8 @@ def _spec_problems(calling: Calling, signature: Signature) -> Iterator[str]:
         ("out_specs", calling.out_specs, [aval.shape for aval in calling.outputs]),
     )
     for role, specs, shapes in groups:
-        if not specs or not shapes:
+        # A portable record with symbolic dims has no output avals.
+        if not specs or (role == "out_specs" and not shapes):
             continue
         if not names or len(specs) != len(shapes):
             yield f"{role}: {len(specs)} PartitionSpecs for {len(shapes)} arrays"
@@ -123,6 +133,10 @@ def _spec_problems(calling: Calling, signature: Signature) -> Iterator[str]:
                 yield f"{role}: {spec} is no PartitionSpec of {shape} over {sorted(names)}"
 
 
+# Characters of a place in an error.
+_LONGEST = 80
+# What a description has forms of their own for. jaxlib ends the process for some of them.
+_CONTAINERS = ("types:NoneType", *(f"builtins:{name}" for name in ("tuple", "list", "dict")))
 _CALLBACK_KINDS = ("pure", "io", "debug", "print")
 _TOKENS = ("debug", "io")
 
@@ -143,7 +157,7 @@ def _callback_problem(callback: HostCallback) -> str | None:
         callback.kind == "print"
     ):
         return f"callbacks: a {callback.kind!r} of {callback.call!r} is none"
-    reason = next(_tree_problems(callback.tree, inputs=False), None)
+    reason = next(_tree_problems(callback.tree, "tree", inputs=False), None)
     if reason:
         return f"callbacks: {callback.call}: {reason}"
     leaves = [leaf for leaf, _ in callback.statics]
@@ -198,26 +212,29 @@ def _is_name(reference: str) -> bool:
     return bool(parts) and all(part.isidentifier() for part in parts)
 
 
-def _tree_problems(tree: Tree, *, inputs: bool, depth: int = 0) -> Iterator[str]:
-    """Yield why JSON is not a tree; `inputs` allows references to the inputs.
+def _tree_problems(tree: Tree, at: str, *, inputs: bool, depth: int = 0) -> Iterator[str]:
+    """Yield why JSON is not a tree, and where: `at` is its place in the record.
 
-    A tree with references is made from its description, so its types need names.
+    `inputs` allows references to the inputs. A tree with references is made from its description,
+    so its types need names.
     """
     if tree == LEAF:
         return
+    at = cut(at, _LONGEST)
     if not isinstance(tree, list) or not tree or not isinstance(tree[0], str):
-        yield f"{tree!r} is no tree"
+        yield f"{at}: {tree!r} is no tree"
     elif depth > DEEPEST:
-        yield f"a tree deeper than {DEEPEST}"
+        yield f"{at}: a tree deeper than {DEEPEST}"
     elif tree[0] not in HEADS or len(tree) < HEADS[tree[0]]:
-        yield f"{tree[0]!r} is no kind of node"
+        yield f"{at}: {tree[0]!r} is no kind of node"
     elif tree[0] in REFERENCES and not inputs:
-        yield f"{tree[0]!r} is a reference, which only results have"
+        yield f"{at}: {tree[0]!r} is a reference, which only results have"
     else:
         is_reference = tree[0] in REFERENCES
-        yield from _reference_problems(tree) if is_reference else _node_problems(tree, named=inputs)
-        for child in children_of(tree):
-            yield from _tree_problems(child, inputs=inputs, depth=depth + 1)
+        found = _reference_problems(tree) if is_reference else _node_problems(tree, named=inputs)
+        yield from (f"{at}: {problem}" for problem in found)
+        for index, child in enumerate(children_of(tree), HEADS[tree[0]]):
+            yield from _tree_problems(child, f"{at}[{index}]", inputs=inputs, depth=depth + 1)
 
 
 def _reference_problems(tree: Tree) -> Iterator[str]:
@@ -233,19 +250,39 @@ def _node_problems(tree: Tree, *, named: bool) -> Iterator[str]:
         yield f"a {tree[0]} has children"
     if tree[0] in ("namedtuple", "node") and not _is_type(tree[1], named=named):
         yield f"{tree[1]!r} is no name of a type"
+    if tree[0] == "node" and tree[1] in _CONTAINERS:
+        yield f"{tree[1]!r} is a container, which is no node"
     if tree[0] == "dict":
-        keys = tree[1] if isinstance(tree[1], list) else []
-        plain = [decode(key) for key in keys if is_plain(key)]
-        if len(keys) != len(tree) - 2 or len({repr(key) for key in keys}) != len(keys):
-            yield f"a dict of {len(tree) - 2} children has the keys {keys!r}"
-        elif len(plain) == len(keys) and len(set(map(_hashable, plain))) != len(plain):
-            yield f"a dict has equal keys: {keys!r}"
+        yield from _key_problems(tree)
+
+
+def _key_problems(tree: Tree) -> Iterator[str]:
+    if not isinstance(tree[1], list):
+        yield f"a dict has the keys {tree[1]!r}"
+        return
+    keys = tree[1]
+    plain = [decode(key) for key in keys if is_plain(key)]
+    if len(keys) != len(tree) - 2 or len({repr(key) for key in keys}) != len(keys):
+        yield f"a dict of {len(tree) - 2} children has the keys {keys!r}"
+    elif len(plain) == len(keys) and len(set(map(_hashable, plain))) != len(plain):
+        yield f"a dict has equal keys: {keys!r}"
+    elif len(plain) == len(keys) and not _are_sorted(plain):
+        yield f"a dict has keys that jax did not sort: {keys!r}"
+
+
+def _are_sorted(keys: list[Any]) -> bool:
+    """Return whether keys are such as a dict of jax has, in its order."""
+    try:
+        hash(tuple(keys))
+        return sorted(keys) == keys
+    except TypeError:
+        return False
 
 
 def _is_type(data: object, *, named: bool) -> bool:
     """Return whether this is a type in a description: `named`, or a fingerprint."""
     if isinstance(data, str):
-        return True
+        return _is_name(data) if named else True
     body = data.get("fingerprint") if isinstance(data, dict) and not named else None
     is_pair = isinstance(body, list) and len(body) == 2
     return is_pair and all(isinstance(text, str) for text in body or ())
@@ -272,13 +309,15 @@ def _output_leaves(tree: Tree, signature: Signature) -> int | None:
             found = children[step]
         if tree[0] == "input":
             return leaf_count(found)
-        if found == LEAF:
+        counted = found != LEAF and found[0] in ("none", "dict", "namedtuple")
+        if found == LEAF or (counted and len(children_of(found)) != len(children_of(tree))):
             return None
     counts = [_output_leaves(child, signature) for child in children_of(tree)]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
 _CHECKS: tuple[Callable[[Record], str | None], ...] = (
+    _check_versions,
     _check_signature,
     _check_outputs,
     _check_inputs,

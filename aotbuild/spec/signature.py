@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass, field
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, mapping, optional, sha256_hex, text, whole
 from aotbuild.spec.tree import Ignored, Referenced, Tree
-from aotbuild.spec.values import shown
+from aotbuild.spec.values import cut, shown
 
 if TYPE_CHECKING:
     from aotbuild.spec.facts import Facts
     from aotbuild.spec.padding import Padding
 
 KEY_DIGITS = 32
+
+
+# The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
+# compares), and `on`, which is kept for choosing devices.
+LIBRARY_NAMES = frozenset(
+    {
+        *(
+            "bucket",
+            "close",
+            "constants",
+            "count_calls",
+            "digest",
+            "explain",
+            "functions",
+            "info",
+            "kernel",
+            "on",
+            "open",
+        ),
+        *("place", "preload", "ready", "signatures", "signers", "sizes", "stats"),
+        *("swap_constants", "version"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +113,8 @@ def outline(line: bytes) -> tuple[list[str], bytes] | None:
 
 
 _MISSING: Any = object()
+# Characters of a name that a problem quotes.
+_LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -166,7 +192,7 @@ class Function:
     def from_json(cls, data: Any) -> Function:
         """Read what `to_json` wrote; ValueError for anything else."""
         try:
-            return cls(
+            found = cls(
                 name=text(data["name"]),
                 call=text(data["call"]),
                 positional=_names(data["positional"]),
@@ -187,6 +213,27 @@ class Function:
         except (KeyError, TypeError, AttributeError) as err:
             msg = f"not a function: {type(err).__name__}: {err}"
             raise ValueError(msg) from err
+        reason = _problem(found)
+        if reason:
+            msg = f"{found.name}: {reason}"
+            raise ValueError(msg)
+        return found
+
+
+def _problem(function: Function) -> str | None:
+    """Return what contradicts itself in a function."""
+    arrays, statics = (*function.dynamic, *function.keywords), [s.name for s in function.statics]
+    names = {*arrays, *statics}
+    for name in (*function.positional, *function.keywords, *statics):
+        if not name.isidentifier() or iskeyword(name):
+            return f"expected the name of a parameter, found {cut(repr(name), _LONGEST)}"
+    if len(names) != len(arrays) + len(statics):
+        return f"{[*arrays, *statics]} have a name twice"
+    if not {*function.positional}.issuperset(function.dynamic):
+        return f"dynamic: {list(function.dynamic)} are not all among {list(function.positional)}"
+    if not {*arrays}.issuperset(function.donate):
+        return f"donate: {list(function.donate)} are not all among {list(arrays)}"
+    return None
 
 
 def _padding(data: Any) -> Padding:

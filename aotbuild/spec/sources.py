@@ -3,12 +3,13 @@
 ::
 
     "sources": {"files": {"aot.yaml": <SHA-256>, "src/mypkg/model.py": <SHA-256>},
-                "import_root": "src", "manifest": "aot.yaml"}
+                "import_root": "src", "manifest": "aot.yaml", "content": <SHA-256>}
 
 The files are the manifest and every module below the project's folder that was imported to trace a
 function. Paths are relative to that folder, with slashes. `import_root` is the folder that the
-modules are imported from, `.` for the project's own. The header has this key only if a build
-knew of such files, and if their list is not too long for a header.
+modules are imported from, `.` for the project's own. `content` is the digest of what the manifest
+says with all the files that it names, as those of trees and GPUs. The header has this key only if a
+build knew of such files, and if their list is not too long for a header.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from aotbuild.frozen import dataclass
 from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import SOURCES
 from aotbuild.spec.values import cut
 
@@ -33,11 +35,15 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class SourceDigests:
-    """The digests of source files by their paths, and which of them is the manifest."""
+    """The digests of source files by their paths, and which of them is the manifest.
+
+    `content` is the digest of what the manifest says, with the files that it names.
+    """
 
     files: Mapping[str, str]
     import_root: str = HERE
     manifest: str | None = None
+    content: str | None = None
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -48,6 +54,7 @@ class SourceDigests:
         """Return what the header has of it: nothing if there are no files, or far too many."""
         found = {"files": dict(self.files), "import_root": self.import_root}
         found |= {"manifest": self.manifest} if self.manifest else {}
+        found |= {"content": self.content} if self.content else {}
         is_short = len(canonical_json(found)) <= _MOST_BYTES
         return {SOURCES: found} if self.files and is_short else {}
 
@@ -78,7 +85,7 @@ def _digest(path: Path, since: int | None) -> str | None:
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file; raises OSError."""
     found = sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             found.update(chunk)
     return found.hexdigest()
@@ -92,7 +99,9 @@ def read_sources(header: Mapping[str, Any]) -> SourceDigests | None:
     if not isinstance(found, dict) or not _is_well_formed(found):
         msg = f"header: {SOURCES}: expected digests of files, found {cut(repr(found), _LONGEST)}"
         raise ValueError(msg)
-    return SourceDigests(found["files"], found["import_root"], found.get("manifest"))
+    return SourceDigests(
+        found["files"], found["import_root"], found.get("manifest"), found.get("content")
+    )
 
 
 def join_sources(headers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -109,14 +118,17 @@ def join_sources(headers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     files = {name: digest for name, digest in everything if counts.count(name) == 1}
     manifest = known[0].manifest
     same = manifest if manifest in files else None
-    return SourceDigests(dict(sorted(files.items())), known[0].import_root, same).to_header()
+    contents = {each.content for each in known}
+    content = contents.pop() if len(contents) == 1 else None
+    found_files = dict(sorted(files.items()))
+    return SourceDigests(found_files, known[0].import_root, same, content).to_header()
 
 
 def _is_well_formed(found: Mapping[str, Any]) -> bool:
     files, root, manifest = found.get("files"), found.get("import_root"), found.get("manifest")
     if not isinstance(files, dict) or not isinstance(root, str):
         return False
-    digests = files.values()
+    digests = [*files.values(), *([found["content"]] if "content" in found else [])]
     return (
         (manifest is None or (isinstance(manifest, str) and manifest in files))
         and all(map(_is_below, [root, *files]))

@@ -8,9 +8,12 @@ from aotbuild.errors import PlanError
 
 
 def is_on(variable: str, environment: Mapping[str, str]) -> bool:
-    """Return whether a variable does not say `off`; PlanError if it is neither that nor `on`."""
+    """Return whether a variable does not say `off`; PlanError if it is neither that nor `on`.
+
+    `1` and `0` mean the same.
+    """
     text = environment.get(variable) or "on"
-    if text not in ("on", "off"):
+    if text not in ("on", "off", "1", "0"):
         msg = f"{variable}: expected on or off, found {text!r}"
         raise PlanError(msg)
-    return text == "on"
+    return text in ("on", "1")

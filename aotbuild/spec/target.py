@@ -12,6 +12,8 @@ PORTABLE = "portable"
 # The condition under which a wheel with executables and portable forms requires one exact jaxlib:
 # executables run on Linux alone. See `build.requirements`.
 ON_LINUX = 'sys_platform == "linux"'
+# Of one call. The largest pod of TPUs has 9,216 chips, with two devices each.
+MAX_DEVICES = 65_536
 _checks: list[Callable[[Target], None]] = []
 
 
@@ -48,7 +50,7 @@ class Target:
         detail, _, counts = rest.rpartition(":")
         devices, at, processes = counts.partition("@")
         numbers = [devices, processes] if at else [devices]
-        if not _is_detail(detail) or not all(map(_is_count, numbers)):
+        if not _is_detail(detail) or not all(map(is_count, numbers)):
             msg = f"{text!r} is not a target; expected platform:detail:devices"
             raise ValueError(msg)
         target = cls(platform, detail, *map(int, numbers))
@@ -78,6 +80,6 @@ def _is_detail(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= 200
 
 
-def _is_count(text: str) -> bool:
+def is_count(text: str) -> bool:
     """Whether this is a number from 1 to 999,999 as it is written."""
     return text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 6

@@ -24,6 +24,8 @@ from functools import cache
 from pathlib import Path
 
 LOCK = ".aotbuild-lock"
+# The names of folders that belong to a build alone, and never into a package.
+NAMES = ".aotbuild-*"
 # No other program and no user gives such a name to a folder, which may be empty for a moment.
 _PREFIX = ".aotbuild-tmp-"
 # One for each start of a system, also for all containers in it.
@@ -49,7 +51,7 @@ def temporary_folder(
         try:
             yield folder
         finally:
-            _remove(folder)
+            _remove_surely(folder)
 
 
 def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
@@ -109,13 +111,21 @@ def _system() -> str:
 def _new(parent: Path, prefix: str) -> Iterator[Path]:
     """Yield a new folder, locked as long as the block runs where the file system has locks."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        # Until it is locked, another process may take it for abandoned, and remove it.
-        with suppress(FileNotFoundError):
-            number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            if _lock(number) is not False and os.fstat(number).st_nlink:
-                break
-            os.close(number)
+        # Not mkdtemp: Ctrl-C may come before it says which name it gave.
+        folder = parent / f"{prefix}{os.urandom(6).hex()}"
+        try:
+            folder.mkdir(0o700)
+            # Until it is locked, another process may take it for abandoned, and remove it.
+            with suppress(FileNotFoundError):
+                number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                if _lock(number) is not False and os.fstat(number).st_nlink:
+                    break
+                os.close(number)
+        except FileExistsError:
+            continue
+        except BaseException:  # Ctrl-C too
+            _remove(folder)
+            raise
     try:
         yield folder
     finally:
@@ -133,6 +143,15 @@ def _lock(number: int) -> bool | None:
     return True
 
 
+def _remove_surely(folder: Path) -> None:
+    """Remove a folder, also if Ctrl-C comes meanwhile."""
+    try:
+        _remove(folder)
+    except KeyboardInterrupt:
+        _remove(folder)
+        raise
+
+
 def _remove(folder: Path) -> None:
     """Remove a folder whose lock is held, and the lock last; what cannot be removed stays."""
     with suppress(OSError):
@@ -141,6 +160,6 @@ def _remove(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
             elif path.name != LOCK:
                 path.unlink(missing_ok=True)
-        if [path.name for path in folder.iterdir()] == [LOCK]:
-            (folder / LOCK).unlink()
+        if {path.name for path in folder.iterdir()} <= {LOCK}:
+            (folder / LOCK).unlink(missing_ok=True)
             folder.rmdir()

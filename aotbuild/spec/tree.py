@@ -28,7 +28,7 @@ In the description of an output (`spec.outputs`), a node may get what no data ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -296,6 +296,14 @@ def leaf_count(tree: Tree) -> int:
 def children_of(tree: Tree) -> list[Tree]:
     """Return the children of a described node; leaves and references to subtrees have none."""
     return [] if tree == LEAF else list(tree[HEADS[tree[0]] :])
+
+
+def types_in(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Yield ("node" or "namedtuple", name) of each type in a tree whose types have names."""
+    if tree[0] in ("node", "namedtuple"):
+        yield tree[0], tree[1]
+    for child in children_of(tree):
+        yield from types_in(child)
 
 
 def _is_leaf(treedef: Any) -> bool:

@@ -107,10 +107,22 @@ def qualified_name(obj: Any, module: str | None = None, below: str = "") -> str:
 def import_object(name: str) -> Any:
     """Return the object `module:qualname`; raises whatever importing and looking it up raises."""
     module, _, qualname = name.partition(":")
-    found: Any = importlib.import_module(module)
+    found: Any = import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
     return found
+
+
+def import_module(name: str) -> Any:
+    """Return a module; raises whatever importing it raises.
+
+    ImportError for one that exits, so that a name in a file does not end the program.
+    """
+    try:
+        return importlib.import_module(name)
+    except SystemExit as err:
+        msg = f"importing {name} raised SystemExit: {err}"
+        raise ImportError(msg, name=name) from err
 
 
 def type_name(kind: type) -> str:

@@ -45,7 +45,7 @@ def from_header(header: Mapping[str, Any]) -> tuple[Constant, ...]:
         return ()
     try:
         return tuple(
-            Constant(Aval.parse(aval), blob_from_json(blob), text(name))
+            Constant(Aval.parse(text(aval)), blob_from_json(blob), text(name))
             for name, aval, blob in found
         )
     except (KeyError, TypeError, ValueError) as err:

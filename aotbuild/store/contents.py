@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.store.folder import FORMAT, KEY
+from aotbuild.store.folder import DAMAGED, FORMAT, KEY
 
 # Formats of earlier versions, which nothing reads any more.
 _OLD_FORMATS = ("v1",)
 _SHARD = re.compile(r"[0-9a-f]{2}")
-# As `Folder.set_aside` names files.
-_DAMAGED = re.compile(r"[0-9a-f]{64}\.damaged")
 # In folders of the first format, where killed builds left temporary files.
 _OLD_NAME = re.compile(r"[0-9a-f]{64}(\.damaged)?|\.[0-9a-f]{50}\.[0-9a-f]{16}")
 # In seconds: the clock of a file server may be ahead of ours.
@@ -59,7 +57,7 @@ def survey(root: Path) -> Contents:
     for item in _items(root / FORMAT):
         if KEY.fullmatch(item.key):
             entries.append(item)
-        elif _DAMAGED.fullmatch(item.key):
+        elif DAMAGED.fullmatch(item.key):
             leftovers.append(item)
     for folder in old_folders(root):
         leftovers += [item for item in _items(folder) if _OLD_NAME.fullmatch(item.key)]

@@ -17,13 +17,12 @@ A signature covers key, size and digest, and can be added without reading the bo
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.canonical import canonical_json, read_canonical, sha256_hex
 from aotbuild.spec.signing import SEAL_LINE, Seal
 
 _HEAD = re.compile(
@@ -34,8 +33,11 @@ _HEAD = re.compile(
 
 _T = TypeVar("_T")
 _LOCAL = "local"
-# What code that takes facts for what they should be may raise where they are others.
-_OTHER_FACTS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+# What code that takes facts or bytes for what they should be may raise where they are others.
+OTHER_CONTENT = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    RecursionError,
+)
 
 
 class DamagedEntry(ValueError):
@@ -61,7 +63,7 @@ class Entry:
         """
         try:
             return parse(self)
-        except _OTHER_FACTS as err:
+        except OTHER_CONTENT as err:
             msg = f"its facts are others than expected: {type(err).__name__}: {err}"
             raise DamagedEntry(msg) from err
 
@@ -108,9 +110,9 @@ def _facts(raw: bytes, head: Head) -> tuple[dict[str, Any], int]:
     """Return the facts in a whole file, and where the bytes begin; DamagedEntry."""
     end = raw.find(b"\n", head.length)
     try:
-        found = json.loads(raw[head.length : end])
-    except (ValueError, RecursionError) as err:
-        msg = "its facts are not JSON"
+        found = read_canonical(raw[head.length : end])
+    except ValueError as err:
+        msg = "its facts are not JSON as an entry has it"
         raise DamagedEntry(msg) from err
     if end < 0 or not isinstance(found, dict):
         msg = "its facts are not a JSON object"

@@ -29,6 +29,8 @@ MISSING, FOLDER, UNREADABLE = "missing", "folder", "unreadable"
 # A file that changed less than this ago, in nanoseconds, is read again next time.
 _SETTLED = 2_000_000_000
 _MOST = 10_000
+# A larger file is none of ours, in bytes.
+_MOST_BYTES = 1 << 24
 
 
 class FileDigests:
@@ -57,7 +59,7 @@ class FileDigests:
         """Return the digest of a file, or `missing`, `folder` or `unreadable`.
 
         With `since`, a time in nanoseconds, ChangedSince is raised for a file that changed later;
-        of a file that is held, a new link to it is no change.
+        of a file that is held, a new link to it is no change. NoFile is raised for a pipe.
         """
         now = time.time_ns()
         try:
@@ -67,6 +69,8 @@ class FileDigests:
         if stat.S_ISDIR(found.st_mode):
             return FOLDER
         if not stat.S_ISREG(found.st_mode):
+            if since is not None:
+                raise NoFile(path)
             return UNREADABLE
         changed = max(found.st_mtime_ns, found.st_ctime_ns)
         if since is not None and changed >= since:
@@ -107,6 +111,10 @@ class ChangedSince(Exception):
     """A file was written to while it was in use; the text is its path."""
 
 
+class NoFile(ChangedSince):
+    """What was read is a pipe or a device, which may give something else each time."""
+
+
 def _identity(found: os.stat_result) -> tuple[int, ...]:
     """Return what stays the same when only a link to a file is made or removed."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
@@ -115,7 +123,9 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 def _read(file: Path) -> dict[str, str]:
     try:
         with open_regular(file) as opened:
-            found: Any = json.loads(opened.read())
+            found: Any = json.loads(opened.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return {key: digest for key, digest in found.items() if isinstance(digest, str)}

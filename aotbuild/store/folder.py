@@ -9,17 +9,24 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.spec.files import open_regular, write_whole
 from aotbuild.spec.temporary import temporary_folder
 from aotbuild.spec.values import cut
+from aotbuild.store.entry import DamagedEntry, read_head
 
 # Of the files. Another version has its own folder, so builds of both can share a store.
 FORMAT = "v2"
 # The names of entries' files.
 KEY = re.compile(r"[0-9a-f]{64}")
+# As the files of damaged entries are renamed, and how long they stay for people to look at.
+DAMAGED = re.compile(r"[0-9a-f]{64}\.damaged")
+_STAYS = 30 * 24 * 3600.0  # seconds
+# No head of an entry is larger, in bytes.
+_HEAD = 1 << 14
 
 
 def name_of(key: str) -> str:
@@ -52,19 +59,33 @@ class Folder:
             return 0
 
     def read(self, key: str) -> bytes | None:
-        """Return the file of an entry; None if there is none that can be read."""
+        """Return the file of an entry; None if there is none that can be read.
+
+        Of a file that is larger than its head says, no more than shows that: it may be a sparse
+        one of any size.
+        """
         try:
             with open_regular(self.path(key)) as file:
-                return file.read()
-        except OSError:
+                head, size = file.read(_HEAD), os.fstat(file.fileno()).st_size
+                if len(head) == size:
+                    return head
+                end = min(size, read_head(head, key).file_size + 1)
+                return head + file.read(max(end - len(head), 0))
+        except (OSError, MemoryError):
             return None
+        except DamagedEntry:
+            return head
 
     def remove_no_file(self, key: str) -> None:
-        """Remove what is no file in the place of an entry: a pipe, or a link to nowhere."""
-        # Another build may have done it, it is a folder, or the one around it is read-only.
+        """Remove what is no file in the place of an entry: a pipe, a link to nowhere, a folder."""
+        path = self.path(key)
+        # Another build may have done it, the folder has something in it, or that around it is
+        # read-only.
         with contextlib.suppress(OSError):
-            if not self.has(key):
-                self.path(key).unlink()
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            elif not self.has(key):
+                path.unlink()
 
     def touch(self, key: str) -> None:
         """Say that an entry was used now; `store.prune` removes the least recently used first."""
@@ -85,9 +106,33 @@ class Folder:
         with contextlib.suppress(OSError):  # the folder may be read-only, or of somebody else
             self.path(key).unlink()
 
-    def set_aside(self, key: str) -> None:
-        """Rename the file of a damaged entry, so that it is made again."""
+    def set_aside(self, key: str) -> bool:
+        """Rename the file of a damaged entry, so that it is made again; return whether it is."""
         path = self.path(key)
+        aside = path.with_suffix(".damaged")
         # Another build may have done it, or made it again, or the folder is read-only.
         with contextlib.suppress(OSError):
-            path.replace(path.with_suffix(".damaged"))
+            path.replace(aside)
+            os.utime(aside)
+            return True
+        return False
+
+    def remove_old_damage(self) -> None:
+        """Remove the files of entries that were set aside more than 30 days ago."""
+        oldest = time.time() - _STAYS
+        for folder in _scan(self.root / FORMAT):
+            for file in _scan(folder.path):
+                # Another build may have done it, or it is somebody else's.
+                with contextlib.suppress(OSError):
+                    if DAMAGED.fullmatch(file.name) and _changed(file) < oldest:
+                        os.unlink(file.path)  # noqa: PTH108 (a Path for each file takes longer)
+
+
+def _scan(folder: str | Path) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        return list(found)
+    return []
+
+
+def _changed(file: os.DirEntry[str]) -> float:
+    return file.stat(follow_symlinks=False).st_mtime

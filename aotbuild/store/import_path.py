@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
@@ -72,12 +72,15 @@ class ImportPath:
 
     def first(self, relative: str) -> str | None:
         """Return the first file or folder of that relative path in the folders of the path."""
+        return next((place for _, place in self.every(relative)), None)
+
+    def every(self, relative: str) -> Iterator[tuple[str, str]]:
+        """Yield each folder of the path that has a file or folder of that relative path, and it."""
         top, _, rest = relative.partition("/")
-        for entry in self.entries:
+        for entry in dict.fromkeys(self.entries):
             place = os.path.join(entry, top, rest) if rest else os.path.join(entry, top)
             if top in self.names(entry) and (not rest or os.path.lexists(place)):
-                return place
-        return None
+                yield entry, place
 
     def names(self, folder: str) -> frozenset[str]:
         """Return the names in a folder; none if it cannot be read."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json
-from aotbuild.store.entry import DamagedEntry, Entry, read_entry, write_entry
+from aotbuild.store.entry import OTHER_CONTENT, DamagedEntry, Entry, read_entry, write_entry
 from aotbuild.store.folder import KEY
 from aotbuild.store.layer import Layer
 from aotbuild.store.local import Store
@@ -74,7 +74,7 @@ class Index:
         """Return the index in an entry; an empty one if there is none."""
         try:
             rows = tuple(map(Row.from_json, json.loads(entry.data))) if entry else ()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except OTHER_CONTENT:
             rows = ()
         return Index(rows)
 

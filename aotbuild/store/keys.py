@@ -82,23 +82,25 @@ def planned_key(
     `project` are the project's own requirements, `installed` is what `toolchains.installed` says.
     """
     inputs = {"files": list(map(list, files)), "project": list(project), "installed": installed}
-    return key_of({"entry": "planned 2", **inputs})
+    return key_of({"entry": "planned 3", **inputs})
 
 
 def finished_key(
     *,
     plan: str,
+    files: str,
     packages: Iterable[str],
     sbom: Iterable[str],
     variables: Mapping[str, str],
 ) -> str:
     """Return the key of a finished build, from all that is known before anything is read.
 
-    `plan` is the key of its plan, `packages` are the folders where packages may be. `sbom` are the
-    wheel's name and version, if it has a bill of materials. `variables` are of the environment.
+    `plan` is the key of its plan, `files` the state of all files that were read for it. `packages`
+    are the folders where packages may be. `sbom` are the wheel's name and version, if it has a bill
+    of materials. `variables` are of the environment.
     """
     inputs = {"packages": list(packages), "sbom": list(sbom), "variables": dict(variables)}
-    return key_of({"entry": "finished 1", "plan": plan, **inputs})
+    return key_of({"entry": "finished 2", "plan": plan, "files": files, **inputs})
 
 
 def executable_keys(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from aotbuild.spec.files import open_regular
 from aotbuild.store.contents import Item
 
 # Kinds that do not say so, by a fact that only they have.
@@ -48,7 +49,7 @@ def kind_of(path: Path) -> str:
 
 def _facts(path: Path) -> object:
     """Return the facts of an entry, without reading or checking its bytes."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for _ in range(_MOST_HEAD):
             if file.readline(_MOST_FACTS) == b"\n":
                 return json.loads(file.readline(_MOST_FACTS))

@@ -24,6 +24,7 @@ from aotbuild.store.folder import Folder
 from aotbuild.store.index import Indexes
 from aotbuild.store.layer import Files, Layer
 from aotbuild.store.local import UNKEPT, Store
+from aotbuild.store.owners import check_owners
 from aotbuild.store.places import Place, places
 from aotbuild.store.remote import open_remote
 from aotbuild.store.room import Room
@@ -166,7 +167,8 @@ def _for_each(keys: Sequence[str], call: Callable[[str], None]) -> None:
 def open_store(environment: Mapping[str, str]) -> Layers:
     """Return the layers that AOTBUILD_STORE names, and whose signatures they need. Close them.
 
-    Raises PlanError if a variable is malformed, or names keys that cannot be used.
+    Raises PlanError if a variable is malformed, or names keys that cannot be used, or if others may
+    write to a folder and AOTBUILD_STORE_STRICT refuses it.
     """
     named = _checked(places(environment))
     folders = (place.folder for place in named if place.writable)
@@ -177,9 +179,13 @@ def open_store(environment: Mapping[str, str]) -> Layers:
         Layer(place, _files(place), Trust() if front and place.folder == front else trust)
         for place in named
     )
-    for place in named:
-        if place.folder and place.writable:
-            remove_abandoned(place.folder)
+    for layer in layers:
+        if folder := layer.place.folder:
+            if not layer.trust.keys:
+                check_owners(folder, environment)
+            if layer.place.writable:
+                remove_abandoned(folder)
+                Folder(folder).remove_old_damage()
     if front is not None or not layers:
         return Layers(layers, front, trust)
     cleanup = ExitStack()

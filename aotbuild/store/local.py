@@ -104,8 +104,8 @@ class Store:
             entry = read_entry(raw, key)
             found = entry.parsed(parse)
         except DamagedEntry as err:
-            self.tell(DAMAGED, f"{folder.path(key)}: damaged, set aside and made again: {err}")
-            folder.set_aside(key)
+            done = ", set aside and made again" if folder.set_aside(key) else " and not used"
+            self.tell(DAMAGED, f"{folder.path(key)}: damaged{done}: {err}")
             return None
         if entry.is_local:
             self.local.add(key)

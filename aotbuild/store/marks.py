@@ -13,7 +13,7 @@ from typing import Any
 
 from aotbuild.spec.canonical import canonical_digest
 from aotbuild.store.file_digests import MISSING
-from aotbuild.store.read_set import WORKING_FOLDER, ReadSet
+from aotbuild.store.read_set import ROOT_FOLDER, WORKING_FOLDER, ReadSet
 
 # The marks of each kind of names, in their order, without anything between them.
 Marks = dict[str, str]
@@ -92,6 +92,8 @@ def _digits(found: Any) -> str:
 def _difference(kind: str, name: str, before: str, now: str) -> str:
     if (kind, name) == ("links", WORKING_FOLDER):
         return "the working folder is another one"
+    if (kind, name) == ("links", ROOT_FOLDER):
+        return "the project is in another folder, and something that was read says where it was"
     name = _shown(kind, name)
     if kind == "listings":
         return f"the names in {name} changed"

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from aotbuild.errors import PlanError
+from aotbuild.store.owners import check_owners
 
 VARIABLE = "AOTBUILD_STORE"
 # In seconds, for one answer of a remote layer.
@@ -97,8 +98,14 @@ def places(environment: Mapping[str, str]) -> tuple[Place, ...]:
 
 
 def front_folder(environment: Mapping[str, str]) -> Path | None:
-    """Return the first folder that may be written, which a build works with; None if none may."""
-    return next((p.folder for p in places(environment) if p.folder and p.writable), None)
+    """Return the first folder that may be written, which a build works with; None if none may.
+
+    PlanError if others may write to it, and AOTBUILD_STORE_STRICT refuses that.
+    """
+    front = next((p.folder for p in places(environment) if p.folder and p.writable), None)
+    if front:
+        check_owners(front, environment)
+    return front
 
 
 def writes_elsewhere(environment: Mapping[str, str]) -> bool:

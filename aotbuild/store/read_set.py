@@ -8,7 +8,7 @@ files included, so two equal states mean that the computation would read the sam
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ STARTING = "start:*.pth"
 _DISTRIBUTIONS = (".dist-info", ".egg-info")
 # Of `links`, the one that leads to the folder a build was started in.
 WORKING_FOLDER = "working folder"
+# Another of them: where the project itself is.
+ROOT_FOLDER = "project folder"
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 # Labels of names outside of the project, relative to it, and to where a link to it leads.
 _BESIDE, _BESIDE_REAL = "beside", "beside-real"
 
@@ -89,6 +92,14 @@ def union(sets: Iterable[ReadSet]) -> ReadSet:
     return ReadSet(**{kind: names(kind) for kind in kinds}, distributions=listed)
 
 
+def _working_folder() -> str:
+    """Return the working folder; nothing if somebody removed it."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return ""
+
+
 @dataclass(frozen=True)
 class Places:
     """Where names are found: the project's folder, the path of imports, the user's home.
@@ -99,23 +110,25 @@ class Places:
     root: str
     path: ImportPath
     home: str = field(default_factory=lambda: str(Path.home()))
-    working: str = field(default_factory=os.getcwd)
+    working: str = field(default_factory=_working_folder)
 
     def names(self, path: str) -> set[str]:
         """Return all names of a file or folder: the one that `name` gives, and more.
 
         A file beside the project may have been reached from the project or not, which nobody knows.
         So it has a name for each way: if what they mean here is the same, any way leads to it.
+        One that a link from elsewhere leads to keeps its own path: the link may be another one.
         """
         found = self.name(path)
-        if found.startswith(("root:", "import:")):
+        if found.startswith("import:") or self._is_below("root", path):
             return {found}
+        own = {found} if self._is_below("home", path) else {found, path}
         path = os.path.abspath(path)  # noqa: PTH100 (follows no link)
         real = os.path.realpath(self.root)
         beside = {f"{_BESIDE}:{os.path.relpath(path, self.root)}"}
         if real != self.root:
             beside.add(f"{_BESIDE_REAL}:{os.path.relpath(path, real)}")
-        return {found, *beside}
+        return own | beside
 
     def name(self, path: str) -> str:
         """Return the name of a file or folder: `import:…`, `root:…`, `home:…`, or its path.
@@ -128,13 +141,40 @@ class Places:
                 continue
             if self.path.first(relative) in (path, None):
                 return f"import:{relative}"
-        for label, folder in (("root", self.root), ("home", self.home)):
+        for label in ("root", "home"):
             # A project may be reached through a link.
             for found in (path, os.path.realpath(path)):
-                relative = _below(folder, found) or _below(os.path.realpath(folder), found)
+                relative = self._is_below(label, found)
                 if relative:
                     return f"{label}:{relative}"
         return path
+
+    def is_in_project(self, path: str) -> bool:
+        """Return whether a path is below the project's folder, without following links in it."""
+        return self._is_below("root", path) is not None
+
+    def _is_below(self, label: str, path: str) -> str | None:
+        """Return a path relative to the project or to the home folder; None for another one."""
+        folder = {"root": self.root, "home": self.home}[label]
+        return _below(folder, path) or _below(os.path.realpath(folder), path)
+
+    def found(self, name: str) -> list[tuple[str, str]]:
+        """Return what each folder of the path of imports has under a name `import:…`.
+
+        With each is which of them it is: code may look beside its own module, and not for the
+        first. A folder of the project has its name, installations have one, and others a number.
+        """
+        others = [entry for entry in dict.fromkeys(self.path.entries) if self._is_other(entry)]
+        kinds = {entry: f"other {number}" for number, entry in enumerate(others)}
+        return [
+            (kinds.get(entry) or self._is_below("root", entry) or "installed", place)
+            for entry, place in self.path.every(name.removeprefix("import:"))
+        ]
+
+    def _is_other(self, entry: str) -> bool:
+        is_installed = any(part in f"{entry}/" for part in _INSTALLED)
+        is_of_build = is_of_pip(os.path.join(entry, "sitecustomize.py"))
+        return not (is_installed or is_of_build or self._is_below("root", entry))
 
     def place(self, name: str) -> str:
         """Return the path that a name means here."""
@@ -172,11 +212,14 @@ class World:
         return {
             "modules": [[name, *self._module(name)] for name in names.modules],
             "files": [[name, self._file(name)] for name in names.files],
-            "listings": [[name, self._listing(name)] for name in names.listings],
-            "looked": [[name, kind_at(self.places.place(name))] for name in names.looked],
-            "sizes": [[name, size_at(self.places.place(name))] for name in names.sizes],
+            "listings": [[name, self._at(name, self._listing)] for name in names.listings],
+            "looked": [[name, self._at(name, kind_at)] for name in names.looked],
+            "sizes": [[name, self._at(name, size_at)] for name in names.sizes],
             "links": [[name, self._link(name)] for name in names.links],
-            "searched": [[name, self._modules_in(name, names.modules)] for name in names.searched],
+            "searched": [
+                [name, self._at(name, lambda place: self._modules_in(place, names.modules))]
+                for name in names.searched
+            ],
             "variables": [[name, self.variable(name)] for name in names.variables],
             "distributions": self._distributions() if names.distributions else [],
         }
@@ -197,30 +240,40 @@ class World:
             return ("namespace" if found else MISSING), ""
         return form(name, found), self.digests.of(found.file, since=self.since)
 
-    def _file(self, name: str) -> str:
+    def _file(self, name: str) -> Any:
         if name == STARTING:
             files = self.places.path.starting()
             return canonical_digest([self.digests.of(file, since=self.since) for file in files])
-        return self.digests.of(self.places.place(name), since=self.since)
+        return self._at(name, lambda place: self.digests.of(place, since=self.since))
 
-    def _listing(self, name: str) -> str:
-        place = self.places.place(name)
+    def _at(self, name: str, ask: Callable[[str], Any]) -> Any:
+        """Return the answer to a question about a name: of each place that it may mean."""
+        if name.startswith("import:"):
+            answers = [[entry, ask(place)] for entry, place in self.places.found(name)]
+            if answers := [each for each in answers if each[1] not in (MISSING, "")]:
+                return answers
+        return ask(self.places.place(name))
+
+    def _listing(self, place: str) -> str:
         # A folder's times change with its names.
         if self.digests.of(place, since=None) != FOLDER:
             return MISSING
         return canonical_digest(names_in(place))
 
-    def _modules_in(self, name: str, modules: Iterable[str]) -> str:
+    def _modules_in(self, place: str, modules: Iterable[str]) -> str:
         """Return the digest of the names in a folder that these modules may have."""
-        place = self.places.place(name)
         if self.digests.of(place, since=None) != FOLDER:
             return self.digests.of(place, since=self.since)  # of a zip
         return canonical_digest(modules_in(place, modules))
 
-    def _link(self, name: str) -> str:
-        place = self.places.place(name)
+    def _link(self, name: str) -> Any:
         if name == WORKING_FOLDER:
-            return self.places.name(place)
+            return self.places.name(self.places.working)
+        if name == ROOT_FOLDER:
+            return self.places.root
+        return self._at(name, self._target)
+
+    def _target(self, place: str) -> str:
         target = link_at(place)
         return self.places.name(target) if target else ""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
+from aotbuild.spec.files import naming
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock
 from aotbuild.toolchains.resolve import Say, committed_lock, folder_of, resolved
@@ -73,7 +74,8 @@ def _make(folder: Path, toolchain: Toolchain) -> None:
         run_uv(
             ("venv", "--quiet", "--no-project", "--python", recipe.python, folder), folder.parent
         )
-        (folder / _LOCK).write_text(recipe.lock, encoding="utf-8")
+        with naming(folder / _LOCK):
+            (folder / _LOCK).write_text(recipe.lock, encoding="utf-8")
         _fill(folder)
     except UvFailed as err:
         reason = "\n".join(f"  {line}" for line in str(err).splitlines())

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from aotbuild.errors import PlanError
+from aotbuild.spec.dist_info import installed_version
 from aotbuild.toolchains.environments import by_uv, make_environments
 from aotbuild.toolchains.lock import local_files, read_lock
 from aotbuild.toolchains.resolve import resolved
@@ -47,10 +48,7 @@ class Pin:
     @property
     def is_here(self) -> bool:
         """Whether the running environment has it."""
-        try:
-            return metadata.version(self.name) == self.version
-        except metadata.PackageNotFoundError:
-            return False
+        return installed_version(self.name) == self.version
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,8 @@ class ExactToolchain:
         requirements = tuple(pin.requirement for pin in self.pins)
         title = f"the environment of the build (jax {self.jax})"
         wanted = Wanted(title, self.jax, self.python, requirements, (), "")
-        return resolved(wanted, self.python, folder, lambda _: None)
+        # The machine that builds has installed all of it.
+        return resolved(wanted, self.python, folder, lambda _: None, build_sources=True)
 
 
 def installed_pins(requirements: Iterable[str]) -> Iterator[Pin]:

@@ -2,42 +2,69 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import PlanError
+from aotbuild.spec.files import open_regular
 
 _OWN = "aotbuild"
+_DYNAMIC = "dependencies"
 # The table of pyproject.toml in which a project lists its own dependencies.
 METADATA_TABLE = f"tool.hatch.metadata.hooks.{_OWN}"
 
 
-def project_requirements(root: Path) -> tuple[str, ...]:
+def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...]:
     """Return the project's own dependencies; none without a [project] table.
 
     They stand under [project] or in the table of the metadata hook `aotbuild`, or other metadata
-    hooks of hatchling set them. PlanError if the file cannot be read so.
+    hooks of hatchling set them. PlanError if the file cannot be read so, or if only code of the
+    project could say them and it must not run.
     """
     # Not at the top: a worker, which imports this package too, has no hatchling.
     from hatchling.metadata.core import ProjectMetadata
     from hatchling.plugin.manager import PluginManager
 
     file = root / "pyproject.toml"
-    if not file.is_file():
+    if not os.path.lexists(file):
         return ()
     metadata = ProjectMetadata(str(root), PluginManager())
     try:
+        open_regular(file).close()  # hatchling would wait for the writer of a pipe
         if "project" not in metadata.config:
             return ()
         settings = metadata.hatch.metadata
         table = settings.hook_config.get(_OWN, {})
+        if _DYNAMIC not in metadata.dynamic:
+            settings.hook_config.clear()  # they set something else
+        elif not run_code:
+            _check_runs_nothing(file, metadata)
         # What it adds is known only when the environment is.
         settings.hooks.pop(_OWN, None)
         return (*map(str, metadata.core.dependencies), *own_dependencies(table))
     except (ValueError, TypeError, OSError) as err:
-        msg = f"{file}: the project's dependencies cannot be read: {err}"
+        reason = err.strerror if isinstance(err, OSError) else err
+        msg = f"{file}: the project's dependencies cannot be read: {reason}"
         raise PlanError(msg) from err
+
+
+def _check_runs_nothing(file: Path, metadata: Any) -> None:
+    """Raise PlanError if reading the dependencies would run a file of the project."""
+    hooks = metadata.hatch.metadata.hook_config.keys() - {_OWN}
+    version = metadata.hatch.config.get("version", {})
+    if "custom" in hooks:
+        found = f"[{METADATA_TABLE.removesuffix(_OWN)}custom]"
+    elif hooks and version.get("source") == "code":
+        found = '[tool.hatch.version] source = "code"'
+    else:
+        return
+    msg = (
+        f"{file}: {found} runs code of the project to say its dependencies, and no plan runs any; "
+        f"list them under [project], or in [{METADATA_TABLE}]"
+    )
+    raise PlanError(msg)
 
 
 def own_dependencies(table: Mapping[str, Any]) -> list[str]:

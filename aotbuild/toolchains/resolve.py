@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.files import naming, read_regular_text, write_whole
 from aotbuild.spec.temporary import temporary_folder
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
@@ -20,13 +21,23 @@ from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, runni
 from aotbuild.toolchains.wanted import Wanted, wanted_toolchains
 
 Say = Callable[[str], None]
+NO_BUILD = ("--no-build",)
+# As uv 0.9 to 0.13 says that it would have to build a package.
+_SOURCE = re.compile(r"(?is)building (from source|source distributions)\b.{0,300} disabled")
+_SOURCE_HINT = (
+    "It has no wheel here, and building it would run its code, which no plan does. Name a wheel of "
+    "it; or run aotbuild lock --build-sources, which does run it, and commit the lock."
+)
 
 
-def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock, Path | None]:
+def resolved(
+    wanted: Wanted, python: str, folder: Path, say: Say, *, build_sources: bool = False
+) -> tuple[Lock, Path | None]:
     """Return the lock of a toolchain for a Python (`3.11`), and its file if it is committed.
 
     `folder` is the manifest's. Without a committed lock, uv resolves once and the result is cached;
-    `say` gets progress lines. PlanError if the lock is out of date, or with uv's reason.
+    `say` gets progress lines. PlanError if the lock is out of date, or with uv's reason. Unless it
+    may `build_sources`, no code of a package runs.
     """
     committed = committed_lock(wanted, folder)
     if committed is not None:
@@ -42,33 +53,48 @@ def resolved(wanted: Wanted, python: str, folder: Path, say: Say) -> tuple[Lock,
     with locked(place.parent, say):
         if not place.exists():
             say(f"{wanted.title}: no lock beside the manifest (aotbuild lock); asking uv")
-            text = compile_lock(wanted, python, folder)
+            text = compile_lock(wanted, python, folder, build_sources=build_sources)
             place.parent.mkdir(exist_ok=True)
             write_whole(place, text.encode())
-        text = place.read_text(encoding="utf-8")
+        text = read_regular_text(place)
     return read_lock(text, str(place), python), None
 
 
 def committed_lock(wanted: Wanted, folder: Path) -> Path | None:
-    """Return the lock of a toolchain beside its manifest, if there is one."""
+    """Return the lock of a toolchain beside its manifest, if there is one.
+
+    A pipe, a device or a link that leads nowhere is one, too: reading it is an error, while without
+    a lock other versions would be taken in silence.
+    """
     path = folder / wanted.lock_name
-    return path if wanted.lock_name and path.is_file() else None
+    return path if wanted.lock_name and os.path.lexists(path) else None
 
 
-def compile_lock(wanted: Wanted, python: str, folder: Path, before: str | None = None) -> str:
+def compile_lock(
+    wanted: Wanted,
+    python: str,
+    folder: Path,
+    before: str | None = None,
+    *,
+    build_sources: bool = False,
+) -> str:
     """Let uv resolve; return the text of the lock. PlanError gives uv's reason.
 
-    Versions in the lock `before` are kept where possible.
+    Versions in the lock `before` are kept where possible. What is neither a wheel nor says in a
+    file what it requires has to be built to find out, which runs its code: `build_sources`.
     """
     with temporary_folder() as temporary:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
-        given.write_text("".join(f"{r}\n" for r in wanted.requirements), encoding="utf-8")
-        if before is not None:
-            made.write_text(before, encoding="utf-8")
+        with naming(temporary):
+            given.write_text("".join(f"{r}\n" for r in wanted.requirements), encoding="utf-8")
+            if before is not None:
+                made.write_text(before, encoding="utf-8")
         try:
-            run_uv(_compile(given, made, python), folder)
+            run_uv(_compile(given, made, python, *(() if build_sources else NO_BUILD)), folder)
         except UvFailed as err:
-            reason, hint = _indented(str(err)), _hint(wanted, python, folder)
+            is_source = not build_sources and _SOURCE.search(str(err))
+            reason = _indented(str(err))
+            hint = _SOURCE_HINT if is_source else _hint(wanted, python, folder)
             msg = f"{wanted.title}: uv cannot resolve it for Python {python}\n{reason}\n{hint}"
             raise PlanError(msg) from err
         return made.read_text(encoding="utf-8")
@@ -82,7 +108,7 @@ def _compile(given: Path, made: Path, python: str, *more: str) -> list[str | Pat
 
 def checked_lock(wanted: Wanted, python: str, path: Path) -> Lock:
     """Read a committed lock; PlanError says what of the requirements it does not meet."""
-    lock = read_lock(path.read_text(encoding="utf-8", errors="replace"), str(path), python)
+    lock = read_lock(read_regular_text(path, "replace"), str(path), python)
     problems = list(unmet(lock, wanted.requirements, python))
     if problems:
         listing = "".join(f"\n  {problem}" for problem in problems)
@@ -114,7 +140,7 @@ def _newest(requirement: str, python: str, folder: Path) -> str | None:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         given.write_text(f"{requirement}\n", encoding="utf-8")
         try:
-            run_uv(_compile(given, made, python, "--no-deps"), folder)
+            run_uv(_compile(given, made, python, *NO_BUILD, "--no-deps"), folder)
         except UvFailed:
             return None
         (package,) = tomllib.loads(made.read_text(encoding="utf-8"))["packages"]
@@ -142,19 +168,23 @@ class WrittenLock:
 
 
 def write_locks(
-    manifest: Manifest, project: Sequence[str], *, upgrade: bool = False
+    manifest: Manifest,
+    project: Sequence[str],
+    *,
+    upgrade: bool = False,
+    build_sources: bool = False,
 ) -> Iterator[WrittenLock]:
     """Resolve every toolchain, write its lock beside the manifest, and yield it.
 
     Versions of a valid earlier lock are kept where possible, unless `upgrade`. PlanError gives uv's
-    reason.
+    reason. `build_sources` is as in `compile_lock`.
     """
     folder = folder_of(manifest)
     for wanted, python in _named(manifest, project):
         file = folder / wanted.lock_name
-        before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+        before = read_regular_text(file, "replace") if os.path.lexists(file) else ""
         kept = before if is_lock(before) and not upgrade else None
-        text = _HEADER + compile_lock(wanted, python, folder, kept)
+        text = _HEADER + compile_lock(wanted, python, folder, kept, build_sources=build_sources)
         lock = read_lock(text, str(file), python)
         if text != before:
             write_whole(file, text.encode())

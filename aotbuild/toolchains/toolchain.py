@@ -12,6 +12,7 @@ from pathlib import Path
 from aotbuild.errors import PlanError
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import descriptions
+from aotbuild.spec.dist_info import installed_version
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ def probe() -> Environment:
 
 def running_toolchain(*, needed: bool) -> Toolchain | None:
     """Return what is installed here. Without jax or jaxlib: PlanError if needed, else None."""
-    jax, jaxlib = (_version(n) if needed else _installed(n) for n in ("jax", "jaxlib"))
+    jax, jaxlib = (_version(n) if needed else installed_version(n) for n in ("jax", "jaxlib"))
     if jax is None or jaxlib is None:
         return None
-    found = tuple((name, version) for name in plugins() if (version := _installed(name)))
+    found = tuple((name, version) for name in plugins() if (version := installed_version(name)))
     return Toolchain(jax, jaxlib, platform.python_version(), found)
 
 
@@ -114,15 +115,8 @@ def platforms_of(wheel_file: str) -> tuple[str, ...]:
     return tuple(sorted(platforms))
 
 
-def _installed(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 def _version(distribution: str) -> str:
-    version = _installed(distribution)
+    version = installed_version(distribution)
     if version is None:
         msg = (
             f"{distribution} is not installed in the build environment; install aotbuild[build] "

@@ -17,7 +17,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.lifeline import Lifeline
+from aotbuild.spec.lifeline import Lifeline, run_tied
 
 # These would choose an environment or an interpreter for uv; every call names its own. Settings of
 # indexes, certificates and uv's cache stay as the user set them.
@@ -41,6 +41,7 @@ class UvFailed(Exception):
 def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
     """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails."""
     line = Lifeline()
+    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     try:
         # Tied: if this process is killed, another one may make the same environment at once.
         with subprocess.Popen(
@@ -50,7 +51,7 @@ def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            env={name: value for name, value in os.environ.items() if name not in _DROPPED},
+            env={**kept, **line.variables},
             cwd=folder,
             pass_fds=line.files,
         ) as process:
@@ -143,9 +144,7 @@ def _version_of(path: Path) -> str | None:
     """Return the version of a CPython of this architecture; None for anything else."""
     command = [str(path), "-I", "-c", _PROBE]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
+        done = run_tied(command, _PATIENCE, text=True)
     except (OSError, subprocess.TimeoutExpired):
         return None
     words = done.stdout.split()

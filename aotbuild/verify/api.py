@@ -20,6 +20,7 @@ from aotbuild.runtime.seals import Key, check_package, read_policies, read_seals
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stale import staleness
 from aotbuild.runtime.trust import EXPECT, demanded_keys
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import companions_of, home_of
 from aotbuild.spec.portable import window_of
@@ -141,7 +142,7 @@ def _read(source: Source, file: Path | None) -> bytes:
     if file is None:
         return read_seals_file(source)
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             return opened.read(MAX_SEALS_BYTES + 1)
     except OSError as err:
         remedy = "Give the file that `aotbuild sign --out` wrote."
@@ -218,7 +219,7 @@ def examine(place: str | Path, options: Options) -> Examined:
         return _examine_wheel(Path(place), options)
     source = locate(place)
     contents = check_contents(source, files_of_folder(Path(source.place)))
-    required = requirements.check_installed(Path(source.place), contents.records)
+    required = requirements.check_installed(Path(source.place), contents.records, contents.header)
     signed = _check_signatures(source, contents, options, package_name(place), source.place)
     return Examined((*contents.outcomes, required, *signed), contents, source.place)
 
@@ -242,7 +243,7 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
     finally:
         source.close()
     package = _check_package(wheel, source.place, contents)
-    required = requirements.check_wheel(wheel, contents.records)
+    required = requirements.check_wheel(wheel, contents.records, contents.header)
     outcomes = (*archive, *contents.outcomes, package, required, *signed)
     return Examined(outcomes, contents, str(wheel))
 

@@ -13,39 +13,51 @@ import hashlib
 import stat
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from email.parser import HeaderParser
 from pathlib import Path
 
+from aotbuild.spec.archives import RegularZip
+from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 from aotbuild.verify.specifiers import Version, normalized, parse_version
-from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
+from aotbuild.verify.zip_layout import (
+    UNREADABLE,
+    Limits,
+    layout_problems,
+    member_problems,
+    unpacked,
+)
 
 CHECKS = ("zip", "members", "names", "dist-info", "RECORD")
 _SHOWN = 20
 _UNLISTED = ("RECORD.jws", "RECORD.p7s")
 _HASHES = ("sha256", "sha384", "sha512")
-_CHUNK = 1 << 20
 _MAX_TEXT = 16 << 20
 _NEEDED = ("METADATA", "RECORD", "WHEEL")
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError)
 # Device names of Windows, also with an extension.
 # https://learn.microsoft.com/windows/win32/fileio/naming-a-file
 _DEVICES = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+    {"con", "prn", "aux", "nul", "conin$", "conout$"}
+    | {f"{port}{n}" for port in ("com", "lpt") for n in "123456789\u00b9\u00b2\u00b3"}
 )
+_RESERVED = frozenset('?*<>|"')
+# Bytes of a name on common file systems, and of a path on macOS.
+_MOST_NAME, _MOST_PATH = 255, 1024
+# Folders of X.data whose files are installed beside the others.
+_LIBRARIES = ("purelib", "platlib")
+_SITES = ("site-packages", "dist-packages")
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 
 def check_archive(wheel: Path, limits: Limits) -> tuple[Outcome, ...]:
     """Check a wheel as an archive; raises OSError if it cannot be opened."""
-    with wheel.open("rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                return tuple(_check(archive, wheel, limits))
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, UnicodeError) as err:
-            return (_concluded("zip", wheel, [f"not a zip file that can be read: {err}"]),)
+    try:
+        with RegularZip(wheel) as archive:
+            return tuple(_check(archive, wheel, limits))
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, UnicodeError) as err:
+        return (_concluded("zip", wheel, [f"not a zip file that can be read: {err}"]),)
 
 
 def _check(archive: zipfile.ZipFile, wheel: Path, limits: Limits) -> Iterator[Outcome]:
@@ -89,11 +101,48 @@ def _path_problem(info: zipfile.ZipInfo) -> str | None:
         (":" in name, "a colon, which names a drive or a stream on Windows"),
         (any(part in ("", ".", "..") for part in parts), "a path that is not plain (., .. or //)"),
         (any(unicodedata.category(char) == "Cc" for char in name), "a control character"),
+        (name != info.filename, f"Python reads it as {info.filename!r}"),
+        (any(unicodedata.category(char) == "Cf" for char in name), "an invisible character"),
+        (not _RESERVED.isdisjoint(name), "a character that Windows reserves"),
         (any(part.endswith((" ", ".")) for part in parts), "ends with a space or a dot"),
-        (any(part.split(".")[0].lower() in _DEVICES for part in parts), "a device on Windows"),
+        (any(_stem(part) in _DEVICES for part in parts), "a device on Windows"),
+        (_is_long(name, parts), f"above {_MOST_NAME} bytes, or {_MOST_PATH} in all"),
+        (_replaces_executables(name), f"is installed into {FOLDER_NAME}, after all checks"),
         (not name.isascii() and not info.flag_bits & 0x800, "its encoding is not stated"),
     )
     return next((reason for is_wrong, reason in checks if is_wrong), None)
+
+
+def _stem(part: str) -> str:
+    return part.split(".")[0].rstrip(" ").lower()
+
+
+def _is_long(name: str, parts: list[str]) -> bool:
+    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in (name, *parts)]
+    return sizes[0] > _MOST_PATH or max(sizes[1:]) > _MOST_NAME
+
+
+def _replaces_executables(name: str) -> bool:
+    target = _installed(name)
+    return target != name and FOLDER_NAME in _folded(target).split("/")
+
+
+def _installed(name: str) -> str:
+    """Return where a member is installed, relative to the packages.
+
+    https://packaging.python.org/specifications/binary-distribution-format#the-data-directory
+    """
+    top, scheme, *rest = [*name.split("/", 2), ""][:3]
+    target = "/".join(rest)
+    if not target or not top.lower().endswith(".data"):
+        return name
+    if scheme.lower() in _LIBRARIES:
+        return target
+    parts = target.split("/")
+    # The folder of the environment, in which that of the packages is.
+    at = next((i for i, part in enumerate(parts) if part.lower() in _SITES), None)
+    inside = "" if at is None or scheme.lower() != "data" else "/".join(parts[at + 1 :])
+    return inside or name
 
 
 def _attribute_problem(info: zipfile.ZipInfo) -> str | None:
@@ -111,15 +160,21 @@ def _attribute_problem(info: zipfile.ZipInfo) -> str | None:
 
 
 def _twins(names: list[str]) -> Iterator[str]:
-    """Yield names that are the same file on some file system."""
+    """Yield names that are the same file on some file system, or once they are installed."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(_folded(name), []).append(name)
+        groups.setdefault(_folded(_installed(name)), []).append(name)
     for group in groups.values():
         first, *others = sorted(set(group))
         if others:
+            is_moved = any(_installed(name) != name for name in group)
+            if is_moved and all(name.endswith("/") for name in group):
+                continue  # one folder, which two places put files into
             shown = " and ".join(map(repr, (first, *others)))
-            yield f"{shown} differ only in case or Unicode form"
+            reason = (
+                "are installed to one place" if is_moved else "differ only in case or Unicode form"
+            )
+            yield f"{shown} {reason}"
         elif len(group) > 1:
             yield f"{first!r} is there {len(group)} times"
     yield from _inside_files(groups)
@@ -175,6 +230,25 @@ def dist_info_problems(archive: zipfile.ZipFile, wheel: Path) -> Iterator[str]:
     if _identity(stated) != _identity(expected):
         words = f"expected {' '.join(expected)}, found {' '.join(stated)}"
         yield f"{found[0]} is not of {wheel.name}: {words}"
+    yield from _metadata_problems(archive, wheel, expected)
+
+
+def _metadata_problems(archive: zipfile.ZipFile, wheel: Path, expected: list[str]) -> Iterator[str]:
+    """Yield how METADATA contradicts the name of the file; installers believe either."""
+    try:
+        stated = HeaderParser().parsestr(read_metadata(archive, "METADATA"))
+    except ValueError as err:
+        yield f"METADATA: {err}"
+        return
+    for field in ("Name", "Version"):
+        values = stated.get_all(field) or []
+        if len(values) != 1:
+            yield f"METADATA: expected one {field}, found {len(values)}"
+            return
+    found = [str(stated["Name"]), str(stated["Version"])]
+    if _identity(found) != _identity(expected):
+        words = f"expected {' '.join(expected)}, found {' '.join(found)}"
+        yield f"METADATA is not of {wheel.name}: {words}"
 
 
 def read_metadata(archive: zipfile.ZipFile, name: str) -> str:
@@ -187,7 +261,7 @@ def read_metadata(archive: zipfile.ZipFile, name: str) -> str:
             msg = f"{path}: more than {_MAX_TEXT} bytes"
             raise ValueError(msg)
         return data.decode("utf-8")
-    except (KeyError, IndexError, *_UNREADABLE) as err:
+    except (KeyError, IndexError, *UNREADABLE) as err:
         msg = f"{name} cannot be read: {err}"
         raise ValueError(msg) from err
 
@@ -209,15 +283,18 @@ def record_problems(archive: zipfile.ZipFile) -> Iterator[str]:
         else:
             listed[row[0]] = (row[1], row[2])
     files = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+    unlisted = [f"{dist_infos(archive)[0]}/{name}" for name in _UNLISTED]
     yield from (f"{name!r} is listed, but not there" for name in sorted(set(listed) - set(files)))
     for name, info in files.items():
+        if name != record and name in listed:
+            reason = _compare(archive, info, *listed[name])
+        else:
+            reason = _unlisted_problem(archive, info)
+        if reason:
+            yield f"{name!r}: {reason}"
         if name == record:
             yield from _own_row(listed.get(name))
-        elif name in listed:
-            reason = _compare(archive, info, *listed[name])
-            if reason:
-                yield f"{name!r}: {reason}"
-        elif name not in [f"{record.rpartition('/')[0]}/{other}" for other in _UNLISTED]:
+        elif name not in listed and name not in unlisted:
             yield f"{name!r} is there, but not listed"
 
 
@@ -228,29 +305,36 @@ def _own_row(row: tuple[str, str] | None) -> Iterator[str]:
         yield "RECORD states a hash of itself, which cannot be right"
 
 
+def _unlisted_problem(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str | None:
+    """Return why a file that has no hash cannot be read, or None."""
+    try:
+        _hash(archive, info, _HASHES[0])
+    except UNREADABLE as err:
+        return f"cannot be read: {err}"
+    return None
+
+
 def _compare(archive: zipfile.ZipFile, info: zipfile.ZipInfo, stated: str, size: str) -> str | None:
     """Return how a file differs from its row, or None."""
     kind, _, expected = stated.partition("=")
     if kind not in _HASHES:
         return f"expected a hash of {', '.join(_HASHES)}, found {stated!r}"
-    if size and (not size.isascii() or not size.isdigit() or int(size) != info.file_size):
+    # As text: Python refuses to read a number of thousands of digits.
+    is_size = size.isascii() and size.isdigit()
+    if size and not (is_size and (size.lstrip("0") or "0") == str(info.file_size)):
         return f"expected {size} bytes, found {info.file_size}"
     try:
         found = _hash(archive, info, kind)
-    except _UNREADABLE as err:
+    except UNREADABLE as err:
         return f"cannot be read: {err}"
     return None if found == expected else f"expected {kind}={expected}, found {kind}={found}"
 
 
 def _hash(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kind: str) -> str:
-    digest, size = hashlib.new(kind), 0
-    with archive.open(info) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    if size != info.file_size:
-        msg = f"expected {info.file_size} bytes, found {size}"
-        raise ValueError(msg)
+    assert archive.fp is not None
+    digest = hashlib.new(kind)
+    for chunk in unpacked(archive.fp, info):
+        digest.update(chunk)
     return _encoded(digest.digest())
 
 

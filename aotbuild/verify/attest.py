@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.files import Kind, kind_of, write_where_told
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.identity import (
     IdentityOptions,
@@ -149,13 +149,13 @@ def attest(
     # What was signed is what is there now, and this identity proves it to others.
     mine = IdentityOptions(attestor.identity, attestor.issuer, locks=tuple(locks))
     verify_bundle(out, bundle, attestor.config.trusted_root, before.path, index, data, mine)
-    write_whole(out, bundle.to_json().encode())
+    write_where_told(out, bundle.to_json().encode())
     return Attested(report, out)
 
 
 def _check_replaceable(out: Path) -> None:
     """Raise FileExistsError for a file other than a bundle, such as a key or a wheel."""
-    if not out.exists():
+    if not out.exists() or kind_of(out) is not Kind.FILE:
         return
     try:
         read_bundle(out)

@@ -22,6 +22,7 @@ from aotbuild.runtime.backends.jax.placement import (
 )
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.devices import devices_for
+from aotbuild.runtime.imports import imports_in
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
@@ -35,7 +36,9 @@ from aotbuild.verify.child_loading import (
     concluded,
     hlo_shape,
     shapes_agree,
+    with_result,
 )
+from aotbuild.verify.child_results import result_problem
 from aotbuild.verify.outcome import Status
 
 
@@ -70,8 +73,19 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
     result = shapes_agree(record, executable, _expected_shapes(record, executable, devices))
     if result is None:
         return NOTHING_STATED
+    if result[0] is Status.PASS:
+        trees = JaxTrees(imports_in(source))
+        made = result_problem(source, record, trees, lambda: _zeros(record, devices))
+        result = with_result(result, made)
     callee = _callee(record, loaded.run, loaded.shardings)
     return Loaded(*result, callee, record.target.platform)
+
+
+def _zeros(record: Record, devices: tuple[Any, ...]) -> list[Any]:
+    """Return zeros as the executable would return them."""
+    avals, shardings = record.calling.outputs, output_shardings(record.calling, devices)
+    rows = zip(avals, shardings, strict=True)
+    return [private.put(private.zeros(aval), aval, sharding) for aval, sharding in rows]
 
 
 def load_callee(source: Source, verdict: Verdict) -> Callee:
@@ -85,7 +99,7 @@ def load(source: Source, verdict: Verdict) -> tuple[Any, tuple[Any, ...]]:
     record = verdict.record
     devices = devices_for(record.requires, default_devices(record.target.platform))
     stats = Stats()
-    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
+    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(imports_in(source)), stats.count))
     return loader.load(verdict, Placement(devices, bool(record.calling.mesh))), devices
 
 

@@ -135,6 +135,14 @@ def concluded(reasons: list[str]) -> Result:
     return (Status.FAIL if reasons else Status.PASS), reasons
 
 
+def with_result(loaded: Result, made: tuple[str | None, str | None]) -> Result:
+    """Return the result of loading with what `result_problem` found of a record that passed."""
+    problem, remark = made
+    if problem:
+        return Status.FAIL, [problem]
+    return loaded[0], [remark] if remark else loaded[1]
+
+
 NOTHING_STATED = Loaded(
     Status.NOT_CHECKED, ["it loads, but does not state the shapes of its inputs"]
 )

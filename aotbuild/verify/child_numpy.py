@@ -25,6 +25,7 @@ from aotbuild.runtime.backends.numpy.executables import (
 )
 from aotbuild.runtime.backends.numpy.trees import NumpyTrees
 from aotbuild.runtime.devices import devices_for
+from aotbuild.runtime.imports import imports_in
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
@@ -66,7 +67,7 @@ def load_callee(source: Source, verdict: Verdict) -> Callee:
 
 def _load(source: Source, verdict: Verdict) -> Any:
     requires, platform = verdict.record.requires, verdict.record.target.platform
-    loader = Loader(source, Stats(), NumpyExecutableLoader(NumpyTrees()))
+    loader = Loader(source, Stats(), NumpyExecutableLoader(NumpyTrees(imports_in(source))))
     return loader.load(verdict, NumpyPlacement(devices_for(requires, devices_on(platform))))
 
 

@@ -7,12 +7,12 @@ one executable. Importing jax and making its client do not count: no package can
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.record import Record
 from aotbuild.spec.temporary import temporary_folder
 from aotbuild.verify.fresh import run_fresh
@@ -59,7 +59,7 @@ def unpacked(place: str) -> Iterator[str]:
     if not Path(f"{wheel}.whl").is_file():
         yield place
         return
-    with temporary_folder(what="diff-") as temporary, zipfile.ZipFile(f"{wheel}.whl") as archive:
+    with temporary_folder(what="diff-") as temporary, RegularZip(f"{wheel}.whl") as archive:
         for name in archive.namelist():
             if name.startswith(f"{folder}/"):
                 archive.extract(name, temporary)

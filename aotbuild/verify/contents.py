@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +11,14 @@ from typing import TypeVar
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.package import check_policy
 from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.spec.about import About
+from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import companions_of, packaged_blobs
-from aotbuild.spec.left_out import read_left_out
+from aotbuild.spec.left_out import LEFT_OUT, read_left_out
 from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.shard import SHARD, SHARD_NAME, read_shard
 from aotbuild.spec.signature import Function
@@ -25,6 +26,7 @@ from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.spec.sources import read_sources
 from aotbuild.spec.target import HOST
 from aotbuild.spec.weights import from_header
+from aotbuild.verify.functions import function_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
 _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6}){0,3}", re.ASCII)
@@ -52,6 +54,8 @@ def record_problems(
         seen[key] = record
     yield from _header_problems(header)
     yield from _about_problems(functions)
+    whole = not {COMPANIONS, SHARD, LEFT_OUT} & header.keys()
+    yield from function_problems(functions, records, whole=whole)
     called = {record.function for record in records}
     # The records of a base may all be in its companions.
     uncalled = () if COMPANIONS in header else {function.name for function in functions} - called
@@ -83,6 +87,10 @@ def _header_problems(header: dict[str, object]) -> Iterator[str]:
             read(header)
         except ValueError as err:
             yield str(err)
+    try:
+        check_policy(header.get("fallback"), "fallback")
+    except AotbuildError as err:
+        yield str(err)
 
 
 def _weights(header: dict[str, object]) -> tuple[Constant, ...]:
@@ -111,6 +119,13 @@ def _check_target(record: Record) -> str | None:
     return f"is for {target}, but requires {', '.join(wrong)}" if wrong else None
 
 
+def _check_tolerances(record: Record) -> str | None:
+    golden = record.golden
+    if golden is None or golden.rtol is None or golden.rtol < 1:
+        return None
+    return f"golden: with the tolerance rtol {golden.rtol:g}, zeros would pass"
+
+
 def _check_versions(record: Record) -> str | None:
     requires = record.requires
     pairs = [
@@ -125,7 +140,12 @@ def _check_versions(record: Record) -> str | None:
     return next(wrong, None)
 
 
-_CHECKS: tuple[Callable[[Record], str | None], ...] = (_check_kind, _check_target, _check_versions)
+_CHECKS: tuple[Callable[[Record], str | None], ...] = (
+    _check_kind,
+    _check_target,
+    _check_tolerances,
+    _check_versions,
+)
 
 
 T = TypeVar("T")
@@ -149,8 +169,13 @@ class Contents:
     @property
     def package(self) -> str | None:
         """The import package that the index names."""
-        stated = None if self.index is None else self.index.header.get("package")
+        stated = self.header.get("package")
         return None if stated is None else str(stated)
+
+    @property
+    def header(self) -> dict[str, object]:
+        """The header of the index; empty if that cannot be opened."""
+        return {} if self.index is None else self.index.header
 
 
 def check_contents(source: Source, names: list[str]) -> Contents:
@@ -184,7 +209,7 @@ def files_of_folder(folder: Path) -> list[str]:
 
 def files_of_wheel(wheel: Path) -> list[str]:
     """Return every file below the `_aot` folder of a wheel, relative to it."""
-    with zipfile.ZipFile(wheel) as archive:
+    with RegularZip(wheel) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
     root = next(name for name in names if name.endswith(f"{FOLDER_NAME}/{INDEX_NAME}"))
     prefix = root.removesuffix(INDEX_NAME)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from importlib import metadata
@@ -16,6 +17,7 @@ from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stale import Staleness, staleness
 from aotbuild.runtime.trust import open_trusted
+from aotbuild.spec.dist_info import UNREADABLE, installed_version
 from aotbuild.spec.index import Index
 from aotbuild.spec.portable import Window, window_of
 from aotbuild.spec.record import Record
@@ -112,19 +114,13 @@ def _versions() -> dict[str, str | None]:
     parts = _host_parts()
     packages = (*_PACKAGES, *(name for part in parts for name in part.packages))
     prefixes = tuple(prefix for part in parts for prefix in part.package_prefixes)
-    found: dict[str, str | None] = {name: _version(name) for name in packages}
+    found = {name: installed_version(name) for name in packages}
     for distribution in metadata.distributions():
-        name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
-        if name.startswith(prefixes):
-            found[name] = distribution.version
+        with suppress(*UNREADABLE):
+            name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
+            if name.startswith(prefixes):
+                found[name] = distribution.version
     return found
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str]:

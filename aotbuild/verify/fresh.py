@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from aotbuild.spec.lifeline import run_tied
+
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"
 )
@@ -23,19 +25,18 @@ def run_fresh(module: str, argument: Any, environment: Mapping[str, str], timeou
     path = json.dumps([str(Path(entry).absolute()) for entry in sys.path if entry])
     code = _BOOTSTRAP.format(module=module)
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", code, path, json.dumps(argument)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=dict(environment),
-            timeout=timeout,
+        done = run_tied(
+            [sys.executable, "-P", "-c", code, path, json.dumps(argument)], timeout, environment
         )
     except subprocess.TimeoutExpired:
         return f"the process took longer than {timeout:g} s"
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         return f"the process ended with {done.returncode}: {why}"
-    return json.loads(done.stdout)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:  # the user's code may exit, or write to every open file
+        return "the process ended without an answer"
 
 
 def answer(make: Callable[[Any], Any]) -> None:

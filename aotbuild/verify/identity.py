@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.seals import check_package
-from aotbuild.spec.files import open_regular
+from aotbuild.spec.files import open_regular, read_regular_text
 from aotbuild.spec.index import Index
 from aotbuild.verify.outcome import Outcome, Status, concluded, not_checked
 from aotbuild.verify.statement import bundle_path, check_statement, subjects_of
@@ -136,7 +136,7 @@ def read_trust_config(path: Path) -> ClientTrustConfig | TrustedRoot:
     from sigstore.models import ClientTrustConfig, TrustedRoot
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular_text(path)
         if "trustedroot" in str(json.loads(text)["mediaType"]):
             return TrustedRoot.from_file(os.fspath(path))
         return ClientTrustConfig.from_json(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from pathlib import Path
 
 from aotbuild.errors import DamagedBlob
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
+from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL
 from aotbuild.spec.record import Blob
 from aotbuild.verify.contents import Contents
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
-from aotbuild.verify.zip_layout import Limits, layout_problems, member_problems
+from aotbuild.verify.zip_layout import Limits, data_problems, layout_problems, member_problems
 
 CHECK = "stages"
 _SHOWN = 20
@@ -32,7 +34,7 @@ def check_stages(path: str, contents: Contents, limits: Limits) -> list[Outcome]
     if where != BESIDE:
         problem = f"records name kept stages, and the header says {where!r}: expected {BESIDE!r}"
         return [concluded(CHECK, file.name, [problem])]
-    if not file.is_file():
+    if not os.path.lexists(file):
         return [not_checked(CHECK, file.name, f"the file is not there: {file}")]
     problems = list(islice(_problems(file, blobs, limits), _SHOWN))
     return [concluded(CHECK, file.name, [*problems, *([REMEDY] if problems else [])])]
@@ -48,13 +50,19 @@ def _problems(file: Path, blobs: dict[str, Blob], limits: Limits) -> Iterator[st
 def _archive_problems(file: Path, limits: Limits) -> Iterator[str]:
     """Yield why the members cannot be read safely; the limits are those of a wheel."""
     try:
-        with file.open("rb") as raw, zipfile.ZipFile(raw) as archive:
-            yield from layout_problems(raw, archive)
-            yield from member_problems(archive, limits)
+        with RegularZip(file) as archive:
+            assert archive.fp is not None
+            problems = [
+                *islice(layout_problems(archive.fp, archive), _SHOWN),
+                *islice(member_problems(archive, limits), _SHOWN),
+            ]
+            yield from problems or data_problems(archive.fp, archive)
             counts = Counter(archive.namelist())
             yield from (f"{name!r} is there twice" for name, n in counts.items() if n > 1)
     except (zipfile.BadZipFile, NotImplementedError, ValueError, UnicodeError) as err:
         yield f"not a zip file that can be read: {err}"
+    except OSError as err:
+        yield f"cannot be read: {err.strerror}"
 
 
 def _text_problems(file: Path, blobs: dict[str, Blob]) -> Iterator[str]:

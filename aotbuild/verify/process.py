@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
+from aotbuild.spec.lifeline import Lifeline
 from aotbuild.verify.jobs import (
     ChildExit,
     Job,
@@ -48,7 +48,7 @@ class Children:
     def __init__(self, timeout: float, workers: int | None = None) -> None:
         self._timeout = timeout
         self._workers = workers or os.cpu_count() or 1
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._running: dict[subprocess.Popen[bytes], Lifeline] = {}
         self._lock = threading.Lock()
         self._accelerator = threading.Lock()
         self._stopped = False
@@ -141,33 +141,38 @@ class Children:
         with self._lock:
             if self._stopped:
                 return None
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BOOTSTRAP, path, arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=results,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
-            self._running.add(process)
+            line = Lifeline()
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _BOOTSTRAP, path, arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=results,
+                    stderr=log,
+                    env={**environment, **line.variables},
+                    pass_fds=line.files,
+                    start_new_session=True,
+                )
+            except OSError:
+                line.close()
+                raise
+            line.tie(process, group=True)
+            self._running[process] = line
         return process
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill a running process and its descendants."""
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        """Kill a process, if it still runs, and all that it started."""
         with self._lock:
-            self._running.discard(process)
+            line = self._running.pop(process, None)
+        if line is not None:
+            line.close()
+        process.wait()
 
     def _stop(self) -> None:
         with self._lock:
             self._stopped = True
             running = list(self._running)
         for process in running:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            self._kill(process)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import re
 import tarfile
-import tomllib
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -20,12 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError, NoArtifacts
+from aotbuild.spec.archives import RegularZip
+from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import PART, SPLIT, companions_of
 from aotbuild.spec.record import Record
+from aotbuild.spec.toml_text import read_toml
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.specifiers import normalized
+from aotbuild.verify.zip_layout import Limits
 
 # What installers decide on before they download all wheels of a version.
 COMPARED = ("Requires-Dist", "Requires-Python", "Provides-Extra")
@@ -155,6 +158,10 @@ class Release:
         return found
 
 
+# What damaged files raise beside OSError.
+_UNREADABLE = (ValueError, tarfile.TarError, zipfile.BadZipFile, EOFError)
+
+
 def read_release(paths: Iterable[Path]) -> Release:
     """Read all files; raises OSError if one cannot be opened."""
     wheels, sdists, others = [], [], []
@@ -167,7 +174,7 @@ def read_release(paths: Iterable[Path]) -> Release:
                 sdists.append(read_sdist(path))
             else:
                 others.append(path)
-        except (ValueError, tarfile.TarError, zipfile.BadZipFile, EOFError) as err:
+        except _UNREADABLE as err:
             unreadable[path] = str(err)
     return Release(tuple(wheels), tuple(sdists), tuple(others), unreadable)
 
@@ -181,7 +188,7 @@ def read_wheel(path: Path) -> Wheel:
     python, abi, platform = (part.split(".") for part in parts[-3:])
     tags = frozenset(product(python, abi, platform))
     build = parts[2] if len(parts) == 6 else ""
-    with zipfile.ZipFile(path) as archive:
+    with RegularZip(path) as archive:
         metadata = Metadata.parse(read_metadata(archive, "METADATA"))
     try:
         # AOTBUILD_TRUST decides what may be loaded here, not what may be published.
@@ -217,9 +224,13 @@ def read_sdist(path: Path) -> Sdist:
 def _check_stream(path: Path) -> None:
     """Read a gzip file to its end, where its checksum is: tarfile doesn't go there."""
     try:
-        with gzip.open(path) as stream:
-            while stream.read(1 << 20):
-                pass
+        size, most = 0, Limits().total
+        with open_regular(path) as file, gzip.GzipFile(fileobj=file) as stream:
+            while more := len(stream.read(1 << 20)):
+                size += more
+                if size > most:
+                    msg = f"it unpacks to over {most:,} bytes"
+                    raise ValueError(msg)
     except (gzip.BadGzipFile, zlib.error) as err:
         raise ValueError(str(err)) from err
 
@@ -238,7 +249,7 @@ def _is_built(name: str) -> bool:
 
 def _manifest(project: str | None) -> str | None:
     """Return the path of the manifest that the build hook's table names; None without a table."""
-    table: Any = tomllib.loads(project or "")
+    table: Any = read_toml(project or "")
     for key in _HOOK:
         table = table.get(key) if isinstance(table, dict) else None
     return str(table.get("manifest", "aot.yaml")) if isinstance(table, dict) else None

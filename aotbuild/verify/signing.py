@@ -18,7 +18,16 @@ from aotbuild.errors import UntrustedPackage
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.seals import read_seals_file
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.files import move_whole, write_whole
+from aotbuild.spec.archives import RegularZip
+from aotbuild.spec.files import (
+    Kind,
+    kind_of,
+    move_whole,
+    naming,
+    read_regular,
+    write_where_told,
+    write_whole,
+)
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.keys import SigningKey
 from aotbuild.spec.signing import (
@@ -44,7 +53,7 @@ def rewrite(wheel: Path, target: Path, name: str, data: bytes, beside: str) -> N
     the attributes of the member `beside`, so equal inputs give equal bytes.
     """
     with (
-        zipfile.ZipFile(wheel) as old,
+        RegularZip(wheel) as old,
         target.open("wb") as file,
         zipfile.ZipFile(file, "w") as new,
     ):
@@ -134,23 +143,26 @@ def sign(place: Path, key: SigningKey, out: Path | None = None) -> Signed:
     if out is None and before.path.endswith(".whl"):
         return _sign_wheel(place, before, key, new)
     written = out or Path(before.path, SEALS_NAME)
-    write_whole(written, write_seals([new]) if out else _with_others(place, new))
+    if out:
+        write_where_told(out, write_seals([new]))
+    else:
+        write_whole(written, _with_others(place, new))
     return Signed(before.report(str(place)), written)
 
 
 def _check_replaceable(out: Path) -> None:
     """Raise FileExistsError for a file other than a signature file, such as a key or a wheel."""
-    if not out.exists():
+    if not out.exists() or kind_of(out) is not Kind.FILE:
         return
     try:
-        read_seals(out.read_bytes()[: MAX_SEALS_BYTES + 1], str(out))
+        read_seals(read_regular(out, MAX_SEALS_BYTES), str(out))
     except UntrustedPackage as err:
         reason = "is there already and is no signature file; name another"
         raise FileExistsError(errno.EEXIST, reason, str(out)) from err
 
 
 def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Signed:
-    with zipfile.ZipFile(wheel) as archive:
+    with RegularZip(wheel) as archive:
         old = [name for name in archive.namelist() if name.endswith(_OLD_SIGNATURES)]
     if old:
         reason = f"{old[0]} signs RECORD, which one more file changes; use --out"
@@ -162,7 +174,8 @@ def _sign_wheel(wheel: Path, before: Examined, key: SigningKey, new: Seal) -> Si
     with temporary_folder(real.parent) as temporary:
         target = temporary / wheel.name
         seals = _with_others(wheel, new)
-        rewrite(wheel, target, f"{folder}/{SEALS_NAME}", seals, f"{folder}/{INDEX_NAME}")
+        with naming(real):
+            rewrite(wheel, target, f"{folder}/{SEALS_NAME}", seals, f"{folder}/{INDEX_NAME}")
         shutil.copymode(wheel, target)
         # Even if the wheel has changed meanwhile, its replacement is complete and signed.
         mine = SignatureOptions([key.public_pem], operator=False)

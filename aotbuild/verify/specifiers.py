@@ -153,16 +153,13 @@ class Requirement:
     url: str = ""
 
     def __str__(self) -> str:
+        if self.url:
+            return f"{self.name} @ {self.url}"
         return self.name + ",".join(f"{each.operator}{each.text}" for each in self.specifiers)
 
     def allows(self, version: Version) -> bool:
         """Return whether a version fulfills every condition."""
         return all(specifier.contains(version) for specifier in self.specifiers)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it names a highest version."""
-        return any(specifier.operator in ("==", "<=") for specifier in self.specifiers)
 
 
 def parse_requirement(line: str) -> Requirement:

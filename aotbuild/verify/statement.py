@@ -7,7 +7,6 @@ statements can compare them. Nothing here knows Sigstore, or imports its library
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from aotbuild.errors import AotbuildError, UntrustedPackage
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.spec.layout import home_of
+from aotbuild.spec.sources import file_digest
 from aotbuild.spec.values import cut
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -97,8 +97,7 @@ def check_statement(
 
 
 def _of_file(path: Path) -> Subject:
-    with path.open("rb") as file:
-        return Subject(path.name, hashlib.file_digest(file, "sha256").hexdigest())
+    return Subject(path.name, file_digest(path))
 
 
 def _read(place: str, payload_type: str, payload: bytes) -> list[Subject]:

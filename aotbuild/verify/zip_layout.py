@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-# The fields of each header after its four magic bytes.
+from aotbuild.verify.zip_directory import (
+    MAGIC,
+    MAX_32,
+    directory_start,
+    name_of,
+    unpack,
+    zip64_field,
+)
+
+# The fields of a local header after its four magic bytes.
 _LOCAL = struct.Struct("<5H3I2H")
-# Of a central header only the lengths of its name, extra fields and comment are read here.
-_CENTRAL = struct.Struct("<24x3H12x")
-_END = struct.Struct("<4H2IH")
-_END_64 = struct.Struct("<Q2H2I4Q")
-_LOCATOR_64 = struct.Struct("<IQI")
-_MAGIC = 4
 _DESCRIPTOR_FLAG = 0x8
-_MAX_32 = 0xFFFFFFFF
+_CHUNK = 1 << 20
+# What zlib calls deflated data without a header of its own.
+_RAW = -15
+# Why a member cannot be unpacked, by `unpacked` or by zipfile.
+UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError)
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 # Bits that change how a member is read: encrypted, patched, strongly encrypted, masked headers.
 _REFUSED_FLAGS = 0x1 | 0x20 | 0x40 | 0x2000
@@ -43,8 +51,7 @@ class Limits:
 
 def layout_problems(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[str]:
     """Yield every gap or overlap between the members of the file."""
-    size = file.seek(0, 2)
-    start, end_problem = _directory_start(file, size, archive)
+    start, end_problem = directory_start(file, archive)
     if end_problem:
         yield end_problem
         return
@@ -90,103 +97,116 @@ def member_problems(archive: zipfile.ZipFile, limits: Limits) -> Iterator[str]:
             yield f"{info.filename!r} unpacks to {ratio:.0f} times its size ({info.file_size})"
 
 
-def _directory_start(
-    file: IO[bytes], size: int, archive: zipfile.ZipFile
-) -> tuple[int, str | None]:
-    """Return the offset of the central directory, which must end where the file ends."""
-    end = size - _MAGIC - _END.size
-    fields = _unpack(_END, b"PK\x05\x06", file, end)
-    if fields is None or fields[-1] != 0:
-        return 0, "bytes (or an archive comment) after the end of the central directory"
-    disk, first_disk, count_here, count, length, start, _ = fields
-    if _MAX_32 in (length, start) or count == 0xFFFF:
-        found = _directory_64(file, end)
-        if found is None:
-            return 0, "the zip64 end of the central directory is not where it must be"
-        count, length, start, end = found
-    members = len(archive.infolist())
-    if disk or first_disk or count != members or count_here not in (count, 0xFFFF):
-        return 0, f"the end counts {count} members, the central directory has {members}"
-    if start + length != end:
-        return 0, f"bytes before the archive or its end: expected {end - length}, found {start}"
-    return start, _directory_problem(file, start, end, members)
+def unpacked(file: IO[bytes], info: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield the bytes of a member in the right layout; at most 1 MiB is in memory at a time.
+
+    An error of UNREADABLE, if they are not what the headers say, or if the compressed data ends
+    before or after its size: zipfile ignores what is left, and readers of streams do not.
+    """
+    local, problem = _read_local(file, info)
+    if local is None:
+        raise ValueError(problem)
+    crc = size = 0
+    for data in _inflated(file, local.data_offset, info):
+        crc, size = zlib.crc32(data, crc), size + len(data)
+        if size > info.file_size:
+            break
+        yield data
+    if (size, crc) != (info.file_size, info.CRC):
+        at_least = "at least " if size > info.file_size else ""
+        msg = f"expected {info.file_size} bytes with CRC {info.CRC:08x}"
+        msg = f"{msg}, found {at_least}{size} with {crc:08x}"
+        raise ValueError(msg)
 
 
-def _directory_problem(file: IO[bytes], position: int, end: int, members: int) -> str | None:
-    """Return the problem of the central directory, or None."""
-    for number in range(members):
-        fields = _unpack(_CENTRAL, b"PK\x01\x02", file, position)
-        if fields is None:
-            return f"no header of member {number} in the central directory"
-        if fields[-1]:
-            return f"member {number} has a comment"
-        position += _MAGIC + _CENTRAL.size + sum(fields[-3:])
-    return None if position == end else f"the central directory ends at {position}, not {end}"
+def data_problems(file: IO[bytes], archive: zipfile.ZipFile) -> Iterator[str]:
+    """Yield every member, in the right layout, that does not unpack to what its headers say."""
+    for info in archive.infolist():
+        try:
+            for _ in unpacked(file, info):
+                pass
+        except UNREADABLE as err:
+            yield f"{info.filename!r} cannot be read: {err}"
 
 
-def _directory_64(file: IO[bytes], end: int) -> tuple[int, int, int, int] | None:
-    locator_at = end - _MAGIC - _LOCATOR_64.size
-    place = locator_at - _MAGIC - _END_64.size
-    locator = _unpack(_LOCATOR_64, b"PK\x06\x07", file, locator_at)
-    fields = _unpack(_END_64, b"PK\x06\x06", file, place)
-    if locator is None or fields is None or locator[1] != place:
-        return None
-    count, length, start = fields[-3:]
-    return count, length, start, place
+def _inflated(file: IO[bytes], position: int, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    inflate = zlib.decompressobj(_RAW) if info.compress_type == zipfile.ZIP_DEFLATED else None
+    end = position + info.compress_size
+    data = b""
+    while position < end or inflate is not None:
+        if not data and position < end:
+            file.seek(position)
+            data = file.read(min(_CHUNK, end - position))
+            position += len(data)
+            if not data:
+                msg = "the file ends before its compressed data"
+                raise EOFError(msg)
+        if inflate is None:
+            yield data
+            data = b""
+            continue
+        yield (found := inflate.decompress(data, _CHUNK))
+        data = inflate.unconsumed_tail
+        if inflate.eof:
+            hidden = len(inflate.unused_data) + end - position
+            if hidden:
+                msg = f"{hidden} hidden bytes after its compressed data"
+                raise ValueError(msg)
+            return
+        if not (found or data) and position == end:
+            msg = "its compressed data has no end"
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True)
 class _Local:
+    """A local header. Of each size it has what the header says, and what its zip64 field says."""
+
     name: bytes
     flags: int
     method: int
     crc: int
-    compressed: int
-    size: int
+    compressed: tuple[int, ...]
+    size: tuple[int, ...]
     data_offset: int
 
 
 def _read_local(file: IO[bytes], info: zipfile.ZipInfo) -> tuple[_Local | None, str]:
-    fields = _unpack(_LOCAL, b"PK\x03\x04", file, info.header_offset)
+    fields = unpack(_LOCAL, b"PK\x03\x04", file, info.header_offset)
     if fields is None:
         return None, "no local header where the central directory points"
     _, flags, method, _, _, crc, compressed, size, name_length, extra_length = fields
     name, extra = file.read(name_length), file.read(extra_length)
-    if _MAX_32 in (compressed, size):
-        sizes = _sizes_64(extra)
-        if sizes is None:
-            return None, "its local header names zip64 sizes and has none"
-        size, compressed = sizes
-    offset = info.header_offset + _MAGIC + _LOCAL.size + name_length + extra_length
-    return _Local(name, flags, method, crc, compressed, size, offset), ""
-
-
-def _sizes_64(extra: bytes) -> tuple[int, int] | None:
-    """Return (size, compressed size) of the zip64 extra field; a local header has both."""
-    while len(extra) >= 4:
-        kind, length = struct.unpack_from("<2H", extra)
-        if kind == 1 and length >= 16 and len(extra) >= 20:
-            size, compressed = struct.unpack_from("<2Q", extra, 4)
-            return size, compressed
-        extra = extra[4 + length :]
-    return None
+    try:
+        field = zip64_field(extra)
+    except ValueError as err:
+        return None, str(err)
+    if len(field or b"") < 16 and (field is not None or MAX_32 in (compressed, size)):
+        return None, "its local header names zip64 sizes and has none"
+    # A local header has both sizes, in this order.
+    wide = (None, None) if field is None else struct.unpack_from("<2Q", field)
+    sizes, all_compressed = (
+        tuple(value for value in pair if value not in (None, MAX_32))
+        for pair in zip((size, compressed), wide, strict=True)
+    )
+    offset = info.header_offset + MAGIC + _LOCAL.size + name_length + extra_length
+    return _Local(name, flags, method, crc, all_compressed, sizes, offset), ""
 
 
 def _disagreements(info: zipfile.ZipInfo, local: _Local) -> Iterator[str]:
-    encoding = "utf-8" if info.flag_bits & 0x800 else "cp437"
     pairs: list[tuple[str, object, object]] = [
-        ("name", info.orig_filename.encode(encoding, "replace"), local.name),
+        ("name", name_of(info), local.name),
         ("flags", info.flag_bits, local.flags),
         ("method", info.compress_type, local.method),
+        ("CRC", info.CRC, local.crc),
+        *(("compressed size", info.compress_size, found) for found in local.compressed),
+        *(("size", info.file_size, found) for found in local.size),
     ]
-    if not info.flag_bits & _DESCRIPTOR_FLAG:
-        pairs += [
-            ("CRC", info.CRC, local.crc),
-            ("compressed size", info.compress_size, local.compressed),
-            ("size", info.file_size, local.size),
-        ]
+    # With a data descriptor, which comes after the data, the header may leave its numbers out.
+    is_later = bool(info.flag_bits & _DESCRIPTOR_FLAG)
     for what, central, found in pairs:
-        if central != found:
+        is_left_out = is_later and found == 0 and what in ("CRC", "compressed size", "size")
+        if central != found and not is_left_out:
             yield f"{what} is {central!r} in the central directory, {found!r} in the local header"
 
 
@@ -204,17 +224,4 @@ def _skip_descriptor(file: IO[bytes], info: zipfile.ZipInfo, position: int) -> t
 
 
 def _packed(form: str, *values: int) -> bytes:
-    return struct.pack(form, *values) if max(values) <= _MAX_32 or "Q" in form else b"\0" * 25
-
-
-def _unpack(
-    form: struct.Struct, magic: bytes, file: IO[bytes], offset: int
-) -> tuple[int, ...] | None:
-    """Return the fields after the four magic bytes, or None if the magic is missing."""
-    if offset < 0:
-        return None
-    file.seek(offset)
-    data = file.read(4 + form.size)
-    if len(data) < 4 + form.size or not data.startswith(magic):
-        return None
-    return form.unpack_from(data, 4)
+    return struct.pack(form, *values) if max(values) <= MAX_32 or "Q" in form else b"\0" * 25

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -13,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, NamedSharding
 
+from aotbuild.spec.canonical import as_utf8, canonical_json, read_canonical
 from aotbuild.spec.signature import Function
 from aotbuild.spec.values import NotEncodable, encode
 from aotbuild.spec.wrap import NnxJit, Wrap
@@ -127,7 +127,7 @@ def _statics(
     found, problem = [], ""
     for name in sorted(set(recorded.static) & set(given)):
         try:
-            found.append((name, json.loads(json.dumps(encode(given[name])))))
+            found.append((name, read_canonical(canonical_json(encode(given[name])))))
         except (NotEncodable, RecursionError, TypeError, ValueError) as err:
             problem = f"its static argument {name} is no value that a manifest can have: {err}"
     return tuple(found), problem
@@ -136,7 +136,7 @@ def _statics(
 def _env() -> dict[str, str]:
     """Return the variables that libraries in this process read, and are set."""
     return {
-        name: os.environ[name]
+        name: as_utf8(os.environ[name])
         for module, names in _VARIABLES.items()
         if module in sys.modules
         for name in names

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aotbuild.spec.canonical import is_utf8
 from aotbuild.spec.tree import HEADS, LEAF, children_of
 from aotbuild.spec.values import cut
 
@@ -27,6 +28,14 @@ def checked(value: _T) -> _T:
     return value
 
 
+def checked_text(value: Any) -> str:
+    """Return a text that can be written again; TypeError for anything else."""
+    if not _is_text(value):
+        msg = f"expected text, found {cut(repr(value), 80)}"
+        raise TypeError(msg)
+    return str(value)
+
+
 def check_tree(tree: Any) -> None:
     """Raise ValueError or LookupError for what is no tree as `spec.tree` describes it."""
     if tree == LEAF:
@@ -43,7 +52,11 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and is_utf8(value)
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value))
 
 
 # What a field of each type accepts, by the text of its annotation.
@@ -53,7 +66,7 @@ _FORMS: dict[str, Callable[[Any], bool]] = {
     "float": lambda value: type(value) in (int, float) and abs(value) < _MOST,  # no NaN
     "tuple[str, ...]": lambda value: all(map(_is_text, value)),
     "tuple[tuple[str, Any], ...]": lambda value: all(_is_text(name) for name, _ in value),
-    "dict[str, Any]": lambda value: isinstance(value, dict),
-    "dict[str, str]": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-    "dict[str, int]": lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+    "dict[str, Any]": lambda value: _is_map(value),
+    "dict[str, str]": lambda value: _is_map(value) and all(map(_is_text, value.values())),
+    "dict[str, int]": lambda value: _is_map(value) and all(map(_is_count, value.values())),
 }

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from aotbuild.spec.canonical import as_utf8
+from aotbuild.spec.dist_info import UNREADABLE, installed_version
 from aotbuild.spec.values import import_object
 from aotbuild.watch import private
 from aotbuild.watch.global_names import GlobalNames
@@ -191,7 +193,7 @@ def _place_of(source: Any) -> tuple[str, int]:
     code = getattr(source, "__code__", None)
     if not isinstance(code, CodeType):
         return "", 0
-    return code.co_filename, code.co_firstlineno
+    return as_utf8(code.co_filename), code.co_firstlineno
 
 
 @functools.cache
@@ -204,15 +206,16 @@ def _digest_of(file: str) -> str:
 
 @functools.cache
 def _distributions() -> dict[str, list[str]]:
-    return dict(metadata.packages_distributions())
+    try:
+        return dict(metadata.packages_distributions())
+    except UNREADABLE:  # one damaged `.dist-info` is enough
+        return {}
 
 
 def _distribution_of(module: str) -> tuple[str, str]:
     names = _distributions().get(module.partition(".")[0], [])
-    try:
-        return (names[0], metadata.version(names[0])) if names else ("", "")
-    except metadata.PackageNotFoundError:
-        return "", ""
+    name = next(filter(None, names), "")  # None, if METADATA has none
+    return name, installed_version(name) or "" if name else ""
 
 
 # --- the parameters -----------------------------------------------------------------------------

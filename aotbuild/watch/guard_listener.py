@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
+from aotbuild.runtime.after_import import AfterImport
 from aotbuild.watch import guard_state
 
 _lock = threading.Lock()
@@ -26,8 +24,8 @@ def hold() -> None:
     with _lock:
         _holding.append(None)
         is_installed = bool(_installed)
-        if "jax" not in sys.modules and _AFTER_JAX not in sys.meta_path:
-            sys.meta_path.insert(0, _AFTER_JAX)
+        if "jax" not in sys.modules:
+            _AFTER_JAX.start()
     # Another thread may hold a guard already, and not have installed them yet.
     if not is_installed:
         _match()
@@ -38,8 +36,8 @@ def release() -> None:
     with _lock:
         _holding.pop()
         is_last = not _holding
-        if is_last and _AFTER_JAX in sys.meta_path:
-            sys.meta_path.remove(_AFTER_JAX)
+        if is_last:
+            _AFTER_JAX.stop()
     if is_last:
         _match()
 
@@ -101,35 +99,10 @@ def _on_seen(mode: guard_state.Mode, kind: str, name: str, frame: FrameType) -> 
         guard_state.leave(inside)
 
 
-class _AfterJax(MetaPathFinder):
-    """Installs the listeners when jax has been imported."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the spec that the other finders have for jax, with our loader in it."""
-        if name != "jax":
-            return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        specs = (finder.find_spec(name, path, target) for finder in others)
-        spec = next(filter(None, specs), None)
-        if spec is not None and spec.loader is not None:
-            _run_after(spec.loader)
-        return spec
+def _on_jax() -> None:
+    with _lock:
+        _AFTER_JAX.stop()
+    _match()
 
 
-_AFTER_JAX = _AfterJax()
-
-
-def _run_after(loader: Loader) -> None:
-    """Have a loader, which is that of one module, install the listeners when it is done."""
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        execute(module)
-        with _lock:
-            if _AFTER_JAX in sys.meta_path:
-                sys.meta_path.remove(_AFTER_JAX)
-        _match()
-
-    loader.exec_module = exec_module  # type: ignore[method-assign]
+_AFTER_JAX = AfterImport("jax", _on_jax)

@@ -18,16 +18,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, astuple, dataclass, field, fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import InvalidRecording
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.spec.files import MOST_TEXT, open_regular
 from aotbuild.spec.tree import Tree
-from aotbuild.watch.checked import check_tree, checked
+from aotbuild.watch.checked import check_tree, checked, checked_text
 
 VERSION = 1
+# What all recordings begin with, of whichever version.
+BEGINNING = b'{"kind":"recording",'
 _JAX = ("jax", "jaxlib")
 KEY_DIGITS = 16
 
@@ -274,8 +278,11 @@ def tally_line(call: str, tally: Tally) -> bytes:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with open_regular(path) as file:
+        for number in count(1):
+            line = file.readline(MOST_TEXT + 1)
+            if len(line) > MOST_TEXT:
+                raise InvalidRecording(_place(path, number), f"a line of over {MOST_TEXT:,} bytes")
             if not line.endswith(b"\n"):
                 return  # a process was killed while it wrote
             try:
@@ -304,7 +311,8 @@ def _add(found: Recording, kind: str, data: dict[str, Any]) -> None:
         found.calls.setdefault(call.key, call)
     elif kind == "tally":
         tally = checked(Tally(*data["tally"]))
-        found.tallies[data["of"]] = found.tallies.get(data["of"], Tally()) + tally
+        of = checked_text(data["of"])
+        found.tallies[of] = found.tallies.get(of, Tally()) + tally
     elif kind != "recording":
         msg = "an unknown kind of line"
         raise ValueError(msg)

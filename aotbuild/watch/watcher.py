@@ -17,11 +17,12 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import metadata
 from time import monotonic
 from typing import Any
 
 from aotbuild.runtime.library import watch_kernels
+from aotbuild.spec.canonical import as_utf8
+from aotbuild.spec.dist_info import installed_version
 from aotbuild.spec.signature import Function
 from aotbuild.spec.wrap import FILTER_JIT
 from aotbuild.watch import private
@@ -324,10 +325,7 @@ def _program() -> Program:
     now = datetime.now(UTC)
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in ("jax", "jaxlib", "aotbuild"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = ""
+        versions[name] = installed_version(name) or ""
     key = f"{os.uname().nodename}:{os.getpid()}:{now.timestamp():.6f}"
     started = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Program(key, tuple(sys.argv), versions, private.platform(), started)
+    return Program(key, tuple(map(as_utf8, sys.argv)), versions, private.platform(), started)

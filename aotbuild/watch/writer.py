@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aotbuild.watch.recording import first_line
+from aotbuild.watch.recording import BEGINNING, first_line
 
 _BLOCK = 1 << 16
 
@@ -39,6 +40,7 @@ class Writer:
         descriptor = os.open(self._path, flags, 0o644)
         try:
             with _locked(descriptor):
+                _check_recording(descriptor)
                 size = _drop_cut_line(descriptor)
                 _write_whole(descriptor, data if size else first_line() + data, size)
         finally:
@@ -49,6 +51,14 @@ def tell(text: str) -> None:
     """Write a line to standard error, which a daemon may have closed."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"aotbuild: {text}\n")
+
+
+def _check_recording(descriptor: int) -> None:
+    """Raise FileExistsError for any other file; of a recording, the first line may be cut off."""
+    size = os.fstat(descriptor).st_size
+    found = os.pread(descriptor, min(size, len(BEGINNING)), 0)  # a device has no size
+    if not BEGINNING.startswith(found):
+        raise FileExistsError(errno.EEXIST, "is there already and is no recording; name another")
 
 
 def _drop_cut_line(descriptor: int) -> int:

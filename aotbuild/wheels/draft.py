@@ -18,7 +18,7 @@ from aotbuild.build.pack import write_stages
 from aotbuild.report.sbom import missing_library, sbom_json
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.stages import StagesFile, beside, read_stage
-from aotbuild.spec.files import move_whole
+from aotbuild.spec.files import move_whole, naming
 from aotbuild.spec.index import INDEX_NAME, write_index
 from aotbuild.spec.layout import (
     BESIDE,
@@ -121,7 +121,8 @@ def _write(held: dict[str, StagesFile], records: Sequence[Record], path: Path) -
         for blob in {blob for record in records for _, blob in record.stages}:
             target = folder / blob.path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(read_stage(held[blob.path], blob))
+            with naming(path):
+                target.write_bytes(read_stage(held[blob.path], blob))
         write_stages(path, folder, records)
     return path
 
@@ -269,7 +270,7 @@ def write_wheel(path: Path, files: Iterable[File], record: File) -> None:
         target = temporary / path.name
         rows = io.StringIO(newline="")
         writer = csv.writer(rows, lineterminator="\n")
-        with zipfile.ZipFile(target, "w") as archive:
+        with naming(path), zipfile.ZipFile(target, "w") as archive:
             for file in files:
                 data = file.read()
                 archive.writestr(member_like(file.model, file.name), data)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from itertools import product
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from aotbuild.build.requirements import ELSEWHERE, exactly, pins
@@ -36,6 +36,19 @@ _SHARED = (
     "Project-URL",
     "Requires-Python",
 )
+
+
+def problems(text: str) -> Iterator[str]:
+    """Yield why METADATA cannot be edited: all who read it must read the same."""
+    if "\r" in text.replace("\r\n", "\n"):
+        yield "METADATA: a line ends with a carriage return alone"
+    if HeaderParser().parsestr(text).defects:
+        yield "METADATA: a line before the description is no header"
+    for line in requirements(text):
+        try:
+            Requirement(line)
+        except InvalidRequirement as err:
+            yield f"METADATA: {_REQUIRES}: {line!r}: {str(err).partition(chr(10))[0]}"
 
 
 def requirements(text: str) -> list[str]:
@@ -217,8 +230,9 @@ def _is_used(extra: str, lines: Iterable[str]) -> bool:
 def _edited(text: str, gone: Collection[str], new: Sequence[str]) -> str:
     """Return METADATA without some headers, and with new ones after those of their kind."""
     head, separator, body = _parts(text)
-    headers = [header for header in _unfolded(head) if header not in gone]
-    kinds = [header.partition(":")[0] in (_REQUIRES, _EXTRA) for header in headers]
+    without = {_field(header) for header in gone}
+    headers = [header for header in _unfolded(head) if _field(header) not in without]
+    kinds = [_field(header)[0] in (_REQUIRES.lower(), _EXTRA.lower()) for header in headers]
     at = len(headers) - kinds[::-1].index(True) if True in kinds else len(headers)
     return "\n".join([*headers[:at], *new, *headers[at:]]) + separator + body
 
@@ -228,6 +242,12 @@ def _parts(text: str) -> tuple[str, str, str]:
     text = text.replace("\r\n", "\n")
     head, separator, body = text.partition("\n\n")
     return (head, separator, body) if separator else (text.rstrip("\n"), "\n", "")
+
+
+def _field(header: str) -> tuple[str, str]:
+    """Return the name and the value of a header, as `email.parser` reads them."""
+    name, _, value = header.partition(":")
+    return name.lower(), value.strip("\n").lstrip(" \t\n")
 
 
 def _unfolded(head: str) -> list[str]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
+from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.layout import PART, SBOM_NAME, SPLIT, home_of
@@ -19,6 +20,7 @@ from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.archive import dist_infos
+from aotbuild.wheels.metadata import problems as metadata_problems
 
 _REMEDY = "Build the wheel again; `aotbuild verify --no-run` shows every check."
 # Signatures over RECORD itself, as the wheel format once had them.
@@ -183,7 +185,7 @@ def open_wheel(path: Path) -> Iterator[OpenedWheel]:
         raise WheelRefused(str(path), "its checks fail", reasons, _REMEDY)
     index = examined.contents.index
     assert index is not None
-    with zipfile.ZipFile(path) as archive:
+    with RegularZip(path) as archive:
         folder = index.place.removeprefix(f"{path}/").removesuffix(INDEX_NAME)
         functions = tuple(index.functions())
         records = examined.contents.records
@@ -194,19 +196,12 @@ def open_wheel(path: Path) -> Iterator[OpenedWheel]:
 
 
 def _check_names(wheel: OpenedWheel) -> None:
-    """Raise WheelRefused if METADATA belongs to another wheel, or the index to no package.
+    """Raise WheelRefused if METADATA is malformed, or the index names no package or version of jax.
 
-    Names of new files are made from these, so they must agree with the wheel's own name; and new
-    requirements are made from the versions of jax.
+    Names of new files, and new requirements, are made from these. That METADATA has the name and
+    version of the file is a check of `verify`.
     """
-    from packaging.utils import canonicalize_name, canonicalize_version, parse_wheel_filename
-
-    name, version, *_ = parse_wheel_filename(wheel.path.name)
-    stated = wheel.distribution
-    reasons = []
-    found = canonicalize_name(stated[0]), canonicalize_version(stated[1])
-    if found != (name, canonicalize_version(version)):
-        reasons.append(f"METADATA: expected {name} {version}, found {stated[0]} {stated[1]}")
+    reasons = [*metadata_problems(wheel.metadata)]
     if home_of(wheel.index.header) is None:
         reasons.append("the index names no package")
     stated_jax = str(wheel.index.header.get("jax", "0"))

@@ -16,6 +16,7 @@ from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.runtime.stages import open_stages, read_stage
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.files import naming
 from aotbuild.spec.index import Index
 from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs
 from aotbuild.spec.record import Blob, Record
@@ -129,6 +130,9 @@ def _different(parts: Iterable[Part]) -> list[Part]:
     return list(first.values())
 
 
+_CONTENT = "what the manifest and the files that it names say"
+
+
 def _other_plans(parts: Sequence[Part]) -> Iterator[str]:
     """Yield how each shard's plan differs from the first."""
     first = parts[0]
@@ -139,6 +143,7 @@ def _other_plans(parts: Sequence[Part]) -> Iterator[str]:
             yield f"{part} is of another plan than {first}:{shown}"
     yield from _other_files(parts, lambda file: file.sources.files)
     yield from _other_files(parts, lambda file: file.data)
+    yield from _other_files(parts, lambda file: {_CONTENT: file.sources.content or ""})
 
 
 def _differences(file: ShardFile, first: ShardFile) -> Iterator[str]:
@@ -223,7 +228,8 @@ def _sources(parts: Sequence[Part]) -> SourceDigests:
     """Return the files that all shards imported."""
     first = parts[0].file.sources
     files = {name: digest for part in parts for name, digest in part.file.sources.files.items()}
-    return SourceDigests(dict(sorted(files.items())), first.import_root, first.manifest)
+    rest = (first.import_root, first.manifest, first.content)
+    return SourceDigests(dict(sorted(files.items())), *rest)
 
 
 # --- folders --------------------------------------------------------------------------------------
@@ -251,7 +257,8 @@ def merge_folders(folders: Sequence[Path], out: Path) -> JoinedFolder:
     with workplace(out) as temporary:
         staging = new_package(temporary)
         for blob in {b for record in made.records for b in packaged_blobs(record, made.header)}:
-            (staging / blob.path).write_bytes(read_blob(_holding(sources, blob), blob))
+            with naming(out):
+                (staging / blob.path).write_bytes(read_blob(_holding(sources, blob), blob))
         if made.header.get(HEADER_KEY) == BESIDE:
             headers = [index.header for index in indexes]
             _put_stages(staging, made.records, zip(sources, headers, strict=True))
@@ -276,4 +283,5 @@ def _put_stages(
             continue
         with open_stages(source, header) as file:
             for path in wanted.keys() & set(cast("StagesFile", file).names()):
-                (staging / path).write_bytes(read_stage(file, wanted[path]))
+                with naming(staging / path):
+                    (staging / path).write_bytes(read_stage(file, wanted[path]))

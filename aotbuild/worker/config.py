@@ -35,6 +35,7 @@ _HARMLESS = (
     "jax_traceback_filtering",
     "jax_transfer_guard",
     # Those that the worker decides: no paths in the bytes, and `constants:` of the manifest.
+    "jax_hlo_source_file_canonicalization_regex",
     "jax_traceback_in_locations_limit",
     "jax_use_simplified_jaxpr_constants",
 )
@@ -97,7 +98,7 @@ class Imports:
         """
         for module in _modules(references):
             before = dict(jax.config.values)
-            with contextlib.suppress(Exception, SystemExit):
+            with contextlib.suppress(BaseException):
                 importlib.import_module(module)
             changed = {name: jax.config.values[name] for name in _changed(before)}
             _restore({n: value for n, value in before.items() if n not in changed})

@@ -82,7 +82,7 @@ def _type(name: Any) -> Any:
         return decode(name, _DECODERS)
     try:
         return import_object(name)
-    except (Exception, SystemExit) as err:  # importing runs the user's code
+    except BaseException as err:  # importing runs the user's code
         msg = f"{type(err).__name__}: {err}"
         raise ImportError(msg) from err
 

@@ -131,7 +131,7 @@ def _attribute(owner: Any, name: str, place: str, where: str) -> Any:
     except AttributeError as err:
         msg = f"{where}: {place} has no {name!r}{did_you_mean(name, dir(owner))}\n{_CORRECT}"
         raise TraceRefused(msg) from err
-    except (Exception, SystemExit) as err:  # a property or a module's __getattr__ is user code
+    except BaseException as err:  # a property or a module's __getattr__ is user code
         msg = f"{where}: reading {name!r} of {place} failed\n{user_traceback(err)}"
         raise TraceRefused(msg) from err
 
@@ -154,7 +154,7 @@ def _import(module_name: str, reference: str, role: str) -> Any:
             f"installed in the build environment\n{user_traceback(err)}\n{_MISSING_LIBRARY}"
         )
         raise TraceRefused(msg) from err
-    except (Exception, SystemExit) as err:  # user code at import may raise anything
+    except BaseException as err:  # user code at import may raise anything
         remedy = mesh_remedy(err) or (
             "Mend it, or move what fails from the top of the module into a function."
         )

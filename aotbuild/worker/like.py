@@ -144,7 +144,7 @@ def _run(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None) -
     try:
         parts = _taken_apart(function(**values), wrap)
         jax.block_until_ready(parts.leaves)
-    except (Exception, SystemExit) as err:  # user code may raise anything
+    except BaseException as err:  # user code may raise anything
         taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
         msg = f"{where} raised; it was called with ({taken})\n{user_traceback(err)}"
         raise TraceRefused(msg) from err
@@ -163,7 +163,7 @@ def _trace(function: Any, values: dict[str, Any], where: str, wrap: Wrap | None)
 
     try:
         avals = iter(jax.eval_shape(arrays))
-    except (Exception, SystemExit) as err:  # user code may raise anything
+    except BaseException as err:  # user code may raise anything
         needs_run = isinstance(err, jax.errors.JAXTypeError) or is_set_mesh(err)
         run = f"\n{_RUN}" if needs_run else ""
         msg = f"{where} gave no tree of arrays\n{user_traceback(err)}\n{_EXPECTED}{run}"

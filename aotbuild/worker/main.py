@@ -40,13 +40,14 @@ def main() -> None:
     # Before jax: what libraries read while they are imported counts.
     recorder = _recorder(hello) if hello.inputs else None
     session: Session | None = None
+    send = partial(_send, out, token=hello.token, process=os.getpid())
     for line in lines:
         request = read_request(line)
         assert isinstance(request, RunJob), "after hello there are only jobs"
-        session = session or _start(hello, partial(_ask, lines, out), recorder)
+        session = session or _start(hello, partial(_ask, lines, send), recorder)
         for reply in session.run(request.job):
-            _send(out, reply)
-        _send(out, Done())
+            send(reply)
+        send(Done())
     _leave()
 
 
@@ -91,14 +92,19 @@ def _start(hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None
     return Session(hello, fetch, recorder)
 
 
-def _ask(lines: IO[str], out: IO[str], key: str) -> bool:
+def _ask(lines: IO[str], send: Callable[[Reply], None], key: str) -> bool:
     """Have the build fetch an entry of the store, and return whether it did."""
-    _send(out, Wanted(key=key))
+    send(Wanted(key=key))
     reply = read_request(lines.readline())
     assert isinstance(reply, Fetched), "a worker that waits is told nothing else"
     return reply.found
 
 
-def _send(out: IO[str], reply: Reply) -> None:
-    out.write(to_line(reply))
-    out.flush()
+def _send(out: IO[str], reply: Reply, token: str = "", process: int = 0) -> None:
+    if process and os.getpid() != process:
+        os._exit(0)  # a fork that the user's code made and did not end
+    try:
+        out.write(to_line(reply, token))
+        out.flush()
+    except OSError as err:
+        sys.exit(f"aotbuild: {err.strerror}: does the project's code close files it did not open?")

@@ -70,6 +70,8 @@ from aotbuild.worker.user_errors import user_traceback
 
 # What ends a path in bytes: a control character or a quote.
 _PATH_END = re.compile(rb"[\0-\x1f\"']")
+# What user code may raise. Not GeneratorExit, which ends the generators here.
+_ANY = (Exception, SystemExit, KeyboardInterrupt)
 
 
 class Session:
@@ -95,17 +97,17 @@ class Session:
         compiler(HOST).start(fix_hashes=hello.fix_hashes)
         self._imports = Imports(dict(hello.config))
         self._modules = ProjectModules(hello.root)
-        self._refused: Exception | None = None
+        self._refused: BaseException | None = None
         try:
             _start_jax(hello.config)
-        except Exception as err:  # noqa: BLE001 (reported with every job, under the unit's name)
+        except _ANY as err:  # reported with every job, under the unit's name
             self._refused = err
 
     def run(self, job: Job) -> Iterator[Reply]:
         """Yield the messages of one job; a unit that fails does not stop the others."""
         self._blobs.stored.clear()
         if self._recorder:
-            self._recorder.begin(job.function.references)
+            self._recorder.begin(job.function.references, job.function.model_dump_json())
         yield from self._run(job)
         entries = self._entries
         if entries.made or entries.used or entries.problems:
@@ -131,7 +133,7 @@ class Session:
             self._imports.adopt(job.function.references, f"functions.{job.name}")
             yield Busy(doing=f"tracing {job.label}")
             traced = self._trace(job)
-        except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
+        except _ANY as err:  # everything is reported, under the unit's name
             yield from self._imported()
             function, key = known_of(job)
             function = function and without_paths(function, self._secret_paths)[0]
@@ -224,7 +226,7 @@ class Session:
             self._check_paths("the index", canonical_json(packed))
             for name, blob in record.stages:
                 self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
-        except Exception as err:  # noqa: BLE001 (everything is reported, under the unit's name)
+        except _ANY as err:  # everything is reported, under the unit's name
             key = traced.signature.key()
             return _failure(target, "compile", err, traced.function, key)
         return message
@@ -272,6 +274,8 @@ def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     apply_config(config)
     # Locations would put the paths of this machine into the bytes.
     jax.config.update("jax_traceback_in_locations_limit", 0)
+    # std::bad_cast is what MLIR says of paths that are no text, as with ü where LC_ALL=C.
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", "[\ud800-\udfff]")
     # XLA reads its flags once: now, before the user's code can set others.
     jax.devices()
     compiler(HOST).started()
@@ -289,7 +293,7 @@ def _secret_paths(given: Iterable[str]) -> list[bytes]:
 def _failure(
     target: Target,
     stage: str,
-    error: Exception,
+    error: BaseException,
     function: Function | None,
     key: str | None,
     printed: str = "",

@@ -255,7 +255,7 @@ def _like(job: Job, ref: str, role: str) -> Sharding:
         try:
             with jax.set_mesh(make_mesh(job)):
                 found = found()
-        except (Exception, SystemExit) as err:  # user code may raise anything
+        except BaseException as err:  # user code may raise anything
             msg = f"{where} raised\n{user_traceback(err)}\n{_EXPECTED}"
             raise TraceRefused(msg) from err
     pairs = jax.tree_util.tree_flatten_with_path(found, is_leaf=lambda x: x is None)[0]

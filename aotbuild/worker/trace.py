@@ -241,7 +241,7 @@ def _trace(jitted: Jitted) -> Any:
         return jitted.trace()
     except TraceRefused:
         raise
-    except (Exception, SystemExit) as err:  # user code may raise anything
+    except BaseException as err:  # user code may raise anything
         job = jitted.job
         symbols = ", ".join(n for n, size in job.symbolic.items() if isinstance(size, str))
         what = remedy(err, symbols)

@@ -198,5 +198,5 @@ def _package_folders() -> tuple[str, ...]:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as err:  # noqa: BLE001 (the user's own __str__ may raise anything)
+    except BaseException as err:  # noqa: BLE001 (the user's own __str__ may raise anything)
         return f"its text cannot be shown ({type(err).__name__} in __str__)"

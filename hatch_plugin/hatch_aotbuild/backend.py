@@ -4,7 +4,8 @@ hatchling has no `prepare_metadata_for_build_…` under pip, and uv does not cal
 dependencies are dynamic: a build hook could still change them, so both compile a whole wheel to
 read its metadata. The hook of this package does not change them (`hatch_aotbuild.metadata`).
 
-Source distributions leave out what `aotbuild build` wrote into the project.
+Source distributions leave out what `aotbuild build` wrote into the project, and what it left there
+if it was killed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path
+from aotbuild.spec.temporary import NAMES
 
 __all__ = [
     "build_editable",
@@ -39,7 +41,7 @@ __all__ = [
 
 
 # Executables are for one machine and one jaxlib: each wheel makes its own.
-_BUILT = (f"{FOLDER_NAME}/", stages_path(Path(FOLDER_NAME)).name, "/build/aot/")
+_BUILT = (f"{FOLDER_NAME}/", stages_path(Path(FOLDER_NAME)).name, "/build/aot/", NAMES)
 
 
 def build_sdist(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from time import monotonic, time_ns
+from time import monotonic
 
 from packaging.requirements import Requirement
 
 from aotbuild.build.finished import Finished, WheelInputs
-from aotbuild.build.keeping import keep_build
+from aotbuild.build.keeping import begin, keep_build
 from aotbuild.build.pack import build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.planned import PlanInputs
@@ -52,7 +52,7 @@ def compile_wheel(
     `stated` are the requirements in the wheel's metadata. `say` gets lines of progress, `warn`
     notes; `live` allows a table in a terminal. With `keep_going`, units that fail are left out.
     """
-    started, began = monotonic(), time_ns()
+    started, beginning = monotonic(), begin(inputs, os.environ)
     if inputs.sbom:
         check_sbom()
     manifest = load_manifest(inputs.plan.manifest)
@@ -94,7 +94,7 @@ def compile_wheel(
     # Stages are no part of the folder, and what uv made or resolved is not among the inputs.
     by_uv = any(toolchain.recipe for toolchain in environment.toolchains)
     if not (package.stages or by_uv):
-        keep_build(inputs, finished, folder, package.reads, began, os.environ)
+        keep_build(inputs, finished, folder, package.reads, beginning, os.environ)
     return finished
 
 

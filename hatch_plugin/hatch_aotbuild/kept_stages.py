@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from aotbuild.spec.files import move_whole
+from aotbuild.spec.files import move_whole, naming
 from aotbuild.spec.layout import stages_path
 from aotbuild.spec.temporary import temporary_folder
 from hatch_aotbuild.options import STAGES, chosen_folder
@@ -30,6 +30,6 @@ def put_stages(
     folder = chosen_folder(environment, STAGES) or usual
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / stages_path(wheel).name
-    with temporary_folder(folder) as temporary:
+    with naming(place), temporary_folder(folder) as temporary:
         move_whole(Path(shutil.copyfile(file, temporary / place.name)), place)
     return place

@@ -27,6 +27,8 @@ _HATCHLING = {
     "require-runtime-features",
     "path",
 }
+# 2108-01-01, in seconds since 1970: the year of a file in a zip has 7 bits, counted from 1980.
+_TOO_LATE = 4354819200
 _EDITABLE = ("build", "defer")
 _ON_FAILURE = ("error", "skip")
 
@@ -89,6 +91,21 @@ def chosen_folder(environment: Mapping[str, str], variable: str) -> Path | None:
         )
         raise PlanError(msg)
     return Path(chosen) if chosen else None
+
+
+def check_time(environment: Mapping[str, str]) -> None:
+    """Raise PlanError if SOURCE_DATE_EPOCH is no time that hatchling can write into a wheel."""
+    text = environment.get("SOURCE_DATE_EPOCH")
+    if text is None:
+        return
+    try:
+        is_late = int(text) >= _TOO_LATE
+    except ValueError as err:
+        msg = f"SOURCE_DATE_EPOCH: expected whole seconds since 1970, found {text!r}"
+        raise PlanError(msg) from err
+    if is_late:
+        msg = f"SOURCE_DATE_EPOCH: a wheel has no times after 2107, found {text!r}"
+        raise PlanError(msg)
 
 
 def wheel_table(hatch: HatchMetadata[Any]) -> dict[str, Any]:

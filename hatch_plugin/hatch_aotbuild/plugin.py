@@ -6,6 +6,7 @@ What plans and compiles is in `hatch_aotbuild.compiling`, which imports much mor
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -19,11 +20,13 @@ from aotbuild.build.finished import Finished, WheelInputs, recall_build
 from aotbuild.build.planned import PlanInputs, front_digests
 from aotbuild.build.size import size_note
 from aotbuild.build.sources import SourceTree, find_sources
+from aotbuild.cli.ending import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.spec.files import naming
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.layout import SBOM_NAME, stages_path
 from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.spec.temporary import NAMES, temporary_folder
 from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild.ci import tell_ci
 from hatch_aotbuild.kept_stages import put_stages
@@ -33,6 +36,7 @@ from hatch_aotbuild.options import (
     STAGES,
     Options,
     check_dynamic,
+    check_time,
     chosen_folder,
     missing_extra,
     read_options,
@@ -76,7 +80,8 @@ class AotBuildHook(BuildHookInterface[Any]):
         build_data["tag"] = finished.tag
         if finished.sbom is not None:
             sbom = self._workplace / SBOM_NAME
-            sbom.write_bytes(finished.sbom)
+            with naming(sbom):
+                sbom.write_bytes(finished.sbom)
             build_data["sbom_files"].append(str(sbom))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
@@ -155,16 +160,21 @@ class AotBuildHook(BuildHookInterface[Any]):
         )
 
     def _leave_out_source_artifacts(self, sources: SourceTree) -> None:
-        """Exclude what `aotbuild build --in-place` wrote; the wheel gets a new one."""
+        """Exclude what `aotbuild build --in-place` wrote, and what it left behind if it was killed.
+
+        The wheel gets a new one.
+        """
         config = self.build_config
         place = sources.import_root / sources.artifacts
         relative = place.relative_to(Path(self.root).resolve()).as_posix()
         names = (relative, stages_path(Path(relative)).as_posix())
         owner = config.target_config if "exclude" in config.target_config else config.build_config
-        owner.setdefault("exclude", []).extend(f"/{name}" for name in names)
+        owner.setdefault("exclude", []).extend((*(f"/{name}" for name in names), NAMES))
         config.__dict__.pop("exclude_spec", None)  # hatchling may have cached it
 
     def _build_or_abort(self) -> Finished:
+        # Until finalize, so also while hatchling packs the wheel.
+        self._temporary.callback(end_on_signals())
         try:
             with self._abort_on_error():
                 return self._build()
@@ -187,7 +197,9 @@ class AotBuildHook(BuildHookInterface[Any]):
             raise
 
     def _build(self) -> Finished:
-        chosen_folder(os.environ, STAGES)  # fails before anything is compiled
+        # They fail before anything is compiled.
+        chosen_folder(os.environ, STAGES)
+        check_time(os.environ)
         # Also here: without build isolation, nobody asks for `dependencies`.
         self._check_dynamic()
         prebuilt = chosen_folder(os.environ, PREBUILT)
@@ -271,4 +283,7 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     @cached_property
     def _temporary(self) -> ExitStack:
-        return ExitStack()
+        files = ExitStack()
+        # After Ctrl-C hatchling calls no finalize: then the end of the process closes it.
+        weakref.finalize(self, files.close)
+        return files

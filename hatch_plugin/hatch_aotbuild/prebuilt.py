@@ -17,6 +17,7 @@ from aotbuild.report.words import bytes_text, plural
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource, open_index
+from aotbuild.spec.files import naming
 from aotbuild.spec.index import INDEX_NAME, Index
 from aotbuild.spec.layout import BESIDE, BLOBS, HEADER_KEY, packaged_blobs, stages_path
 from aotbuild.spec.left_out import read_left_out
@@ -91,5 +92,6 @@ def _copy(source: DirectorySource, index: Index, records: Iterable[Record], fold
         shutil.copyfile(stages, stages_path(folder))
     (folder / BLOBS).mkdir(parents=True)
     for name, data in files.items():
-        (folder / name).write_bytes(data)
+        with naming(folder / name):
+            (folder / name).write_bytes(data)
     return sum(map(len, files.values()))

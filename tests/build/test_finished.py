@@ -13,16 +13,21 @@ from pathlib import Path
 
 import pytest
 from support.installs import tree_of
+from support.processes import ROOT
 from support.projects import MANIFEST, write_project
 
+import aotbuild.manifest
 from aotbuild.build import keeping, planned
 from aotbuild.build.finished import Finished, WheelInputs, recall_build
 from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.build.sources import find_sources
-from aotbuild.errors import PlanError
+from aotbuild.errors import ManifestError, PlanError
+from aotbuild.manifest import Manifest, load_manifest
+from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.shard import Shard
 from aotbuild.store.folder import Folder
 from aotbuild.store.kinds import kind_of
+from hatch_aotbuild import compiling
 from hatch_aotbuild.compiling import compile_wheel
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
@@ -80,10 +85,11 @@ class Place:
         (self.root / "proj" / "data.txt").write_text("2")
         (self.root / "proj" / "parts").mkdir()
         (self.root / "proj" / "parts" / "one").touch()
+        self.manifest = MANIFEST
         self.number = 0
 
     def inputs(self) -> WheelInputs:
-        plan = PlanInputs(self.root, self.root / MANIFEST, (), front_digests(os.environ))
+        plan = PlanInputs(self.root, self.root / self.manifest, (), front_digests(os.environ))
         return WheelInputs(plan, (".",), "proj", "1.0", sbom=True)
 
     def out(self) -> Path:
@@ -256,8 +262,6 @@ def test_an_entry_that_is_gone_or_damaged(place: Place) -> None:
 
 def test_an_edit_during_the_build(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was edited after its job, and before the end, is not taken for what the job read."""
-    from hatch_aotbuild import compiling
-
     edited = place.root / "proj" / "helper.py"
     build = compiling.build_package
 
@@ -312,3 +316,165 @@ def test_a_package_that_is_gone(place: Place) -> None:
     assert not place.is_known()
     with pytest.raises(PlanError):
         find_sources(place.root, "proj")
+
+
+NAMED = """
+version: 1
+package: proj
+targets: [cpu, cuda: {gpu: ./GPU/gpu.yaml, autotune: TUNED/tuned.txt}]
+functions:
+  f: {call: "proj.model:f", args: [x: {file: TREES/trees.json, name: x}]}
+"""
+TREES = '{"version": 1, "trees": {"x": {"leaves": ["f32[4]"], "tree": "*"}}}'
+GPU = (ROOT / "configs" / "targets" / "h200.yaml").read_text(encoding="utf-8")
+# Each file that a manifest may name, and an edit of it that keeps its size.
+FILES = {
+    "TREES/trees.json": (TREES, TREES.replace("[4]", "[6]")),
+    "GPU/gpu.yaml": (GPU, GPU.replace("NVIDIA H200", "NVIDIA H201")),
+    "TUNED/tuned.txt": ("version: 3 results { a }", "version: 3 results { b }"),
+}
+Put = Callable[[Path, str], None]
+
+
+def written_to(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def replaced(file: Path, text: str) -> None:
+    """Move another file there, with the same times."""
+    times = file.stat() if file.exists() else None
+    new = file.with_name("new")
+    written_to(new, text)
+    if times:
+        os.utime(new, ns=(times.st_atime_ns, times.st_mtime_ns))
+    new.replace(file)
+
+
+def linked(file: Path, text: str) -> None:
+    """Let a link with the file's name lead to another file."""
+    target = file.with_name(f"{file.name}.{sha256_hex(text.encode())}")
+    if not target.exists():
+        written_to(target, text)
+    file.unlink(missing_ok=True)
+    file.symlink_to(target.name)
+
+
+def linked_twice(file: Path, text: str) -> None:
+    """Let the second of two links lead to another file."""
+    second = file.with_name(f"second-{file.name}")
+    linked(second, text)
+    if not file.exists():
+        file.symlink_to(second.name)
+
+
+def in_linked_folder(file: Path, text: str) -> None:
+    """Let a link with the folder's name lead to another folder."""
+    folder = file.parent
+    target = folder.with_name(f"{folder.name}.{sha256_hex(text.encode())}")
+    if not target.exists():
+        written_to(target / file.name, text)
+    folder.unlink(missing_ok=True)
+    folder.symlink_to(target.name)
+
+
+def in_moved_folder(file: Path, text: str) -> None:
+    """Move another folder there."""
+    new = file.parent.with_name("new")
+    written_to(new / file.name, text)
+    shutil.rmtree(file.parent, ignore_errors=True)
+    new.rename(file.parent)
+
+
+def write_named(place: Place, folder: str, put: Put) -> dict[Path, tuple[str, str]]:
+    """Write the manifest into a folder of the project, and all that it names beside it."""
+    place.manifest = f"{folder}/{MANIFEST}"
+    files = {place.root / folder / name: texts for name, texts in FILES.items()}
+    for file, (before, _) in files.items():
+        put(file, before)
+    (place.root / place.manifest).write_text(NAMED, encoding="utf-8")
+
+    def load(path: Path) -> Manifest:
+        manifest = load_manifest(path)  # of all targets, but no GPU can be compiled for here
+        return manifest.model_copy(update={"targets": manifest.targets[:1]})
+
+    for module in (aotbuild.manifest, compiling):
+        place.patch.setattr(module, "load_manifest", load)
+    return files
+
+
+def check_edits(place: Place, files: dict[Path, tuple[str, str]], put: Put) -> None:
+    """Check that the second wheel has what a build without a store makes, whatever was edited."""
+    built = place.out()
+    place.build(built)
+    assert place.is_known()
+    for file, (before, after) in files.items():
+        put(file, after)
+        # It asks for the metadata first, as pip does.
+        assert not place.is_known(), file.name
+        if file.name == "trees.json":
+            again, plain, found = place.out(), place.out(), place.out()
+            place.build(again)
+            with variable("AOTBUILD_STORE", "off"):
+                place.build(plain)
+            assert place.recall(found) is not None
+            assert tree_of(again) == tree_of(plain) == tree_of(found) != tree_of(built)
+        put(file, before)
+        found = place.out()
+        assert place.recall(found) is not None, f"after {file.name}"
+        assert tree_of(found) == tree_of(built)
+
+
+@pytest.mark.parametrize(
+    "put", [written_to, replaced, linked_twice, in_linked_folder, in_moved_folder]
+)
+def test_an_edit_of_a_file_that_the_manifest_names(place: Place, put: Put) -> None:
+    check_edits(place, write_named(place, ".", put), put)
+
+
+@pytest.mark.parametrize("by_link", [False, True], ids=["", "by a link"])
+def test_named_files_on_the_path_of_imports(place: Place, by_link: bool) -> None:
+    """Sources that are imported in place, as by PYTHONPATH or of an editable install."""
+    with moved(place):
+        if by_link:
+            (place.folder / "link").symlink_to(place.root)
+            place.root = place.folder / "link"
+        with on_path(place.root / "src"), on_path(place.root):
+            check_edits(place, write_named(place, "src/proj", written_to), written_to)
+
+
+def test_what_a_link_leads_to(place: Place) -> None:
+    """A file outside of the project is refused, also if it says the same."""
+    (file, (text, _)), *_ = write_named(place, ".", linked).items()
+    place.build(place.out())
+    stated = wheel_needs(place.inputs().plan, os.environ, print) or ()
+    assert recall_build(place.inputs(), place.out(), stated, os.environ) is not None
+    (place.folder / file.name).write_text(text, encoding="utf-8")
+    file.unlink()
+    file.symlink_to(place.folder / file.name)
+    assert recall_build(place.inputs(), place.out(), stated, os.environ) is None
+    with pytest.raises(ManifestError, match="below the manifest's folder"):
+        place.build(place.out())
+
+
+def test_an_edit_before_the_build_that_another_run_knows(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a build read is not kept as that of a folder that took its place meanwhile."""
+    (file, (_, after)), *_ = write_named(place, ".", in_moved_folder).items()
+    build = compiling.build_package
+    new = place.root / "later"
+    written_to(new / file.name, after)
+    time.sleep(0.05)  # the files are older than the build
+
+    def build_package(*args: object, **kwargs: object) -> object:
+        package = build(*args, **kwargs)  # type: ignore[arg-type]
+        file.parent.rename(place.root / "before")
+        new.rename(file.parent)
+        wheel_needs(place.inputs().plan, os.environ, print)
+        return package
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compiling, "build_package", build_package)
+        place.build(place.out())
+    assert not place.is_known()

@@ -13,7 +13,7 @@ from support.projects import MANIFEST, write_project
 
 from aotbuild.build import planned
 from aotbuild.build.finished import Finished, KeptBuild, WheelInputs, recall_build
-from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
+from aotbuild.build.planned import PlanInputs, front_digests, known_plan, wheel_needs
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry
@@ -53,10 +53,11 @@ class Kept:
         self.kept = KeptBuild(
             finished, b"index", {BLOB: key}, (USED,), sources.below(self.root), ReadSet(), state
         )
-        self.key = str(self.inputs.key(self.variables))
 
     def put(self, entry: Entry) -> None:
-        self.store.put(self.key, entry)
+        plan = known_plan(self.inputs.plan, self.store)
+        assert plan is not None
+        self.store.put(str(self.inputs.key(plan, self.variables)), entry)
 
     def recall(self) -> Finished | None:
         return recall_build(self.inputs, self.folder, self.stated, self.variables)

@@ -9,9 +9,16 @@ import pytest
 from aotbuild.errors import PlanError
 from aotbuild.toolchains.lock import read_lock, unmet
 
-WHEEL = f"https://an.index/jaxlib-1.2.3-cp311-cp311-manylinux_2_27_{platform.machine()}.whl"
-JAXLIB = f"[[packages]]\nname = 'jaxlib'\nversion = '1.2.3'\nwheels = [{{ url = '{WHEEL}' }}]\n"
-JAX = "[[packages]]\nname = 'jax'\nversion = '1.2.3'\n"
+
+def package(name: str, tags: str) -> str:
+    """Return the table of a package of one wheel."""
+    wheel = f"https://an.index/{name}-1.2.3-{tags}.whl"
+    wheels = f"[{{ url = '{wheel}', hashes = {{ sha256 = '{'0' * 64}' }} }}]"
+    return f"[[packages]]\nname = '{name}'\nversion = '1.2.3'\nwheels = {wheels}\n"
+
+
+JAXLIB = package("jaxlib", f"cp311-cp311-manylinux_2_27_{platform.machine()}")
+JAX = package("jax", "py3-none-any")
 FOLDER = "[[packages]]\nname = 'mine'\ndirectory = { path = '/home/me/mine' }\n"
 
 
@@ -27,7 +34,7 @@ def test_a_project_in_a_folder_has_no_version() -> None:
     [
         JAX,
         JAXLIB,
-        JAXLIB + JAX.replace("1.2.3", "new"),
+        JAXLIB + JAX.replace("'1.2.3'", "'new'"),
         JAXLIB + JAX + FOLDER + "marker = 'python ??'\n",
         JAXLIB.replace("https://", "https://[") + JAX,
     ],

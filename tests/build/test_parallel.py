@@ -106,7 +106,7 @@ def test_the_variable_decides_how_many() -> None:
     assert most_jobs({"AOTBUILD_JOBS": ""}) == most_jobs({}) == usable_cpus()
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "\u0663", "1" * 7])
 def test_a_number_of_jobs_that_is_none(text: str) -> None:
     with pytest.raises(PlanError, match=f"AOTBUILD_JOBS: expected a whole number.*'{text}'"):
         most_jobs({"AOTBUILD_JOBS": text})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -116,3 +117,21 @@ def put_when_all_are_ready(ready: Barrier, place: Path, text: str) -> None:
         staging = make(temporary / "_aot", text)
         ready.wait()
         put_into_place(staging, place, temporary / "stages")
+
+
+def test_an_old_folder_that_cannot_be_renamed_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in containers, where a lower layer has it."""
+    place, real = make(tmp_path / "_aot", "old"), Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if self == place:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return real(self, target)
+
+    monkeypatch.setattr(placing, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(Path, "rename", rename)
+    put(place, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["_aot"]
+    assert (place / "index").read_text() == "new"

@@ -378,6 +378,7 @@ def test_options_that_are_none(root: Path, text: str, found: str) -> None:
         run(root, text)
 
 
+@pytest.mark.process
 def test_a_scheduler_that_does_not_come_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask, "_CONNECT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -194,7 +194,7 @@ def test_ended_while_compiling(
         process.communicate()
         os.close(reader)
     assert process.returncode == code
-    assert errors.splitlines()[-1] == f"{word}; nothing was written"
+    assert errors.splitlines()[-1] == f"{word}; nothing is half-written"
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
     assert [path for path in Path("build").rglob("*") if path.is_file()] == []

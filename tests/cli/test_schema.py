@@ -17,7 +17,7 @@ def test_stdout_gets_the_committed_bytes() -> None:
 
 def test_a_file_gets_the_same(tmp_path: Path) -> None:
     out = tmp_path / "schema.json"
-    out.write_text("old")
+    out.write_text(invoke("schema").stdout + "older")
     result = invoke("schema", "--out", str(out))
     assert (result.exit_code, result.output) == (0, "")
     assert out.read_bytes() == COMMITTED.read_bytes()

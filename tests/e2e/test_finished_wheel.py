@@ -26,6 +26,13 @@ functions:
     args: [x: "f32[4]"]
     constants: hoist
 """
+NAMED = """
+version: 1
+package: proj
+functions:
+  f: {call: "proj.model:f", args: [x: {file: trees.json, name: x}]}
+"""
+TREES = '{"version": 1, "trees": {"x": {"leaves": ["f32[4]"], "tree": "*"}}}'
 MODEL = """
 import numpy as np
 
@@ -68,3 +75,16 @@ def test_bytes_and_words(tmp_path: Path) -> None:
     edited, said = build(project, tmp_path / "edited", **store)
     assert "5 compiled" in said
     assert edited == build(project, tmp_path / "edited plain")[0] != plain
+
+
+def test_an_edit_of_a_file_that_the_manifest_names(tmp_path: Path) -> None:
+    """pip runs the metadata hook first: it takes note of the edit, and the build sees it still."""
+    project = write_project(tmp_path / "project", NAMED, model=MODEL)
+    (project / "pyproject.toml").write_text(PYPROJECT)
+    (project / "trees.json").write_text(TREES)
+    store = {"AOTBUILD_STORE": str(tmp_path / "store"), "AOTBUILD_DIRECT": "on"}
+    first, _ = build(project, tmp_path / "first", **store)
+    (project / "trees.json").write_text(TREES.replace("[4]", "[6]"))
+    edited, said = build(project, tmp_path / "edited", **store)
+    assert "1 compiled" in said
+    assert edited == build(project, tmp_path / "edited plain")[0] != first

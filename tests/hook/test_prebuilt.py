@@ -27,7 +27,9 @@ targets: [cpu, portable]
 keep: {stages: [hlo]}
 functions:
   f: {call: "proj.m:f", args: [x: "f32[n]"], dims: {n: [2, 3]}}
+  g: {call: "proj.m:f", args: [x: {file: trees.json, name: s}]}
 """
+TREES = '{"version": 1, "trees": {"s": {"leaves": ["f32[3]"], "tree": "*"}}}'
 CODE = "def f(x):\n    return x * 2\n"
 
 
@@ -35,7 +37,9 @@ CODE = "def f(x):\n    return x * 2\n"
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a project, and its `_aot` folder beside it."""
     root = tmp_path_factory.mktemp("prebuilt")
-    build(write_project(root / "project", TEXT, m=CODE), root / "_aot")
+    project = write_project(root / "project", TEXT, m=CODE)
+    (project / "trees.json").write_text(TREES)
+    build(project, root / "_aot")
     return root
 
 
@@ -78,7 +82,7 @@ class TestTaken:
         assert found.tag.startswith("py3-none-")
         assert found.tag != "py3-none-any"
         assert place.said == [f"{found.made}, taken from {place.folder}"]
-        assert found.made.startswith("4 executables, ")
+        assert found.made.startswith("6 executables, ")
 
     def test_nothing_else_in_the_folder_comes_along(self, place: Place) -> None:
         (place.folder / "blobs" / "more").touch()
@@ -106,13 +110,19 @@ class TestRefused:
                 ),
                 "aot.yaml: changed since it was compiled",
             ),
+            (
+                lambda place: (place.project / "trees.json").write_text(
+                    TREES.replace("[3]", "[5]")
+                ),
+                "the manifest, or a file that it names, says something else",
+            ),
             (lambda place: shutil.rmtree(place.folder), "nothing is built"),
             (
                 lambda place: (place.folder / "index").write_bytes(b"no index"),
                 "/index: ",
             ),
         ],
-        ids=["source", "manifest", "missing", "index"],
+        ids=["source", "manifest", "named file", "missing", "index"],
     )
     def test_a_build_would_write_another(
         self, place: Place, change: Callable[[Place], object], reason: str

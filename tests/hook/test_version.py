@@ -126,6 +126,7 @@ def test_mistakes(
     assert message in str(caught.value)
 
 
+@pytest.mark.process
 def test_a_source_distribution_that_was_made_without_jax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_source_distribution_that_was_made_without_jax(
     )
 
 
+@pytest.mark.process
 def test_a_static_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

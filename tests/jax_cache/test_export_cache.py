@@ -316,6 +316,7 @@ def test_modules_differ_where_the_computation_does() -> None:
     assert len(keys) == 3
 
 
+@pytest.mark.process
 def test_wrong_names_are_usage_errors(project: Path, tmp_path: Path) -> None:
     place = project / "proj"
     result = run("export-cache", tmp_path, place, "--function", "predikt", code=USAGE)

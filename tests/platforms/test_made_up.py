@@ -23,7 +23,7 @@ FOLDER = {
 from pydantic import Field
 
 from aotbuild.platforms.building import Description, Hardware
-from aotbuild.platforms.options import Count, Model
+from aotbuild.platforms.options import Devices, Model
 from aotbuild.spec.target import Target
 
 
@@ -31,7 +31,7 @@ class NpuOptions(Model):
     """Native executables for NPUs."""
 
     model: str = Field(description="The model, such as n1")
-    devices: Count | None = Field(default=None, description="How many devices one call uses")
+    devices: Devices | None = Field(default=None, description="How many devices one call uses")
 
 
 class Npu(Description):

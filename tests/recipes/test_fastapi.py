@@ -72,6 +72,8 @@ def test_preload_before_the_fork_is_refused(recipe: Recipe) -> None:
     ):
         assert recipe.post("/score", {"rows": ROWS}).status == 500
         server.wait_for("forked after XLA's threads were started")
+        server.stop()  # reads until no worker is left
+        assert server.process.wait() == 0
 
 
 @contextmanager

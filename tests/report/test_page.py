@@ -58,7 +58,7 @@ def parsed(page: str) -> Tags:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> str:
-    function = make_function(EVIL, call=EVIL, positional=(EVIL,), donate=(EVIL,), statics=())
+    function = make_function(EVIL, call=EVIL)
     record = make_record(
         EVIL, label=f"{EVIL}(batch={EVIL})", constants=True, calls=(EVIL,), jaxlib=EVIL,
         provenance={EVIL: EVIL, "config": {EVIL: [EVIL]}, "symbolic_leaves": [EVIL]},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.imports import anything
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.runtime import trees
@@ -28,7 +29,7 @@ FUNCTION = Function(
 
 
 def flatten(bound: Bound) -> Call:
-    return trees.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats()))
+    return trees.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats(), anything))
 
 
 def test_canonical_order_and_defaults() -> None:

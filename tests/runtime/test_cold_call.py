@@ -11,7 +11,7 @@ from support.processes import fresh
 
 pytestmark = pytest.mark.process
 
-MOST_MODULES = 49
+MOST_MODULES = 51
 CALL = """
 import json, sys
 import numpy as np
@@ -36,7 +36,7 @@ LATE = {
         "signatures",
     ),
     *("stages", "warmup", "wheel_source", "backends.jax.fallback", "backends.protocol"),
-    "backends.numpy.placing",
+    *("argument_copies", "backends.numpy.placing"),
 }
 
 

@@ -21,11 +21,11 @@ from aotbuild.errors import (
     NoExecutable,
     UnknownFunction,
 )
-from aotbuild.manifest.names import LIBRARY_NAMES
 from aotbuild.runtime.backends.jax.backend import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 from aotbuild.spec.index import write_index
+from aotbuild.spec.signature import LIBRARY_NAMES
 from aotbuild.spec.target import Target
 
 X = np.ones(4, "float32")

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import pytest
+from support.imports import anything
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime import trees
@@ -19,7 +20,7 @@ Point = namedtuple("Point", "x y")
 
 
 def restore(tree: Any, inputs: Any) -> Any:
-    return trees.restore(tree, inputs, JaxTrees())
+    return trees.restore(tree, inputs, JaxTrees(anything))
 
 
 @jax.tree_util.register_dataclass

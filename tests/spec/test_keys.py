@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import stat
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from support.signing import keys
 
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.keys import make_key, public_path, read_key, write_key
+from aotbuild.spec.keys import make_key, parse_public_key, public_path, read_key, write_key
 
 (KEY,) = keys(1)
 
@@ -53,3 +54,22 @@ class TestKeys:
         path.write_bytes(data)
         with pytest.raises(AotbuildError, match="expected an Ed25519 private key in PEM"):
             read_key(path, None)
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "ec" + "ff" * 30 + "7f",
+    ],
+)
+def test_a_key_for_which_anybody_can_sign(point: str, sign: int) -> None:
+    raw = bytes.fromhex(point)
+    raw = raw[:-1] + bytes([raw[-1] | sign])
+    der = bytes.fromhex("302a300506032b6570032100") + raw  # RFC 8410, section 4
+    pem = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(der) + b"\n-----END PUBLIC KEY-----\n"
+    with pytest.raises(ValueError, match="small order"):
+        parse_public_key(pem)

@@ -28,6 +28,8 @@ def tree(value: Any) -> Edit:
 
 TWICE = ["tuple", ["tuple", "*"], ["dict", ["a", "a"], "*", "*"]]
 EQUAL = ["tuple", ["tuple"], ["dict", [1, True], "*", "*"]]
+UNSORTED = ["tuple", ["tuple"], ["dict", ["b", "a"], "*", "*"]]
+UNHASHABLE = ["tuple", ["tuple"], ["dict", [["a"], ["b"]], "*", "*"]]
 NO_TYPE = ["node", {"fingerprint": "a"}, None, "*", "*"]
 DEEP: Any = "*"
 for _ in range(300):
@@ -40,6 +42,10 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "tree leaves": (tree(["tuple", ["tuple", "*"], ["dict", []]]), "1 leaves has 2 avals"),
     "dict keys twice": (tree(TWICE), "a dict of 2 children"),
     "dict keys equal": (tree(EQUAL), "equal keys"),
+    "dict keys unsorted": (tree(UNSORTED), "keys that jax did not sort"),
+    "dict keys unhashable": (tree(UNHASHABLE), "keys that jax did not sort"),
+    "no jaxlib": (lambda data: data["requires"].update(jaxlib=None), "that of one jaxlib"),
+    "result container": (calling(out_tree=["node", "builtins:list", None, "*"]), "a container"),
     "result input": (calling(out_tree=["input", [0, 7]]), "an input that is not there"),
     "result like": (calling(out_tree=["like_input", [0, 0], "*"]), "an input that is not there"),
     "result named": (calling(out_tree=["returns", [0], "*"]), "that the record does not name"),

@@ -166,17 +166,17 @@ def test_names_that_others_give_are_left_alone(tmp_path: Path) -> None:
 def test_a_folder_taken_for_abandoned_too_early_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, made = tempfile.mkdtemp, []
+    real, made = Path.mkdir, []
 
-    def removed_at_once(**options: object) -> str:
-        made.append(real(**options))  # type: ignore[call-overload]
+    def removed_at_once(folder: Path, mode: int = 0o777) -> None:
+        made.append(folder)
+        real(folder, mode)
         if len(made) == 1:
-            Path(made[0]).rmdir()
-        return str(made[-1])
+            folder.rmdir()
 
-    monkeypatch.setattr(tempfile, "mkdtemp", removed_at_once)
+    monkeypatch.setattr(Path, "mkdir", removed_at_once)
     with temporary_folder(tmp_path) as folder:
-        assert str(folder) == made[1]
+        assert folder == made[1]
 
 
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from attacks import wheels
 
 import aotbuild
+from aotbuild.spec.aval import Aval
 from aotbuild.spec.index import write_index
 from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
 from aotbuild.spec.record import PYTHON_CALL, HostCallback, Template
@@ -151,6 +152,14 @@ def call_damaged_blob(place: Place) -> str:
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     return raised(lambda: opened.score(X, "relu"))
+
+
+@case
+def call_other_results(place: Place) -> str:
+    built = scored()
+    calling = replace(built.record.calling, outputs=(Aval((4096,), "float32"),))
+    record = replace(built.record, calling=calling, provenance={"label": "score()"})
+    return raised(lambda: library(place, replace(built, record=record)).score(X, "relu"))
 
 
 @case

@@ -71,7 +71,7 @@ def rich_record() -> Record:
     """Return a record with every kind of tree node and encoded value."""
     plain = make_record()
     node = ["node", "m:N", {"name": "m:f"}, ["namedtuple", "m:T", "*"]]
-    args = ["tuple", ["dict", ["a", {"tuple": [1]}], "*", ["none"]]]
+    args = ["tuple", ["dict", [{"tuple": [1]}, {"tuple": [1, "a"]}], "*", ["none"]]]
     tree = ["tuple", args, ["dict", ["s"], node]]
     statics = (
         ("a", {"dict": [["k", {"bytes": "00ff"}], [1, {"complex": [1.0, {"float": "inf"}]}]]}),

@@ -18,6 +18,15 @@ from support.processes import TESTS
 
 PACKAGES = TESTS / "packages"
 MANIFEST = "aot.yaml"
+# Of package `proj`, with one function in `proj/code.py`.
+ONE_FUNCTION = """\
+version: 1
+package: proj
+functions:
+  f:
+    call: proj.code:f
+    args: [x: "f32[2]"]
+"""
 # Of package `proj`, built by the hook. What follows it belongs to the hook's table.
 PYPROJECT = """\
 [build-system]

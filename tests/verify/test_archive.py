@@ -6,7 +6,6 @@ import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from attacks import wheels
@@ -27,13 +26,6 @@ def files() -> Files:
 @pytest.fixture
 def wheel(files: Files, tmp_path: Path) -> Path:
     return wheels.write_wheel(tmp_path / wheels.NAME, with_record(files).items())
-
-
-class Pipe:
-    """A file that cannot seek, so that a zip written to it needs data descriptors."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.write, self.flush = file.write, file.flush
 
 
 def rewrite(wheel: Path, files: Files) -> Path:
@@ -64,17 +56,26 @@ def test_an_honest_wheel_passes(wheel: Path) -> None:
 
 def test_data_descriptors_and_zip64_are_read(files: Files, tmp_path: Path) -> None:
     path = tmp_path / wheels.NAME
-    with path.open("wb") as raw, zipfile.ZipFile(Pipe(raw), "w") as archive:  # type: ignore[arg-type]
-        for name, data in with_record(files).items():
-            with archive.open(name, "w", force_zip64=name == INIT) as member:
-                member.write(data)
-        assert all(info.flag_bits & 0x8 for info in archive.infolist())
+    wheels.write_streamed(path, with_record(files), zip64=INIT)
     assert failures(check(path)) == {}
     path.unlink()
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in with_record(files).items():
             with archive.open(name, "w", force_zip64=True) as member:
                 member.write(data)
+    assert failures(check(path)) == {}
+
+
+def test_zip64_ends_are_read(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Python writes them for sizes above 2 GiB, or for many members."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 10)
+    path = wheels.write_wheel(tmp_path / wheels.NAME, with_record(files).items())
+    assert b"PK\x06\x06" in path.read_bytes()
+    assert failures(check(path)) == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
+    wheels.write_wheel(path, with_record(files).items())
+    assert b"PK\x06\x06" in path.read_bytes()
     assert failures(check(path)) == {}
 
 

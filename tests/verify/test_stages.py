@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.reports import HEADER, make_blob, make_function, make_record, write_stages
+from support.reports import FITTING, HEADER, make_blob, make_function, make_record, write_stages
 
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Record
@@ -20,7 +20,9 @@ TEXTS = {"jaxpr": b"{ lambda ; }\n", "hlo": b"HloModule f\n"}
 def make_package(root: Path, header: dict[str, str], records: list[Record]) -> Path:
     folder = root / "pack" / "_aot"
     (folder / "blobs").mkdir(parents=True)
-    (folder / "index").write_bytes(write_index({**HEADER, **header}, [make_function()], records))
+    (folder / "index").write_bytes(
+        write_index({**HEADER, **header}, [make_function(**FITTING)], records)
+    )
     for record in records:
         data = f"{record.function}1{record.target}".encode()
         assert make_blob(data) == record.blob

@@ -98,7 +98,7 @@ def test_after_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_jax_here_that_is_too_new(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its release is known to be after the end; what jax does with the form is seen by a load."""
     released(monkeypatch, ago=300, newest=5)
-    monkeypatch.setattr("aotbuild.verify.diagnosis._version", lambda name: "99.0")
+    monkeypatch.setattr("aotbuild.verify.diagnosis.installed_version", lambda name: "99.0")
     (note,) = json.loads(lines("doctor", folder, "--json"))["notes"]
     assert note.endswith("; jax 99.0 here may refuse them. Build again")
 

@@ -16,7 +16,7 @@ import pytest
 from attacks import wheels
 from support.cli import run
 from support.packages import Built, build, portable
-from support.reports import make_function, make_record, write_stages
+from support.reports import FITTING, make_function, make_record, write_stages
 from support.wheel_files import (
     contents,
     everywhere,
@@ -142,7 +142,7 @@ class TestMachines:
         for name, target, stages in zip((X86, ARM), ("x86-64-v3", "aarch64"), kept, strict=True):
             record = make_record(target=f"cpu:{target}:1", stages=stages, data=target.encode())
             made.append(record)
-            item = Built(make_function(), record, {record.blob.path: target.encode()})
+            item = Built(make_function(**FITTING), record, {record.blob.path: target.encode()})
             header = {"stages": "beside", "package": "demo", "jaxlib": "0.10.2"}
             needed = ("aotbuild>=0.1", "jaxlib==0.10.2")
             wheel = put(tmp_path / name, [item], requires=needed, header=header)

@@ -18,7 +18,7 @@ from attacks import wheels
 from support.cli import invoke, run
 from support.installs import make_layer, pip
 from support.packages import Built, build, portable
-from support.reports import make_blob, make_function, make_record, write_stages
+from support.reports import FITTING, make_blob, make_function, make_record, write_stages
 from support.signing import keys, public_file
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
@@ -257,7 +257,7 @@ class TestBeside:
         ]
         made[1] = replace(made[1], requires=replace(made[1].requires, isa=None))
         items = [
-            Built(make_function(), record, {record.blob.path: target.encode()})
+            Built(make_function(**FITTING), record, {record.blob.path: target.encode()})
             for record, target in zip(made, targets, strict=True)
         ]
         header = {"stages": "beside", "package": "demo", "jaxlib": "0.10.2"}
@@ -306,7 +306,29 @@ class TestRefused:
         wheel = put_wheel(tmp_path / BASE, everywhere(built), changes=changes)
         with pytest.raises(WheelRefused) as caught:
             split(wheel, tmp_path / "out")
-        assert caught.value.reasons == (f"METADATA: expected demo 1.0, found {name} 1.0",)
+        words = f"METADATA is not of {BASE}: expected demo 1.0, found {name} 1.0"
+        assert caught.value.reasons == (f"dist-info: {words}",)
+
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            ("Requires-Dist2 x", "METADATA: a line before the description is no header"),
+            ("Summary: a\rX: b", "METADATA: a line ends with a carriage return alone"),
+            ("Requires-Dist: x; os", "METADATA: Requires-Dist: 'x; os': "),
+        ],
+    )
+    def test_metadata_that_others_read_otherwise(
+        self, built: list[Built], tmp_path: Path, line: str, reason: str
+    ) -> None:
+        """Requirements would be added where no installer looks for them."""
+        lines = ["Metadata-Version: 2.4", "Name: demo", "Version: 1.0"]
+        lines += [f"Requires-Dist: {each}" for each in wheels.REQUIRES]
+        metadata = {f"{wheels.INFO}/METADATA": "\n".join([*lines, line, ""]).encode()}
+        wheel = put_wheel(tmp_path / BASE, everywhere(built), changes=metadata)
+        with pytest.raises(WheelRefused) as caught:
+            split(wheel, tmp_path / "out")
+        (found,) = caught.value.reasons
+        assert found.startswith(reason)
 
     @pytest.mark.parametrize("header", [{"companions": ["a"]}, {"companions": {"../x": "y"}}])
     def test_a_header_of_nonsense(

@@ -113,6 +113,7 @@ class TestSplit:
         whole = [open_index(WheelSource(path)).digest for path in (merged, wheel)]
         assert whole[0] == whole[1]
 
+    @pytest.mark.process
     def test_verify_says_where_the_constants_are(self, parts: tuple[Path, Path]) -> None:
         outcomes = verify(str(parts[0]), Options()).outcomes
         reasons = {

@@ -15,6 +15,12 @@ from aotbuild.spec.tree_file import DescribedTree
 
 pytestmark = pytest.mark.process
 
+PYPROJECT = """
+[project]
+name = "proj"
+version = "1.0"
+dependencies = ["equinox", "flax", "optax"]
+"""
 STATES = """
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -268,6 +274,7 @@ print(json.dumps([different, count]))
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("trees") / "project"
     write_project(root, manifest(), states=STATES, model=MODEL)
+    (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
     assert fresh(RECORD, str(root / TREES_FILE), path=root) == {}
     build(root)
     return root

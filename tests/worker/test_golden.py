@@ -334,7 +334,7 @@ def test_a_hang_fails_what_must_have_golden_outputs(
                     self.function(*self.args)
                     return
 
-    monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=Timer))
+    monkeypatch.setattr(process, "threading", SimpleNamespace(Timer=Timer, Thread=threading.Thread))
     after, hung = run(root, timeout=12)
     assert after.record is not None
     assert hung.failure is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ def main() -> None:
     results = {version: read_results(version) for version in VERSIONS}
     versions = {version: pinned_jax(version) for version in VERSIONS}
     programs = find_programs()
+    missing = sorted(unseen(programs, results))
+    if missing:
+        sys.exit(f"the pages stay as they are: `make zoo` did not see {', '.join(missing)}")
     for page in sorted(GALLERY.glob("*.md")):
         text = page.read_text()
         page.write_text(PLACE.sub(lambda m: table(m[1], programs, results, versions), text))
@@ -34,6 +38,15 @@ def main() -> None:
 def read_results(version: str) -> dict[str, Any]:
     paths = (results_folder() / version).glob("*.json")
     return {path.stem: json.loads(path.read_text()) for path in paths}
+
+
+def unseen(programs: list[Program], results: Any) -> Iterator[str]:
+    """Yield what should run on a version and did not, as in a run of a few programs."""
+    for version in VERSIONS:
+        for program in programs:
+            excused = program.reason("missing", version) or program.reason("fails", version)
+            if program.name not in results[version] and not excused:
+                yield f"{program.name} ({version})"
 
 
 def pinned_jax(version: str) -> str:
@@ -88,7 +101,7 @@ def verdict(program: Program, version: str, outcome: Any) -> str:
         )
     if program.reason("missing", version):
         return "no such library"
-    return "fails" if program.reason("fails", version) else "not run"
+    return "fails"
 
 
 def milliseconds(seconds: float | None) -> str:

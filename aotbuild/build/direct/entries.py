@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.store.entry import Entry
+from aotbuild.store.entry import OTHER_CONTENT, Entry
 from aotbuild.store.index import Row
 from aotbuild.store.keys import blob_key, index_key, marks_key, names_key, result_key
 from aotbuild.store.layers import Layers
@@ -200,7 +200,7 @@ class DirectEntries:
                 return None
             try:
                 self._sets[digest] = ReadSet.from_json(json.loads(entry.data))
-            except (ValueError, TypeError, AttributeError):
+            except OTHER_CONTENT:
                 return None
         return self._sets[digest]
 

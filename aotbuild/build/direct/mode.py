@@ -35,6 +35,7 @@ from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.spec.files import write_whole
 from aotbuild.spec.record import Blob
+from aotbuild.store.entry import OTHER_CONTENT
 from aotbuild.store.file_digests import DIGESTS, FileDigests
 from aotbuild.store.keys import result_key
 from aotbuild.store.layers import Layers
@@ -53,7 +54,7 @@ _COMPARED = 6
 _PATH = re.compile(r"(?<![\w.:/>])/[^\s:'\"`,;()<>]+")
 _NAME = re.compile(r"<((?:import|root|home):[^<>]+)>")
 # What an entry of anybody's, or a file that just vanished, may raise.
-_BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, SubprocessError)
+_BROKEN = (OSError, SubprocessError, *OTHER_CONTENT)
 
 
 @dataclass

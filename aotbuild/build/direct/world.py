@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib.machinery import all_suffixes
@@ -14,6 +13,7 @@ from aotbuild.build.direct.entries import Names
 from aotbuild.build.launch import worker_environment, worker_path
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
+from aotbuild.spec.lifeline import run_tied
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.import_path import ImportPath, nowhere, other_finders
 from aotbuild.store.marks import Marks, marks_of
@@ -98,6 +98,7 @@ def _running() -> Python:
 
 def _asked(interpreter: Path) -> Python:
     command = [str(interpreter), "-P", "-c", _CODE]
-    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=True)
+    done = run_tied(command, _TIMEOUT)
+    done.check_returncode()
     version, path, suffixes = json.loads(done.stdout)
     return Python(version, tuple(path), tuple(suffixes))

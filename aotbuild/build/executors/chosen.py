@@ -30,7 +30,10 @@ def open_machines(chosen: Executor | str) -> Iterator[Machines]:
 
 
 def _named(text: str) -> Machines:
-    scheme = urlsplit(text).scheme
+    try:
+        scheme = urlsplit(text).scheme
+    except ValueError:  # such as brackets that do not close
+        scheme = ""
     if scheme == "dask":
         return connect(text)
     if scheme == "slurm":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aotbuild.build.agreement import Compared, Ran
 from aotbuild.build.attempt import Exited, Outcome, Request, Tell, run_attempt
-from aotbuild.build.child import DEFAULT_TIMEOUT
+from aotbuild.build.child import job_timeout
 from aotbuild.build.direct.mode import DirectMode
 from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
@@ -57,7 +57,7 @@ def run_units(
     blobs: Path,
     listener: Listener,
     executor: Executor | str | None = None,
-    timeout: float = DEFAULT_TIMEOUT,
+    timeout: float | None = None,
     golden_timeout: float = GOLDEN_TIMEOUT,
     jobs: int | None = None,
     traced: TracedFiles | None = None,
@@ -69,13 +69,14 @@ def run_units(
 
     Behind the result of a unit are those of the units that `feedback:` added to it.
     The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
-    possibly from several threads. `timeout` is in seconds for one job, `golden_timeout` for calling
-    its function where `golden` is `auto`. `executor` is one of `concurrent.futures`, which runs
-    attempts on other machines or processes and stays open, or what `--executor` says; by default
-    AOTBUILD_EXECUTOR, or processes of this machine. At most `jobs` attempts run at a time, by
-    default as many as there are on other machines, and `pool.most_jobs` here. `traced` gets the
-    files of the project that were imported. `layers` is the store, by default that of the
-    environment. Without `direct`, or with AOTBUILD_DIRECT=off, every job is traced.
+    possibly from several threads. `timeout` is in seconds for one job, by default that of
+    `job_timeout`; `golden_timeout` for calling its function where `golden` is `auto`. `executor` is
+    one of `concurrent.futures`, which runs attempts on other machines or processes and stays open,
+    or what `--executor` says; by default AOTBUILD_EXECUTOR, or processes of this machine. At most
+    `jobs` attempts run at a time, by default as many as there are on other machines, and
+    `pool.most_jobs` here. `traced` gets the files of the project that were imported. `layers` is
+    the store, by default that of the environment. Without `direct`, or with AOTBUILD_DIRECT=off,
+    every job is traced.
     """
     if layers is None:
         with open_store(os.environ) as layers:
@@ -84,6 +85,7 @@ def run_units(
                 layers=layers,
                 direct=direct,
             )
+    timeout = timeout or job_timeout(os.environ)
     direct = direct and is_on(DIRECT_VARIABLE, os.environ) and layers.front is not None
     traced = traced or TracedFiles()
     traced.reads.complete = direct

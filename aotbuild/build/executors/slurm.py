@@ -21,6 +21,7 @@ from aotbuild.build.executors.bundle import Bundle, remove_old
 from aotbuild.build.executors.machines import Given, Machines, Unusable
 from aotbuild.build.executors.submitted import Listed, Passing, SubmittedJobs
 from aotbuild.errors import PlanError
+from aotbuild.spec.target import is_count
 from aotbuild.toolchains.uv import cache_folder
 
 # Minutes that a job may take, unless the URL says `time`.
@@ -74,7 +75,7 @@ def submitting(text: str) -> SlurmMachines:
         raise PlanError(msg) from err
     parts = urlsplit(text)
     options = {"time": _TIME, **dict(parse_qsl(parts.query))}
-    if parts.netloc or parts.path or not options["time"].isdecimal():
+    if parts.netloc or parts.path or not is_count(options["time"]):
         msg = f"executor: expected slurm://?partition=NAME&time=MINUTES, found {text!r}"
         raise PlanError(msg)
     place = _place(options.pop("folder", ""))

@@ -19,7 +19,7 @@ from aotbuild.platforms.building import (
 )
 from aotbuild.platforms.cpu import cpu_count, hash_seeds
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
-from aotbuild.platforms.options import Count, Model, listed, refuse
+from aotbuild.platforms.options import Model, listed, refuse
 from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
 from aotbuild.spec.target import HOST, Target
 from aotbuild.spec.words import did_you_mean, one_of, quote
@@ -27,6 +27,9 @@ from aotbuild.spec.words import did_you_mean, one_of, quote
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
 # runs on, below a cap (docs/decisions/0013-cpu-levels.md).
 _FIRST_TO_CROSS_COMPILE = Version("0.11.2")
+# XLA makes so many in the process that compiles: 8,192 take 1 GB and half a minute, twice as many
+# take four times as long.
+_MOST_DEVICES = 8192
 _NAMES = ("host", *LEVELS)
 # What people call a level by: an extension that it has, or a CPU.
 _ALIASES = {
@@ -115,7 +118,9 @@ class CpuOptions(Model):
     isa: Isas = Field(
         default=["host"], description="ISA levels; host is the level of the building machine"
     )
-    devices: Count | None = Field(default=None, description="How many devices one call uses")
+    devices: Annotated[int, Field(ge=1, le=_MOST_DEVICES)] | None = Field(
+        default=None, description="How many devices one call uses"
+    )
     cpus: Annotated[int, Field(ge=1, le=cpu_count.MOST)] | None = Field(
         default=None,
         description=f"For how many CPUs large loops are split; default: {cpu_count.DEFAULT}, "
@@ -130,6 +135,7 @@ class Cpu(Description):
     summary = "CPUs at ISA levels"
     aliases = ("host", "native", "x86", "x86_64", "x86-64", "aarch64", "arm64")
     hints = HINTS
+    most_devices = _MOST_DEVICES
     startup = STARTUP
     # Loops are split for as many CPUs as the process seems to have.
     process = Process(per_hardware=True)

@@ -120,6 +120,8 @@ def _object(data: memoryview) -> tuple[int, list[bytes]]:
     try:
         (headers,) = struct.unpack_from("<Q", data, 0x28)
         own_size, _, _, size, count, _ = struct.unpack_from("<HHHHHH", data, 0x34)
+        if (own_size, size) != (_HEADER, _SECTION_HEADER):
+            return 0, []
         end = headers + size * count
         for number in range(count):
             header = headers + size * number
@@ -131,8 +133,7 @@ def _object(data: memoryview) -> tuple[int, list[bytes]]:
                 code.append(bytes(data[offset : offset + length]))
     except (struct.error, OverflowError):
         return 0, []
-    is_whole = own_size == _HEADER and size == _SECTION_HEADER and end <= len(data)
-    return (end, code) if is_whole else (0, [])
+    return (end, code) if end <= len(data) else (0, [])
 
 
 def _used(sections: Iterable[bytes], ignored: set[str]) -> dict[str, str]:

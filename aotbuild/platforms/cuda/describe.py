@@ -28,7 +28,7 @@ from aotbuild.platforms.cuda.presets import (
     shipped_preset,
 )
 from aotbuild.platforms.cuda.tuning_results import TuningResults, read_text
-from aotbuild.platforms.options import Count, Model, Processes, listed, refuse
+from aotbuild.platforms.options import Devices, Model, Processes, listed, refuse
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
 from aotbuild.spec.words import did_you_mean, quote
@@ -76,7 +76,7 @@ class CudaOptions(Model):
     gpu: Gpus = Field(
         description="GPU models, such as h100-sxm, or files of your own, such as ./my-gpu.yaml"
     )
-    devices: Count | None = Field(default=None, description="How many devices one call uses")
+    devices: Devices | None = Field(default=None, description="How many devices one call uses")
     processes: Processes = Field(
         default=1, description="In how many processes the devices are, each with its share"
     )

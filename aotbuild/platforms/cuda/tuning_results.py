@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from aotbuild.spec.files import open_regular
+
 _TOKEN = re.compile(r'\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}<>]|[^\s{}<>"\'#]+')
 _MOST_BYTES = 64 << 20
 _KIND = re.compile(r"# device_kind: (.*)")
@@ -52,12 +54,12 @@ class TuningResults:
         if not entries:
             msg = "there are no results in it"
             raise ValueError(msg)
-        return cls(version, tuple(entries), kind[1].strip() if kind else None)
+        return cls(version, tuple(entries), (kind[1].strip() or None) if kind else None)
 
 
 def read_text(file: Path) -> str:
     """Return the text of a file of results; raises OSError, or ValueError if malformed."""
-    with file.open("rb") as stream:
+    with open_regular(file) as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         msg = f"it is larger than {_MOST_BYTES} bytes"

@@ -15,6 +15,7 @@ from aotbuild.runtime.binding import Call
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.package import Package
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.imports import Imports
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.wrap import Wrap
@@ -102,10 +103,12 @@ class Trees(Protocol):
 
     `nodes` are the types, as `module:name`, that are nodes besides the standard containers and
     namedtuples. None means all that are registered with jax. If they are listed, namedtuples that
-    jax defines are restored as tuples, because importing them would import jax.
+    jax defines are restored as tuples, because importing them would import jax. `imports` says
+    which types and other names the package may import.
     """
 
     nodes: frozenset[str] | None
+    imports: Callable[[], Imports]
 
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
         """Return the leaves of a tree and its treedef; ValueError for keys without an order."""

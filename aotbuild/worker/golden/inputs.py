@@ -92,7 +92,7 @@ def _call(role: str, jitted: Jitted) -> dict[str, Any]:
     try:
         found = function(**_accepted(function, values))
         jax.block_until_ready(found)
-    except (Exception, SystemExit) as err:  # user code may raise anything
+    except BaseException as err:  # user code may raise anything
         taken = ", ".join(f"{name}={shorten(repr(value))}" for name, value in values.items())
         msg = f"{role} raised; it is offered ({taken})\n{user_traceback(err)}"
         raise TraceRefused(msg) from err

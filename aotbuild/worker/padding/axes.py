@@ -95,7 +95,7 @@ def _at_another_size(traced: Traced, dim: PaddedDim, index: int) -> tuple[int, J
         try:
             jitted = jit_like(traced, job.at(**{dim.name: other}))
             jitted.trace()
-        except (Exception, SystemExit) as err:  # noqa: BLE001 (user code may raise anything)
+        except BaseException as err:  # noqa: BLE001 (user code may raise anything)
             error = error or (err if isinstance(err, Exception) else TraceRefused(str(err)))
             continue
         return other, jitted

@@ -138,7 +138,7 @@ class ReadsByModule:
             self.listed(path, frame)
             return
         # Following links asks for every folder on the way.
-        if frame.f_code.co_name in _FOLLOWING or self._is_made(path, frame):
+        if _follows_links(frame) or self._is_made(path, frame):
             return
         asker, kind, functions = asked_for(frame)
         if asker == _TRACEBACKS:
@@ -258,3 +258,9 @@ class ReadsByModule:
 
     def is_missing(self, name: str) -> bool:
         return name not in sys.modules and self._path.find(name) is None
+
+
+def _follows_links(frame: FrameType) -> bool:
+    """Return whether `os.path.realpath` asks, and no function of the user's with its name."""
+    is_ours = frame.f_globals.get("__name__") == os.path.__name__
+    return is_ours and frame.f_code.co_name in _FOLLOWING

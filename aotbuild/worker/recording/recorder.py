@@ -11,12 +11,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
+from itertools import filterfalse
 from pathlib import Path
 
-from aotbuild.store.file_digests import ChangedSince, FileDigests
+from aotbuild.store.file_digests import ChangedSince, FileDigests, NoFile
 from aotbuild.store.import_path import ImportPath, is_of_pip, other_finders
 from aotbuild.store.marks import Marks, marks_of
 from aotbuild.store.read_set import (
+    ROOT_FOLDER,
     STARTING,
     WORKING_FOLDER,
     Places,
@@ -32,6 +34,7 @@ from aotbuild.worker.recording.imports import watch_imports
 from aotbuild.worker.recording.natives import leading_to_readers, with_parents
 from aotbuild.worker.recording.owners import EVERYBODY, looks_installed
 from aotbuild.worker.recording.reader import unseen
+from aotbuild.worker.recording.whereabouts import Whereabouts
 
 # What the operating system gives; it is not looked at again.
 _SYSTEM = (
@@ -96,6 +99,10 @@ class Recorder:
         self._environment = dict(os.environ)
         self._reads = ReadsByModule(path, digests.hold)
         self._temporary = tempfile.gettempdir()
+        self._where, self._said = Whereabouts(str(root)), ""
+        is_outside = not self._places.is_in_project(self._places.working)
+        working = self._places.working if is_outside else ""
+        self._where_from_here = Whereabouts(str(root), working)
         for module in [*sys.modules.values()]:
             origin = getattr(getattr(module, "__spec__", None), "origin", None)
             if isinstance(origin, str) and looks_installed(origin):
@@ -106,8 +113,9 @@ class Recorder:
         watch_functions(self._reads)
         watch_imports(self._reads)
 
-    def begin(self, references: Iterable[str]) -> None:
-        """Begin a job that names `module:qualname`s."""
+    def begin(self, references: Iterable[str], said: str) -> None:
+        """Begin a job that names `module:qualname`s; `said` is all that the manifest says of it."""
+        self._said = said
         self._reads.roots = {reference.partition(":")[0] for reference in references}
 
     def modules(self) -> frozenset[str]:
@@ -123,6 +131,8 @@ class Recorder:
             self._reads.search.look_at_packages(self._places.path)
             common = self._reads.by(EVERYBODY)
             own = self._set(names, [self._reads.by(name) for name in names], imported.files)
+            if self._knows_where(names):
+                own = replace(own, links=tuple(sorted((*own.links, ROOT_FOLDER))))
             # A module of the user's is its importers' affair, also if a library quotes it.
             known = imported.files | imported.own_files
             imported.libraries.update(_STARTING)
@@ -144,11 +154,33 @@ class Recorder:
                 rows = world.rows(own), world.rows(shared)
                 marks = marks_of(rows[0]), marks_of(rows[1])
                 return JobInputs(own, shared, joined(*map(state_of, rows)), marks=marks)
+            except NoFile as err:
+                obstacle = f"{_encodable(str(err))} is a pipe or a device, which was read"
+                return JobInputs(own, shared, "", obstacle)
             except ChangedSince as err:
                 obstacle = f"{_encodable(str(err))} was written to while it was used"
                 return JobInputs(own, shared, "", obstacle)
             finally:
                 self._digests.save()
+
+    def _knows_where(self, modules: Iterable[str]) -> bool:
+        """Return whether these modules may have read a file of the project by where that is.
+
+        Then another checkout would read the same file, and not its own.
+        """
+        reads = [self._reads.by(name) for name in (*modules, EVERYBODY)]
+        kinds = ("files", "listings", "looked", "sizes", "links")
+        read = {path for each in reads for kind in kinds for path in getattr(each, kind)}
+        if not any(map(self._places.is_in_project, filterfalse(looks_installed, read))):
+            return False
+        is_from_here = any(each.working_folder for each in reads)
+        where = self._where_from_here if is_from_here else self._where
+        variables = [self._environment.get(name) for each in reads for name in each.variables]
+        if any(map(where.is_in, filter(None, (self._said, *variables)))):
+            return True
+        files = {path for each in reads for path in (*each.files, *each.sources)}
+        files.update(filter(None, map(self._reads.file, modules)))
+        return any(map(where.is_in_file, filterfalse(looks_installed, files)))
 
     def _check_changes(self, *sets: ReadSet) -> None:
         """Raise ChangedSince if there is an answer that is not what it was at first."""
@@ -198,9 +230,9 @@ class Recorder:
         """Return the names of a path; none if something else stands for it."""
         if path.startswith(_AOTBUILD):
             return set()
-        names = self._places.names(path)
-        is_given = any(_is_of_system(n) and _UP not in n for n in names)
-        return set() if is_given else names
+        name = self._places.name(path)
+        is_given = _is_of_system(name) and _UP not in name
+        return set() if is_given else self._places.names(path)
 
     def _is_inside(self, path: str) -> bool:
         """Return whether a path is not on the way to the project, or to a place of modules."""

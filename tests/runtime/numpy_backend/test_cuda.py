@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.imports import anything
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.cuda import client as cuda
@@ -132,7 +133,7 @@ class TestCopies:
     @pytest.mark.parametrize("dtype", ["float32", "bool"])
     def test_results_on_a_gpu_are_copied(self, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
         monkeypatch.setattr(cuda, "driver", lambda: cuda.Driver(FakeDriver()))
-        tree = trees.NumpyTrees()
+        tree = trees.NumpyTrees(anything)
         gpu = SimpleNamespace(
             platform="gpu", local_hardware_id=0, client=SimpleNamespace(platform_version="cuda")
         )

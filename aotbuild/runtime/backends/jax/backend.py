@@ -25,6 +25,7 @@ from aotbuild.spec.signature import Function
 if TYPE_CHECKING:
     from aotbuild.runtime.backends.jax.fallback import JaxFallback, Portable
     from aotbuild.runtime.backends.protocol import CallWrap
+    from aotbuild.spec.imports import Imports
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -35,13 +36,13 @@ class JaxBackend:
     arrays = "jax"
     keeps_results = True
 
-    def __init__(self, source: Source, stats: Stats) -> None:
-        fork.watch(private.has_client)
+    def __init__(self, source: Source, stats: Stats, imports: Callable[[], Imports]) -> None:
+        fork.watch(private.clients)
         self._source = source
         self._stats = stats
         self._portable: SingleFlight[Portable] = SingleFlight()
         self._wraps: SingleFlight[CallWrap] = SingleFlight()
-        self.trees = JaxTrees()
+        self.trees = JaxTrees(imports)
         self.executable_loader = JaxExecutableLoader(self.trees, stats.count)
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
@@ -119,6 +120,9 @@ class JaxTrees:
 
     nodes: frozenset[str] | None = None
 
+    def __init__(self, imports: Callable[[], Imports]) -> None:
+        self.imports = imports
+
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
         """Return the leaves of a tree and its treedef."""
         leaves, treedef = jax.tree_util.tree_flatten(tree)
@@ -141,7 +145,7 @@ class JaxPaddedArrays:
         """Return what decides the aval of a leaf; for numpy arrays and numbers, x64 does too."""
         kind = type(leaf)
         if isinstance(leaf, jax.Array):
-            return (kind, leaf.shape, leaf.dtype, leaf.weak_type)
+            return (kind, leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))
         if isinstance(leaf, np.ndarray | np.generic):
             return (kind, leaf.shape, leaf.dtype, jax.config.jax_enable_x64)
         return (kind, jax.config.jax_enable_x64) if kind in _NUMBERS else None

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -34,6 +34,9 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST
 
+if TYPE_CHECKING:
+    from aotbuild.spec.imports import Imports
+
 # One client of each platform for the whole process, separate from jax's own.
 _CLIENTS: SingleFlight[Any] = SingleFlight()
 _X64_VARIABLE = "JAX_ENABLE_X64"
@@ -55,9 +58,9 @@ class NumpyBackend:
     arrays = "numpy"
     keeps_results = False
 
-    def __init__(self) -> None:
-        fork.watch(has_client)
-        self.trees = NumpyTrees()
+    def __init__(self, imports: Callable[[], Imports]) -> None:
+        fork.watch(clients)
+        self.trees = NumpyTrees(imports)
         self.executable_loader = NumpyExecutableLoader(self.trees)
         self.padding = NumpyPaddedArrays()
         self._dispatches: list[ref[Any]] = []
@@ -74,7 +77,7 @@ class NumpyBackend:
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
         convert = "Convert it with numpy.asarray, or declare the parameter static in the manifest."
-        if type(value).__module__.partition(".")[0] in ("builtins", "numpy", "jax", "jaxlib"):
+        if str(type(value).__module__).partition(".")[0] in ("builtins", "numpy", "jax", "jaxlib"):
             return convert
         return (
             "If its type is registered with jax as a pytree: numpy's backend doesn't know such "
@@ -256,9 +259,9 @@ def client_of(platform: str) -> Any:
     return _CLIENTS.get(platform, make)
 
 
-def has_client() -> bool:
-    """Return whether there is a client of any platform; takes no lock."""
-    return len(_CLIENTS) > 0
+def clients() -> list[Any]:
+    """Return the clients of all platforms; takes no lock."""
+    return _CLIENTS.values()
 
 
 def default_devices() -> DeviceSet:

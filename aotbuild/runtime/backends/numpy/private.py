@@ -13,8 +13,6 @@ shardings, and results are read through the buffer protocol.
 
 from __future__ import annotations
 
-import _imp
-import importlib
 import os
 import sys
 from collections import OrderedDict
@@ -53,6 +51,7 @@ with _quiet():
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
 _CUDA = "aotbuild_cuda"
+_LONGEST_WAIT = 1  # second, for a lock that is held for some microseconds
 
 
 # --- the state of the process -----------------------------------------------------------------
@@ -61,29 +60,31 @@ _CUDA = "aotbuild_cuda"
 def ensure_states(x64: bool) -> None:
     """Give the C++ dispatch the three settings that it reads, unless jax has set them.
 
-    jax sets them while it is imported, and its settings must win. Holding the global import lock
-    keeps other threads from importing jax meanwhile.
+    jax sets them while it is imported, and its settings must win, in whatever order two threads do
+    this. Nothing is waited for: a signal handler may come while another thread imports jax, and
+    nested waits for an import deadlock (before Python 3.12: KeyError).
     """
-    _imp.acquire_lock()
-    try:
-        if "jax._src.config" not in sys.modules:
-            _set_states(x64)
-            return
-    finally:
-        _imp.release_lock()
-    # Another thread may be importing jax; this waits until it is done.
-    try:
-        importlib.import_module("jax")
-    except ImportError:  # jax is broken
-        _set_states(x64)
+    jit = _jax.jax_jit
+    for module, name, use, value in (
+        ("jax._src.config", "enable_x64", jit.set_enable_x64_state, x64),
+        ("jax._src.config", "disable_jit", jit.set_disable_jit_state, False),
+        ("jax._src.api", "_post_hook_state", jit.set_post_hook_state, None),
+    ):
+        theirs = _made_by_jax(module, name)
+        if theirs is None and name not in _ours:
+            _ours[name] = ours = _jax.config.Config(f"aotbuild_{name}", value)
+            use(ours)
+            # jax makes its own before it sets it: either it is there now, or jax sets it later.
+            theirs = _made_by_jax(module, name)
+        if theirs is not None:
+            use(theirs)
 
 
-@cache
-def _set_states(x64: bool) -> None:
-    jit, config = _jax.jax_jit, _jax.config.Config
-    jit.set_enable_x64_state(config("aotbuild_enable_x64", x64))
-    jit.set_disable_jit_state(config("aotbuild_disable_jit", value=False))
-    jit.set_post_hook_state(config("aotbuild_post_hook", value=None))
+_ours: dict[str, Any] = {}
+
+
+def _made_by_jax(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, None)
 
 
 # --- clients ------------------------------------------------------------------------------------
@@ -296,8 +297,29 @@ def custom_call_targets(platform: str) -> frozenset[str]:
     `jax.ffi` registers targets with `xla_client`, which passes them on to XLA when jax makes a
     client. Without jax, this function passes them on.
     """
-    if "jaxlib.xla_client" in sys.modules and platform == "cpu":
-        # Another thread may be importing it; this waits until it is done.
-        client = importlib.import_module("jaxlib.xla_client")
-        client.register_custom_call_handler("cpu", _jax.register_custom_call_target)
-    return frozenset(_jax.custom_call_targets(xla_platform(platform)))
+    name = xla_platform(platform)
+    if platform == "cpu":
+        _pass_on_targets(name)
+    return frozenset(_jax.custom_call_targets(name))
+
+
+def _pass_on_targets(platform: str) -> None:
+    """Do what xla_client's register_custom_call_handler does, which would deadlock in a handler.
+
+    Its lock may be held by the very code that a signal handler interrupted, so the wait for it is
+    limited. While another thread imports the module, nobody has registered anything with it.
+    """
+    client: Any = sys.modules.get("jaxlib.xla_client")
+    if not hasattr(client, "register_custom_call_handler"):
+        return
+    if platform in client._custom_callback_handler or not client._custom_callback_lock.acquire(
+        timeout=_LONGEST_WAIT
+    ):
+        return
+    try:
+        register = _jax.register_custom_call_target
+        for name, target, *options in client._custom_callback.pop(platform, ()):
+            register(name, target, platform, *options)
+        client._custom_callback_handler.setdefault(platform, register)
+    finally:
+        client._custom_callback_lock.release()

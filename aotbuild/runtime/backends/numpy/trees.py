@@ -7,15 +7,21 @@ no call needs a wrapper.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aotbuild.runtime.after_import import AfterImport
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.backends.numpy.arrays import DeviceArray, Where, is_plain, read, where_of
 from aotbuild.spec.aval import Aval
+
+if TYPE_CHECKING:
+    from aotbuild.spec.imports import Imports
 
 
 class _CallsNumpy(type):
@@ -48,11 +54,14 @@ class NumpyTrees:
 
     nodes: frozenset[str] | None = frozenset({"collections:OrderedDict", "collections:defaultdict"})
 
-    def __init__(self) -> None:
+    def __init__(self, imports: Callable[[], Imports]) -> None:
+        self.imports = imports
         self.registry = _make_registry()
-        # The C++ dispatch finds jaxlib's array in it; for everybody else it is a leaf.
-        self.dispatch_registry = _make_registry()
-        private.register_fields(self.dispatch_registry, DeviceArray, ["_buffer"])
+        self.dispatch_registry = _dispatch_registry()
+        _AFTER_MASKED.start()
+        # The module is there without its types while another thread imports it.
+        if hasattr(sys.modules.get("numpy.ma"), "masked"):
+            _refuse_masked()
 
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
         """Return the leaves of a tree and its treedef."""
@@ -90,6 +99,33 @@ class NumpyTrees:
         if not treedef.num_leaves:
             return treedef
         return private.make_treedef(self.dispatch_registry, next(nodes), [treedef])
+
+
+@cache
+def _dispatch_registry() -> Any:
+    """Return the registry by which the C++ dispatch takes arguments apart, one for the process.
+
+    It finds jaxlib's array in a `DeviceArray`, which is a leaf for everybody else.
+    """
+    registry = _make_registry()
+    private.register_fields(registry, DeviceArray, ["_buffer"])
+    return registry
+
+
+@cache
+def _refuse_masked() -> None:
+    """Make each call with a masked array miss, where it is refused.
+
+    C++ takes a leaf of a subclass of `numpy.ndarray` for the array, here one without its mask. A
+    masked array becomes a node, which is in no tree that the dispatch knows. Importing `numpy.ma`
+    takes 8 ms, and nothing is masked before.
+    """
+    module = sys.modules["numpy.ma"]
+    for kind in (module.MaskedArray, type(module.masked)):
+        private.register_fields(_dispatch_registry(), kind, [])
+
+
+_AFTER_MASKED = AfterImport("numpy.ma", _refuse_masked)
 
 
 def _make_registry() -> Any:

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from aotbuild.toolchains.lifeline import Lifeline
+from aotbuild.spec.lifeline import Lifeline
 
 pytestmark = pytest.mark.process
 
 # Starts a child, tied to it, and that a grandchild. All have the test's pipe, which ends with them.
 BUILD = """
 import subprocess, sys, threading, time
-from aotbuild.toolchains.lifeline import Lifeline
+from aotbuild.spec.lifeline import Lifeline
 child = "import subprocess; subprocess.run(['sleep', '600'])" if {group} else "{busy}"
 def start():
     global line

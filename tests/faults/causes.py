@@ -1,0 +1,36 @@
+"""What once broke aotbuild, found by a thousand attacks: `@pytest.mark.cause(number)`."""
+
+from __future__ import annotations
+
+CAUSES = {
+    1: "a result tree that verify passes ends the process at the call",
+    2: "the store gives the executable of another function",
+    3: "SIGTERM leaves temporary folders, and wheels ship them",
+    4: "a warm call computes what a cold call refuses",
+    5: "records with fresh digests claim other buffers than the executable has",
+    6: "plan runs code of requirements that are sources",
+    7: "the store fails on damage that it promises to heal",
+    8: "compilers outlive a build that was killed",
+    9: "verify passes records that no call can honour",
+    10: "kill -9 between two renames leaves no package",
+    11: "Ctrl-C while a wheel is packed leaves files in TMPDIR",
+    12: "sizes are believed before they are read",
+    13: "long names take quadratic time, and a FIFO hangs a command",
+    14: "lying records raise errors of Python instead of ours",
+    15: "locks without hashes, or over http, are installed",
+    16: "a FIFO in the place of a wheel, manifest or GPU file",
+    17: "a store that others may write to is used in silence",
+    18: "temporary and damaged files stay in a store for ever",
+    19: "split refuses a METADATA that verify passes",
+    20: "output that cannot be written is a traceback",
+    21: "a signal handler calls while another thread imports jax",
+    22: "workers of a preloading server outlive their master",
+    23: "user code imitates the protocol of compilers, or leaves children",
+    24: "a locale without UTF-8 and a path beyond ASCII",
+    25: "messages that name the wrong remedy",
+    26: "a manifest quotes files of the machine",
+    27: "an aligned argument is changed while a call reads it",
+    28: "a mesh of 100 million devices takes gigabytes",
+    30: "an output replaces a device, a link or an input",
+    31: "Ctrl-C while a command imports is a traceback",
+}

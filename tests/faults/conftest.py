@@ -1,0 +1,37 @@
+"""What experiments share, and what the runner says of each: which cause of `causes.py` it tries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from damage.forks import Forks
+from faults.causes import CAUSES
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("cause"):
+            (number,) = mark.args
+            assert number in CAUSES, f"{item.nodeid}: no cause {number}"
+            item.user_properties.append(("cause", number))
+
+
+@pytest.fixture(scope="session")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that lies are made of; see `faults.lies.base`."""
+    from faults import lies  # imports jax
+
+    return lies.base(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def forks(honest: Path) -> Iterator[dict[str, Forks]]:
+    """By the name of a backend, what tells how a package of that kind loads and runs."""
+    from faults import lies
+
+    servers = lies.servers(honest)
+    yield servers
+    for server in servers.values():
+        server.close()

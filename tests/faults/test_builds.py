@@ -1,0 +1,302 @@
+"""The code of a project does in a build what no project should: it costs its own unit at most.
+
+One build has all of it. Cases that change the process for others, or end it, have one of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults.ended import NEVER, files_in
+from support.forks import forked
+from support.kills import LAUNCHER, PATIENCE
+from support.processes import ROOT, clean_environment
+from support.projects import MANIFEST, write_project
+from support.shared import made_once
+
+pytestmark = pytest.mark.process
+
+DONE = ""
+# What is said of a compiler process that ended, or was ended.
+EXITED = "the compiler process ended with exit code {}\n"
+CLOSED = "aotbuild: Bad file descriptor: does the project's code close files it did not open?"
+FORGED = "no message: {}: code of the project wrote it into a file that it did not open"
+TO_ALL_FILES = """
+import os
+for number in range(3, 60):
+    try:
+        os.write(number, {!r})
+    except OSError:
+        pass
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What code does, at its import or when it is called, and what the build says of it."""
+
+    code: str
+    says: str = DONE
+    at_import: bool = False
+    alone: bool = False
+    causes: tuple[int, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The source of a module whose `f` adds 1."""
+        code = textwrap.dedent(self.code).strip()
+        if self.at_import:
+            return f"{code}\n\n\ndef f(x):\n    return x + 1\n"
+        return f"def f(x):\n{textwrap.indent(code, '    ')}\n    return x + 1\n"
+
+
+def forged(line: bytes) -> str:
+    return FORGED.format(repr(line.decode()))
+
+
+DONE_LINE = b'{"type": "done"}\n'
+STARTED_LINE = b'{"type": "compile_started", "target": "another"}\n'
+COMPILED_LINE = b'{"type": "compiled", "target": "another", "record": {}}\n'
+CASES = {
+    # It prints, also what looks like a message.
+    "prints": Case("print('hi')"),
+    "prints much": Case("print('x' * 5_000_000)"),
+    "prints what is not text": Case("import os\nos.write(1, bytes(range(256)))"),
+    "prints messages": Case(f"print({DONE_LINE.decode()!r})", causes=(23,)),
+    "prints messages to the file": Case(f"import os\nos.write(1, {STARTED_LINE!r})", causes=(23,)),
+    "logs messages": Case(f"import os\nos.write(2, {STARTED_LINE!r})", causes=(23,)),
+    "runs a program that prints messages": Case(
+        f"import subprocess\nsubprocess.run(['echo', {DONE_LINE.decode()!r}])", causes=(23,)
+    ),
+    "reads its input": Case("import sys\nassert sys.stdin.read() == ''"),
+    "writes 'done' to all files": Case(
+        TO_ALL_FILES.format(DONE_LINE), forged(DONE_LINE), causes=(23,)
+    ),
+    "writes of another target to all files": Case(
+        TO_ALL_FILES.format(STARTED_LINE), forged(STARTED_LINE), at_import=True, causes=(23,)
+    ),
+    "writes of a result to all files": Case(
+        TO_ALL_FILES.format(COMPILED_LINE), forged(COMPILED_LINE), causes=(23,)
+    ),
+    "writes half a line to all files": Case(
+        TO_ALL_FILES.format(b"{"), "no message: '{", causes=(23,)
+    ),
+    # It closes and replaces.
+    "closes stdout": Case("import os\nos.close(1)", alone=True),
+    "closes what Python prints to": Case("import sys\nsys.stdout.close()\nsys.stderr.close()"),
+    "has no stdout": Case("import sys\nsys.stdout = sys.stderr = sys.__stdout__ = None"),
+    "closes all files": Case(
+        "import os\nos.closerange(3, 300)",
+        CLOSED,
+        alone=True,
+        at_import=True,
+    ),
+    "replaces json": Case(
+        "import json\njson.dumps = lambda *_, **__: 'x'", "no message: ", alone=True
+    ),
+    "replaces open": Case(
+        "import builtins\nbuiltins.open = lambda *_, **__: 1 / 0", alone=True, at_import=True
+    ),
+    "prints into a broken stream": Case(
+        """
+        import sys
+        class Broken:
+            def write(self, text): raise ValueError("no")
+            def flush(self): raise ValueError("no")
+        sys.stdout = sys.stderr = Broken()
+        """,
+    ),
+    "forgets aotbuild": Case(
+        "import sys\nfor name in [*sys.modules]:\n"
+        "    if name.startswith('aotbuild'): del sys.modules[name]",
+        alone=True,
+    ),
+    "clears sys.path": Case("import sys\nsys.path.clear()", at_import=True, alone=True),
+    "clears the environment": Case("import os\nos.environ.clear()", alone=True),
+    # It changes what belongs to the whole process.
+    "changes the folder": Case("import os\nos.chdir('/')"),
+    "is in a folder that is gone": Case(
+        "import os, tempfile\nfolder = tempfile.mkdtemp()\nos.chdir(folder)\nos.rmdir(folder)"
+    ),
+    "changes the locale": Case("import locale\nlocale.setlocale(locale.LC_ALL, 'C')"),
+    "makes warnings errors": Case("import warnings\nwarnings.simplefilter('error')"),
+    "ignores signals": Case(
+        "import signal\nfor number in (2, 15, 1): signal.signal(number, signal.SIG_IGN)"
+    ),
+    "traces itself": Case("import sys\nsys.settrace(lambda *_: None)"),
+    "has no hooks for errors": Case("import sys\nsys.excepthook = sys.unraisablehook = None"),
+    "turns collection off": Case("import gc\ngc.disable()\ngc.freeze()"),
+    "changes jax": Case(
+        "import jax\njax.config.update('jax_enable_x64', True)", "changed jax's settings"
+    ),
+    # It raises.
+    "raises KeyboardInterrupt": Case("raise KeyboardInterrupt", "\nKeyboardInterrupt: "),
+    "raises KeyboardInterrupt at its import": Case(
+        "raise KeyboardInterrupt", "\nKeyboardInterrupt: ", at_import=True
+    ),
+    "raises SystemExit": Case("raise SystemExit(0)", "\nSystemExit: 0"),
+    "raises SystemExit at its import": Case(
+        "import sys\nsys.exit(3)", "\nSystemExit: 3", at_import=True
+    ),
+    "raises GeneratorExit": Case("raise GeneratorExit", "\nGeneratorExit: "),
+    "raises what is no Exception": Case(
+        "class Own(BaseException): pass\nraise Own('mine')", "\nOwn: mine"
+    ),
+    "raises StopIteration": Case("raise StopIteration", "\nStopIteration: "),
+    "raises what cannot be shown": Case(
+        "class Own(Exception):\n    def __str__(self): raise SystemExit(3)\nraise Own",
+        "Own: its text cannot be shown (SystemExit in __str__)",
+    ),
+    "raises a long text": Case("raise ValueError('x' * 5_000_000)", "characters left out"),
+    "raises what is not text": Case(r"raise ValueError('\udcff \ud800')", r"\udcff \ud800"),
+    "calls itself for ever": Case("def again(): return again()\nagain()", "RecursionError: "),
+    # It ends its process.
+    "exits": Case("import os\nos._exit(0)", EXITED.format(0)),
+    "exits at its import": Case("import os\nos._exit(7)", EXITED.format(7), at_import=True),
+    "sends itself SIGTERM": Case(
+        "import os\nos.kill(os.getpid(), 15)", "the compiler process died of SIGTERM\n"
+    ),
+    "kills its group": Case("import os\nos.killpg(0, 9)", "was killed (SIGKILL)"),
+    "stops others while it is traced": Case(
+        "import os, threading\nthreading.Thread(target=os._exit, args=(5,)).start()\n"
+        "threading.Event().wait(60)",
+        EXITED.format(5),
+    ),
+    # It leaves something running.
+    "forks": Case(
+        "import os, time\nif os.fork() == 0:\n    time.sleep(600)\n    os._exit(0)", causes=(23,)
+    ),
+    "forks and comes back twice": Case("import os\nos.fork()", causes=(23,)),
+    "forks at its import and comes back twice": Case(
+        "import os\nos.fork()", at_import=True, causes=(23,)
+    ),
+    "starts a program": Case("import subprocess\nsubprocess.Popen(['sleep', '600'])", causes=(23,)),
+    "starts a program in a session of its own": Case(
+        "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)",
+        causes=(23,),
+    ),
+    "starts a program without variables": Case(
+        "import subprocess\nsubprocess.Popen(['/bin/sleep', '600'], env={})", causes=(23,)
+    ),
+    "becomes a daemon": Case(
+        """
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.closerange(0, 300)
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+        """,
+        causes=(23,),
+    ),
+    "starts a daemon and exits": Case(
+        "import os, subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "os._exit(0)",
+        EXITED.format(0),
+        causes=(23,),
+    ),
+    "starts a thread that never ends": Case(
+        "import threading\nthreading.Thread(target=threading.Event().wait).start()"
+    ),
+    "starts a process pool": Case(
+        "import multiprocessing as m\nm.get_context('fork').Pool(2)", at_import=True, causes=(23,)
+    ),
+}
+NAMES = {case: f"case_{number}" for number, case in enumerate(CASES)}
+MORE = "  {name}:\n    call: proj.{name}:f\n    args: [x: 'f32[2]']\n    purity: skip\n"
+ALONE = "    env: {{CASE: '{name}'}}\n"
+
+
+@pytest.fixture(scope="module")
+def built(run: Path) -> dict[str, Any]:
+    """The document of one build, how it ended, and what functions of it return."""
+
+    def make(folder: Path) -> None:
+        modules = {NAMES[name]: case.module for name, case in CASES.items()}
+        entries = [
+            MORE.format(name=NAMES[name]) + (ALONE.format(name=NAMES[name]) if case.alone else "")
+            for name, case in CASES.items()
+        ]
+        manifest = f"version: 1\npackage: proj\nfunctions:\n{''.join(entries)}"
+        root = write_project(folder / "p", manifest, **modules)
+        temporary = folder / "temporary"
+        temporary.mkdir()
+        command = ("-m", "aotbuild", "build", MANIFEST, "--keep-going", "--json", "--in-place")
+        ended = subprocess.run(
+            [sys.executable, "-c", LAUNCHER, sys.executable, *command],
+            cwd=root,
+            env=clean_environment(
+                AOTBUILD_STORE="off",
+                AOTBUILD_JOBS="2",
+                PYTHONPATH=str(ROOT),
+                TMPDIR=str(temporary),
+                PYTHONDONTWRITEBYTECODE="1",
+            ),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=2 * PATIENCE,
+        )
+        document, code = ended.stdout.rstrip().rsplit("\n", 1)
+        code_of_calls = (
+            "import aotbuild, json, sys, numpy as np\n"
+            "lib = aotbuild.load('proj')\n"
+            "names = json.loads(sys.argv[1])\n"
+            "x = np.ones(2, np.float32)\n"
+            "print(json.dumps({name: getattr(lib, name)(x).tolist() for name in names}))\n"
+        )
+        wanted = [NAMES[name] for name, case in CASES.items() if case.says == DONE]
+        found = {
+            "document": json.loads(document),
+            "code": int(code),
+            "errors": ended.stderr,
+            "temporary": sorted(files_in(temporary)),
+            "package": sorted(path.name for path in (root / "proj").iterdir()),
+        }
+        (folder / "found").write_text(json.dumps(found))
+        found["results"] = forked(code_of_calls, json.dumps(wanted), path=root)
+        (folder / "found").write_text(json.dumps(found))
+
+    folder = made_once(run / "faults-builds", make)
+    found: dict[str, Any] = json.loads((folder / "found").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.cause(number) for number in case.causes])
+        for name, case in CASES.items()
+    ],
+)
+def test_code_that(built: dict[str, Any], name: str) -> None:
+    case, function = CASES[name], NAMES[name]
+    failures = [
+        failure["message"]
+        for failure in built["document"]["failures"]
+        if failure["unit"].startswith(f"{function}()")
+    ]
+    if case.says == DONE:
+        assert failures == []
+        assert built["results"][function] == [2.0, 2.0]
+    else:
+        (message,) = failures
+        assert case.says in message
+        assert not [words for words in NEVER if words in message], message
+
+
+def test_the_build_itself(built: dict[str, Any]) -> None:
+    """It ends as builds do whose units fail, all processes with it, and leaves nothing."""
+    assert built["code"] == 10
+    assert not [words for words in NEVER if words in built["errors"]], built["errors"]
+    assert not [name for name in built["package"] if name.startswith(".")]
+    assert [name for name in built["temporary"] if ".aotbuild" in name] == []

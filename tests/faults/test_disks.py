@@ -1,0 +1,237 @@
+"""Disks without room, packages replaced under a running process: the words name file and remedy."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faults.ended import assert_refused, files_in
+from support.cli import invoke
+from support.full_disk import full_disk
+from support.packages import build, write
+from support.wheel_files import everywhere, put_wheel
+
+import aotbuild
+from aotbuild.errors import DamagedBlob
+from aotbuild.platforms.base import names as platform_names
+from aotbuild.platforms.building import description
+from aotbuild.spec.files import move_whole, naming, write_whole
+from aotbuild.store.entry import Entry, write_entry
+from aotbuild.store.file_digests import FileDigests
+from aotbuild.store.folder import Folder
+from aotbuild.store.keys import key_of
+from aotbuild.store.layers import open_store
+
+X = np.arange(4, dtype=np.float32)
+FULL = "File too large"  # of what a limit says; a full disk says "No space left on device"
+
+
+def double(x: Any) -> Any:
+    return x * 2
+
+
+@pytest.fixture(scope="module")
+def built() -> list[Any]:
+    return [build(name, double, {"x": X}) for name in ("f", "g")]
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory, built: list[Any]) -> Path:
+    """A folder with a wheel, a package, a manifest and a key."""
+    place = tmp_path_factory.mktemp("honest")
+    put_wheel(place / "demo-1.0-py3-none-linux_x86_64.whl", everywhere(built))
+    write(place / "package", built)
+    (place / "p").mkdir()
+    (place / "p" / "__init__.py").write_text("import jax\n\n\n@jax.jit\ndef f(x):\n    return x\n")
+    (place / "pyproject.toml").write_text(
+        '[project]\nname = "p"\nversion = "1"\n[build-system]\nrequires = ["hatchling"]\n'
+        'build-backend = "hatchling.build"\n'
+    )
+    assert invoke("keygen", place / "key.pem").exit_code == 0
+    return place
+
+
+# --- commands that write -------------------------------------------------------------------------
+
+WHEEL = "demo-1.0-py3-none-linux_x86_64.whl"
+# A command's words, and the file or folder that its error names; `@` stands for the folder.
+COMMANDS: dict[str, tuple[list[str], str]] = {
+    "schema": (["schema", "--out", "@/s.json"], "s.json"),
+    "stubs": (["stubs", "@/package/_aot", "--out", "@/s.pyi"], "s.pyi"),
+    "sbom": (["sbom", f"@/{WHEEL}", "--out", "@/s.cdx.json"], "s.cdx.json"),
+    "inspect": (["inspect", f"@/{WHEEL}", "--html", "@/page.html"], "page.html"),
+    "keygen": (["keygen", "@/new.pem"], "new.pem"),
+    "sign a wheel": (["sign", f"@/{WHEEL}", "--key", "@/key.pem"], WHEEL),
+    "sign a folder": (["sign", "@/package/_aot", "--key", "@/key.pem"], "package/_aot/"),
+    "split": (["split", f"@/{WHEEL}", "--out", "@/parts"], "parts/"),
+    "init": (["init", "p:f", "--root", "@", "--yes"], "aot.yaml"),
+}
+
+
+@pytest.mark.cause(25)
+@pytest.mark.parametrize("room", [0, 100])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_full_disk_is_named(honest: Path, tmp_path: Path, name: str, room: int) -> None:
+    """The error says which file, and there is neither a part of it nor another temporary one."""
+    words, file = COMMANDS[name]
+    place = shutil.copytree(honest, tmp_path / "place")
+    before = files_in(place)
+    with full_disk(room):
+        ended = invoke(*(word.replace("@", str(place)) for word in words))
+    assert_refused(ended, f"{place}/{file}", FULL, codes=[6])
+    left = {path for path in files_in(place) - before if (place / path).is_file()}
+    assert left == set()
+    assert zipfile.ZipFile(place / WHEEL).testzip() is None
+
+
+# --- what writes below them ----------------------------------------------------------------------
+
+
+def write_in_place(path: Path) -> None:
+    with naming(path):
+        path.write_bytes(bytes(1000))
+
+
+def write_and_move(path: Path) -> None:
+    write_whole(path, bytes(1000))
+
+
+def copy(path: Path) -> None:
+    with naming(path):
+        shutil.copyfile(np.__file__, path)
+
+
+@pytest.mark.cause(25)
+@pytest.mark.parametrize("action", [write_in_place, write_and_move, copy])
+def test_errors_of_writing_name_the_file(tmp_path: Path, action: Callable[[Path], None]) -> None:
+    path = tmp_path / "file"
+    with full_disk(), pytest.raises(OSError, match=FULL) as caught:
+        action(path)
+    assert (caught.value.filename, caught.value.errno) == (str(path), errno.EFBIG)
+
+
+@pytest.mark.cause(25)
+def test_a_disk_that_is_full_when_it_is_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    (tmp_path / "made").touch()
+    with pytest.raises(OSError, match="No space") as caught:
+        move_whole(tmp_path / "made", tmp_path / "file")
+    assert caught.value.filename == str(tmp_path / "file")
+
+
+@pytest.mark.cause(25)
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EROFS])
+def test_other_errors_keep_their_file(number: int) -> None:
+    with pytest.raises(OSError, match="words") as caught, naming(Path("/mine")):
+        raise OSError(number, "words", "/theirs")
+    assert caught.value.filename == "/theirs"
+
+
+KEY = key_of({"a": 1})
+LARGE = Entry({}, bytes(100_000))
+
+
+@pytest.mark.cause(7)
+@pytest.mark.parametrize("room", [0, 10, 200, 50_000])
+def test_a_full_disk_of_the_store(
+    tmp_path: Path, room: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_store({"AOTBUILD_STORE": str(tmp_path)}) as layers:
+        with full_disk(room):
+            layers.store.put(KEY, LARGE)
+            assert layers.store.get(KEY) is None
+        assert caplog.messages == [f"{tmp_path}: nothing new is kept: {FULL}"]
+        layers.store.put(KEY, LARGE)
+        assert layers.store.get(KEY) == LARGE
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [KEY]
+
+
+@pytest.mark.cause(7)
+@pytest.mark.parametrize("words", ["push", "pull"])
+def test_a_full_disk_where_entries_are_copied(
+    tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front, other = tmp_path / "front", tmp_path / "other"
+    given, taking = (front, other) if words == "push" else (other, front)
+    taking.mkdir()
+    Folder(given).write(KEY, write_entry(KEY, LARGE))
+    monkeypatch.setenv("AOTBUILD_STORE", str(front))
+    with full_disk(50_000):
+        ended = invoke("store", words, other)
+    assert_refused(ended, str(taking), FULL, codes=[6])
+    assert files_in(taking) <= {"v2", f"v2/{KEY[:2]}"}
+
+
+@pytest.mark.cause(7)
+def test_a_full_disk_where_digests_are_kept(tmp_path: Path) -> None:
+    digests = FileDigests(tmp_path / "digests.json")
+    found = digests.of(pytest.__file__)
+    with full_disk():
+        digests.save()
+    assert FileDigests(tmp_path / "digests.json").of(pytest.__file__) == found
+    assert files_in(tmp_path) == set()
+
+
+# --- remedies ------------------------------------------------------------------------------------
+
+
+def installed_again(folder: Path, other: list[Any]) -> None:
+    shutil.rmtree(folder)
+    write(folder.parent, other)
+
+
+def in_place(folder: Path, other: list[Any]) -> None:
+    """As installers that write over files."""
+    for path in (folder / "blobs").iterdir():
+        path.unlink()
+    write(folder.parent, other)
+
+
+def removed(folder: Path, _: list[Any]) -> None:
+    shutil.rmtree(folder)
+
+
+@pytest.mark.cause(25)
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+@pytest.mark.parametrize("change", [installed_again, in_place, removed])
+def test_a_package_that_was_replaced_under_a_process(
+    tmp_path: Path, built: list[Any], change: Callable[[Path, list[Any]], None], arrays: Any
+) -> None:
+    folder = write(tmp_path, built)
+    library = aotbuild.load(folder, arrays=arrays)
+    np.testing.assert_array_equal(library.f(X), X * 2)
+    change(folder, [build("g", lambda x: x * 3, {"x": X})])
+    with pytest.raises(DamagedBlob, match="no such file") as caught:
+        library.g(X)
+    assert str(caught.value).endswith("while this process ran: restart the process.")
+    np.testing.assert_array_equal(library.f(X), X * 2)
+
+
+@pytest.mark.cause(25)
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_a_package_that_lacks_a_file(tmp_path: Path, built: list[Any], arrays: Any) -> None:
+    """It was not replaced: here it is the wheel that has to be installed again."""
+    folder = write(tmp_path, built)
+    library = aotbuild.load(folder, arrays=arrays)
+    shutil.rmtree(folder / "blobs")
+    with pytest.raises(DamagedBlob, match=r"Reinstall the wheel\."):
+        library.f(X)
+
+
+@pytest.mark.cause(25)
+@pytest.mark.parametrize("platform", platform_names())
+def test_an_executable_that_is_too_large(platform: str) -> None:
+    """XLA says this of more than 2 GiB (jaxlib 0.10.2); trying it takes 9 GB and two minutes."""
+    text = "INTERNAL: Failed to serialize CpuAotCompilationResult."
+    assert "`constants: hoist` stores those beside it" in description(platform).hint(text)

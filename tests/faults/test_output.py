@@ -1,0 +1,283 @@
+"""Output that cannot be written, or that would replace what is there.
+
+Full disks, and readers that left. Devices and pipes stay, links lead on, and no input is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults.ended import NEVER, assert_done, assert_refused, command, files_in
+from faults.test_files import WHEEL, endless, folder, listener, no_hang, wheel_with
+from support.cli import invoke
+from support.processes import ROOT, clean_environment
+
+from aotbuild.watch.recorder import Recorder
+from aotbuild.watch.recording import BEGINNING
+from aotbuild.watch.writer import Writer
+
+GONE = "gone-1.0-py3-none-any.whl"
+# Arguments, and the exit code where the output is written; 6 is a file that cannot be.
+COMMANDS = [
+    (["schema"], 6),
+    (["--version"], 6),
+    (["--help"], 6),
+    (["plan", "--help"], 6),
+    (["plan", "gone.yaml", "--json"], 3),
+    (["inspect", GONE, "--json"], 7),
+    (["doctor"], 6),
+    (["doctor", "--json"], 6),
+    (["store", "info"], 6),
+]
+
+
+def run_into(stdout: object, arguments: list[str], unbuffered: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "aotbuild.cli", *arguments],
+        stdout=stdout,  # type: ignore[arg-type]
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=clean_environment(PYTHONPATH=str(ROOT), PYTHONUNBUFFERED=unbuffered),
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.cause(20)
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(("arguments", "code"), COMMANDS, ids=[" ".join(a) for a, _ in COMMANDS])
+def test_a_full_disk_behind_stdout(arguments: list[str], code: int, unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        found, text = run_into(full, arguments, unbuffered)
+    assert not [words for words in NEVER if words in text], text
+    assert text.endswith("stdout: No space left on device\n")
+    assert found == code
+
+
+# --- what is there --------------------------------------------------------------------------------
+
+MANIFEST = (
+    "version: 1\npackage: demo\nfunctions:\n  f:\n    call: demo:f\n    args: [{x: 'f32[4]'}]\n"
+)
+CALLS = '{"kind":"recording","version":1}\n'
+# Arguments; the last one names the file to write.
+WRITERS: dict[str, tuple[str, ...]] = {
+    "inspect": ("inspect", "{}", "--html"),
+    "stubs": ("stubs", "{}", "-o"),
+    "schema": ("schema", "--out"),
+    "sbom": ("sbom", "{}", "--out"),
+    "coverage page": ("coverage", "calls.jsonl", "{}", "--html"),
+    "coverage junit": ("coverage", "calls.jsonl", "{}", "--junit"),
+}
+writers = pytest.mark.parametrize("name", WRITERS)
+
+
+@pytest.fixture
+def here(tmp_path: Path, honest: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a wheel, a package, a module, a manifest and a recording."""
+    monkeypatch.chdir(tmp_path)
+    wheel_with(tmp_path / WHEEL, honest)
+    shutil.copytree(honest, tmp_path / "_aot")
+    (tmp_path / "model.py").write_text("def f(x):\n    return x\n")
+    (tmp_path / "aot.yaml").write_text(MANIFEST)
+    (tmp_path / "calls.jsonl").write_text(CALLS)
+    return tmp_path
+
+
+def words_of(name: str, out: object, place: str = WHEEL) -> list[object]:
+    return [*(word.format(place) for word in WRITERS[name]), out]
+
+
+def written_by(name: str, here: Path, file: str) -> bytes:
+    """Return what a command writes to a file of this name, which a stub has in it."""
+    plain = here / "plain" / file
+    plain.parent.mkdir(exist_ok=True)
+    assert_done(invoke(*words_of(name, plain)))
+    data = plain.read_bytes()
+    assert data
+    return data
+
+
+@pytest.mark.cause(30)
+@writers
+def test_a_pipe_is_written_into(name: str, here: Path) -> None:
+    os.mkfifo(here / "pipe")
+    (here / "link").symlink_to("pipe")
+    for out in ("pipe", "link"):
+        read: list[bytes] = []
+        reader = threading.Thread(target=lambda to=read: to.append((here / "pipe").read_bytes()))
+        reader.start()
+        with no_hang():
+            assert_done(invoke(*words_of(name, out)))
+            reader.join()
+        assert read == [written_by(name, here, out)]
+    assert stat.S_ISFIFO((here / "pipe").stat().st_mode)
+    assert (here / "link").is_symlink()
+
+
+@pytest.mark.cause(30)
+@writers
+def test_a_device_stays(name: str, here: Path) -> None:
+    try:
+        os.mknod(here / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        (here / "null").open("wb").close()
+    except OSError:  # only root may make one, and not on every file system
+        pytest.skip("no device can be made here")
+    (here / "link").symlink_to("null")
+    for out in ("null", "link"):
+        assert_done(invoke(*words_of(name, out)))
+    assert stat.S_ISCHR((here / "null").stat().st_mode)
+    assert (here / "link").is_symlink()
+
+
+@pytest.mark.cause(30)
+@writers
+def test_a_link_leads_on(name: str, here: Path) -> None:
+    data = written_by(name, here, "link")
+    (here / "sub").mkdir()
+    (here / "sub/old").touch()
+    for target in ("sub/old", "sub/new"):
+        (here / "link").symlink_to(target)
+        assert_done(invoke(*words_of(name, "link")))
+        assert (here / target).read_bytes() == data
+        assert (here / "link").is_symlink()
+        (here / "link").unlink()
+
+
+@pytest.mark.cause(30)
+@writers
+@pytest.mark.parametrize("make", [folder, listener, endless], ids=lambda make: make.__name__)
+def test_what_cannot_be_written_to(name: str, make: Callable[[Path], None], here: Path) -> None:
+    make(here / "place")
+    before = os.lstat(here / "place")
+    names = files_in(here)
+    assert_refused(invoke(*words_of(name, "place")))
+    assert os.lstat(here / "place") == before
+    assert files_in(here) == names
+
+
+@pytest.mark.process
+@pytest.mark.cause(30)
+@pytest.mark.parametrize("out", ["/dev/stdout", "/proc/self/fd/1", "link"])
+def test_stdout_by_its_name(out: str, here: Path) -> None:
+    data = written_by("stubs", here, Path(out).name)
+    (here / "link").symlink_to("/proc/self/fd/1")
+    ended = command(*words_of("stubs", out), cwd=here)
+    assert_done(ended)
+    assert ended.stdout.encode() == data
+    (here / "file").write_text("first\n")
+    with (here / "file").open("ab") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "aotbuild.cli", *map(str, words_of("stubs", out))],
+            cwd=here,
+            env=clean_environment(PYTHONPATH=str(ROOT)),
+            stdout=file,
+            check=False,
+        )
+    assert done.returncode == 0
+    assert (here / "file").read_bytes() == b"first\n" + data
+    assert (here / "link").is_symlink()
+
+
+# What an output must not replace.
+OTHERS = (WHEEL, "_aot/index", "model.py", "aot.yaml", "calls.jsonl")
+
+
+@pytest.mark.cause(30)
+@writers
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("way", ["itself", "link", "hard link"])
+def test_an_input_stays(name: str, other: str, way: str, here: Path) -> None:
+    out, before = here / "out", (here / other).read_bytes()
+    if way == "itself":
+        out = here / other
+    elif way == "link":
+        out.symlink_to(other)
+    else:
+        os.link(here / other, out)
+    assert_refused(invoke(*words_of(name, out)), "name another", codes=[6])
+    assert (here / other).read_bytes() == before
+    assert out.read_bytes() == before
+
+
+@pytest.mark.cause(30)
+@writers
+@pytest.mark.parametrize("out", ["_aot/new", "_aot/blobs/new", "_aot/index.sig", "link/new"])
+def test_nothing_is_added_to_a_package(name: str, out: str, here: Path) -> None:
+    (here / "_aot/blobs").mkdir(exist_ok=True)
+    (here / "link").symlink_to("_aot")
+    names = files_in(here)
+    assert_refused(invoke(*words_of(name, out, "_aot")), "inside of a package", codes=[6])
+    assert files_in(here) == names
+
+
+@pytest.mark.cause(30)
+@writers
+def test_an_earlier_output_is_replaced(name: str, here: Path) -> None:
+    data = written_by(name, here, "out")
+    for old in (b"", data, data + b"older"):
+        (here / "out").write_bytes(old)
+        assert_done(invoke(*words_of(name, "out")))
+        assert (here / "out").read_bytes() == data
+
+
+@pytest.mark.cause(30)
+def test_outputs_do_not_replace_each_other(here: Path) -> None:
+    words = ("coverage", "calls.jsonl", WHEEL, "--html", "out", "--junit", "out")
+    assert_refused(invoke(*words), "name another", codes=[6])
+    assert (here / "out").read_bytes().startswith(b"<!doctype html>")
+
+
+@pytest.mark.cause(30)
+@pytest.mark.parametrize("out", ["aot.yaml", WHEEL, "model.py"])
+def test_a_tuning_refuses_before_it_begins(out: str, here: Path) -> None:
+    before = (here / out).read_bytes()
+    assert_refused(invoke("tune", "aot.yaml", "--out", out), "name another", codes=[6])
+    assert (here / out).read_bytes() == before
+
+
+@pytest.mark.cause(30)
+@pytest.mark.parametrize("other", ["aot.yaml", WHEEL, "model.py", "_aot/new"])
+@pytest.mark.parametrize("more", [(), ("--append",)], ids=["anew", "append"])
+def test_a_recording_replaces_only_a_recording(
+    other: str, more: tuple[str, ...], here: Path
+) -> None:
+    before = (here / other).read_bytes() if (here / other).exists() else None
+    ended = invoke("record", "--recording", other, *more, "--", "true")
+    assert_refused(ended, "name another", codes=[6])
+    assert ((here / other).read_bytes() if (here / other).exists() else None) == before
+
+
+@pytest.mark.cause(30)
+def test_a_recorder_appends_only_to_a_recording(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (here / WHEEL).read_bytes()
+    Writer(here / WHEEL).write([b"line\n"])
+    assert (here / WHEEL).read_bytes() == before
+    assert "is no recording; name another" in capsys.readouterr().err
+    for cut in range(len(CALLS)):
+        (here / "cut").write_bytes(CALLS.encode()[:cut])
+        Writer(here / "cut").write([json.dumps({"kind": "x"}).encode() + b"\n"])
+        assert (here / "cut").read_bytes().startswith(BEGINNING)
+    assert Recorder(here / "cut").path == here / "cut"
+
+
+@pytest.mark.cause(30)
+def test_a_signature_is_written_where_told(here: Path) -> None:
+    assert_done(invoke("keygen", "key.pem"))
+    shutil.copytree(here / "_aot", here / "other")
+    (here / "link").symlink_to("sub.sig")
+    assert_done(invoke("sign", "_aot", "--key", "key.pem", "--out", "link"))
+    assert (here / "link").is_symlink()
+    assert (here / "sub.sig").read_bytes()

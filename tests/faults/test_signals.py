@@ -1,0 +1,358 @@
+"""Signals at any moment of a build: what is there is whole, and nothing else is left.
+
+Python runs a handler soon after its signal, so a moment is an audit event: what the build is about
+to do, and has done by then.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults.ended import NEVER, files_in
+from support.forks import forked
+from support.installs import tree_of
+from support.moments import Ended, Moment, leftovers, run_until
+from support.processes import ROOT, clean_environment
+from support.projects import ONE_FUNCTION, PYPROJECT, write_project
+from support.shared import made_once
+
+from aotbuild.spec.lifeline import run_tied
+from aotbuild.spec.temporary import LOCK
+
+pytestmark = pytest.mark.process
+
+NEVER_COMES = Moment("never", "")
+HERE = "/proj/_aot -1"  # the end of a rename to the package's place
+BUILDING = [
+    Moment("import", "aotbuild.build.pack"),
+    Moment("os.mkdir", ".aotbuild-tmp-"),
+    Moment("os.mkdir", ".aotbuild-tmp-", 1),
+    Moment("open", LOCK),
+    Moment("os.mkdir", "/blobs"),
+    Moment("os.rename", "/blobs/"),
+]
+PLACING = [
+    Moment("os.rename", HERE),
+    Moment("ctypes.dlsym", "renameat2"),
+    Moment("shutil.rmtree", "_aot"),
+    Moment("os.remove", LOCK),
+    Moment("os.rmdir", ".aotbuild-tmp-"),
+]
+PACKING = [
+    Moment("tempfile.mkstemp", ".whl"),
+    Moment("open", ".pjrt r"),
+    Moment("os.rename", ".whl"),
+    Moment("os.chmod", ".whl"),
+    Moment("shutil.rmtree", "_aot"),
+]
+NO_EXCHANGE = """
+from aotbuild.build import placing
+placing._exchange = lambda one, other: False
+"""
+
+
+def label(value: object) -> str:
+    """Return how an experiment is named."""
+    return value.name if isinstance(value, signal.Signals) else str(value)
+
+
+class Project:
+    """A built project, with a store that has everything, and an empty folder for its files."""
+
+    def __init__(self, made: Path, folder: Path) -> None:
+        self.folder, self.root = folder, made / "p"
+        self.temporary, self.wheels = folder / "temporary", folder / "wheels"
+        self.package = self.root / "proj" / "_aot"
+        self.store = made / "store"
+        for each in (self.temporary, self.wheels):
+            each.mkdir(parents=True, exist_ok=True)
+
+    def run(self, moment: Moment, number: int, *arguments: str, **options: Any) -> Ended:
+        """Run a command until a moment: a build in place, unless another one is named."""
+        chosen = arguments or ("build", "--in-place")
+        variables = {"AOTBUILD_STORE": str(self.store), "AOTBUILD_DIRECT": "on"}
+        return run_until(
+            *(moment, signal.Signals(number), self.root, self.temporary, *chosen),
+            **{**variables, **options},
+        )
+
+    def left(self) -> list[str]:
+        """Return what is left of builds, in any folder."""
+        return leftovers(self.root, self.temporary, self.wheels, self.store)
+
+
+@pytest.fixture(scope="module")
+def made(run: Path) -> Path:
+    """A project whose package is built, and whose wheel was."""
+
+    def make(folder: Path) -> None:
+        root = write_project(folder / "p", ONE_FUNCTION, code="def f(x):\n    return x + 1\n")
+        (root / "pyproject.toml").write_text(PYPROJECT)
+        project = Project(folder, folder)
+        for options in ({}, {"wheel": project.wheels}):
+            ended = project.run(NEVER_COMES, signal.SIGTERM, **options)
+            assert ended.code == 0, ended.errors
+
+    return made_once(run / "faults-signals", make)
+
+
+@pytest.fixture
+def project(made: Path, tmp_path: Path) -> Iterator[Project]:
+    """The project; its package is as it was before the test, and after it."""
+    project = Project(made, tmp_path)
+    before = tree_of(project.package)
+    yield project
+    if project.package.exists() is False or tree_of(project.package) != before:
+        shutil.rmtree(project.package, ignore_errors=True)
+        project.run(NEVER_COMES, signal.SIGTERM)
+
+
+CASES = [
+    *((moment, signal.SIGTERM) for moment in (*BUILDING, *PLACING)),
+    *((moment, signal.SIGINT) for moment in (BUILDING[1], PLACING[1], PLACING[3])),
+    (BUILDING[3], signal.SIGHUP),
+]
+CODES = {signal.SIGTERM: 143, signal.SIGHUP: 143, signal.SIGINT: 130}
+
+
+@pytest.mark.cause(3)
+@pytest.mark.parametrize(("moment", "number"), CASES, ids=label)
+def test_a_build_in_place(project: Project, moment: Moment, number: signal.Signals) -> None:
+    before = tree_of(project.package)
+    ended = project.run(moment, number)
+    assert ended.was_reached
+    assert ended.code == CODES[number]
+    assert not [words for words in NEVER if words in ended.errors], ended.errors
+    assert project.left() == []
+    assert files_in(project.temporary) == set()
+    assert tree_of(project.package) == before
+
+
+HOOK_CASES = [
+    *(pytest.param(m, signal.SIGTERM, marks=pytest.mark.cause(3)) for m in BUILDING[2:4]),
+    *(pytest.param(m, signal.SIGTERM, marks=pytest.mark.cause(11)) for m in PACKING[:4]),
+    *(pytest.param(m, signal.SIGINT, marks=pytest.mark.cause(11)) for m in PACKING[1:4]),
+    pytest.param(PACKING[1], signal.SIGHUP, marks=pytest.mark.cause(11)),
+]
+
+
+@pytest.mark.parametrize(("moment", "number"), HOOK_CASES, ids=label)
+def test_a_wheel(project: Project, moment: Moment, number: signal.Signals) -> None:
+    """Hatchling builds it, and the hook cleans up; hatchling's own file is hatchling's."""
+    ended = project.run(moment, number, wheel=project.wheels)
+    assert ended.was_reached
+    assert ended.code != 0
+    assert project.left() == []
+    assert {name.rpartition(".")[2] for name in files_in(project.temporary)} <= {"whl"}
+
+
+def test_the_hook_leaves_the_handlers_of_the_process_alone(project: Project) -> None:
+    """Also one that ignores a signal; and those that it sets are gone at the end."""
+    first = (
+        "import atexit\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "def tell():\n"
+        "    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):\n"
+        "        print('handler', signal.getsignal(number))\n"
+        "atexit.register(tell)\n"
+    )
+    ended = project.run(PACKING[1], signal.SIGHUP, wheel=project.wheels, first=first)
+    assert (ended.code, ended.was_reached) == (0, True)
+    handlers = [line for line in ended.errors.splitlines() if line.startswith("handler")]
+    assert handlers[:2] == ["handler 0", "handler 1"]
+    assert "default_int_handler" in handlers[2]
+
+
+@pytest.mark.cause(3)
+def test_a_wheel_whose_code_is_traced(made: Path, tmp_path: Path) -> None:
+    """The compiler is told nothing: it ends because the build does."""
+    code = "import os\ndef f(x):\n    os.kill(os.getppid(), 15)\n    while True: pass\n"
+    root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
+    (root / "pyproject.toml").write_text(PYPROJECT)
+    project = Project(made, tmp_path)
+    project.root = root
+    ended = project.run(
+        NEVER_COMES, 15, wheel=project.wheels, AOTBUILD_STORE="off", AOTBUILD_DIRECT="off"
+    )
+    assert ended.code != 0
+    assert project.left() == []
+    assert files_in(project.temporary) == files_in(project.wheels) == set()
+
+
+LOOPS = {
+    "in Python": "while True: pass",
+    "in native code, with a child": (
+        "import ctypes, subprocess\n    subprocess.Popen(['sleep', '600'])\n"
+        "    ctypes.PyDLL(None).sleep(600)"
+    ),
+}
+
+
+@pytest.mark.cause(8)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str) -> None:
+    """Its code never ends, and the build has no time to end it: the kernel does."""
+    code = f"import os\ndef f(x):\n    os.kill(os.getppid(), 9)\n    {LOOPS[loop]}\n"
+    project = Project(made, tmp_path)
+    project.root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
+    # It returns when all processes have ended.
+    ended = project.run(NEVER_COMES, 9, AOTBUILD_STORE="off", AOTBUILD_DIRECT="off")
+    assert ended.code == -signal.SIGKILL
+
+
+# What a child of aotbuild starts; `more` are its streams, one of which is the pipe of the test.
+START = """
+import subprocess
+pipe = open({pipe!r}, "wb", buffering=0)
+pipe.write(b"x")
+more = dict(stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.DEVNULL)
+{child}
+{end}
+"""
+CHILDREN = {
+    "itself": "",
+    "a child": "subprocess.Popen(['sleep', '600'], **more)",
+    "a child in another group": "subprocess.Popen(['sleep', '600'], process_group=0, **more)",
+    "a child in another session": (
+        "subprocess.Popen(['sleep', '600'], start_new_session=True, **more)"
+    ),
+    "a child of a child": "subprocess.Popen(['sh', '-c', 'sleep 600; true'], **more)",
+    "a child without variables": "subprocess.Popen(['/bin/sleep', '600'], env={}, **more)",
+}
+ENDS = {"ends": "", "raises": "1 / 0", "takes too long": "subprocess.run(['sleep', '600'], **more)"}
+
+
+@pytest.mark.cause(23)
+@pytest.mark.parametrize("child", CHILDREN)
+@pytest.mark.parametrize("end", ENDS)
+def test_what_a_child_process_starts(tmp_path: Path, child: str, end: str) -> None:
+    """Nothing of it runs on when its time is over: nobody can write to the test's pipe any more."""
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    code = START.format(pipe=str(tmp_path / "pipe"), child=CHILDREN[child], end=ENDS[end])
+    is_slow = end == "takes too long"
+    try:
+        done = run_tied([sys.executable, "-S", "-c", code], 2.0 if is_slow else 100.0)
+        assert (bool(done.returncode), is_slow) == (end == "raises", False)
+    except subprocess.TimeoutExpired:
+        assert is_slow
+    os.set_blocking(reading, True)
+    with os.fdopen(reading, "rb") as pipe:
+        assert pipe.read() in (b"x", b"" if is_slow else b"x")
+
+
+@pytest.mark.cause(10)
+def test_kill_9_where_folders_are_exchanged(project: Project) -> None:
+    before = tree_of(project.package)
+    ended = project.run(Moment("ctypes.dlsym", "renameat2"), signal.SIGKILL)
+    assert (ended.was_reached, ended.code) == (True, -signal.SIGKILL)
+    assert tree_of(project.package) == before
+    assert project.run(NEVER_COMES, 9).code == 0
+    assert project.left() == []
+
+
+@pytest.mark.cause(10)
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["finished", "stopped"])
+def test_kill_9_between_two_renames(project: Project, is_stopped: bool) -> None:
+    """Where a file system cannot exchange folders: the next build puts the old one back."""
+    before = tree_of(project.package)
+    ended = project.run(Moment("os.rename", HERE, 1), signal.SIGKILL, first=NO_EXCHANGE)
+    assert (ended.was_reached, ended.code) == (True, -signal.SIGKILL)
+    assert not project.package.exists()
+    following = signal.SIGTERM if is_stopped else signal.SIGKILL
+    moment, code = (BUILDING[-1], 143) if is_stopped else (NEVER_COMES, 0)
+    assert project.run(moment, following, first=NO_EXCHANGE).code == code
+    assert tree_of(project.package) == before
+    assert project.left() == []
+
+
+@pytest.fixture(scope="module")
+def shipped(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The names in a wheel and in a source distribution of a project where builds were killed."""
+    folder = tmp_path_factory.mktemp("shipped")
+    root = Path(shutil.copytree(made / "p", folder / "p"))
+    for place in (root, root / "proj", root / "proj" / "sub"):
+        left = place / ".aotbuild-tmp-0123456789ab-x" / "_aot"
+        left.mkdir(parents=True)
+        (left / "index").touch()
+        (left.parent / LOCK).touch()
+        (place / ".aotbuild-old").mkdir()
+        (place / ".aotbuild-old" / "file").touch()
+    (root / "proj" / "sub" / "__init__.py").touch()
+    (root / "proj" / "_aot.stages.zip").touch()
+    code = """
+import json, sys, tarfile, zipfile
+from hatch_aotbuild.backend import build_sdist, build_wheel
+wheel, sdist = (build(sys.argv[1]) for build in (build_wheel, build_sdist))
+with zipfile.ZipFile(f"{sys.argv[1]}/{wheel}") as archive:
+    found = {"wheel": archive.namelist()}
+with tarfile.open(f"{sys.argv[1]}/{sdist}") as archive:
+    found["sdist"] = archive.getnames()
+print(json.dumps(found))
+"""
+    variables = {"AOTBUILD_STORE": str(made / "store"), "AOTBUILD_DIRECT": "on"}
+    found: dict[str, list[str]] = forked(code, str(folder), path=root, **variables)
+    return found
+
+
+@pytest.mark.cause(3)
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_what_killed_builds_left_is_not_shipped(shipped: dict[str, list[str]], kind: str) -> None:
+    names = shipped[kind]
+    assert [name for name in names if ".aotbuild" in name or "stages" in name] == []
+    assert [name for name in names if name.endswith("sub/__init__.py")]
+    assert any(name.endswith("_aot/index") for name in names) == (kind == "wheel")
+
+
+# A command that gets a signal at a moment of its own imports.
+IMPORTING = """
+import os, signal, sys
+event, text, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+for each in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(each, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from aotbuild.cli.__main__ import main
+sent = []
+def audit(name, arguments):
+    if name == event and text in str(arguments[0]) and not sent:
+        sent.append(name)
+        os.kill(os.getpid(), number)
+def profile(frame, name, _):
+    audit(name, [f"{frame.f_code.co_filename} {frame.f_code.co_name}"])
+sys.addaudithook(audit)
+sys.setprofile(profile)
+sys.argv[1:] = ["--version"]
+main()
+"""
+IMPORTS = [
+    ("import", "aotbuild.cli.app"),
+    ("import", "aotbuild.cli.weights"),
+    ("import", "argparse"),
+    ("call", "<string> <module>"),  # as dataclasses do: Python would end by the signal
+]
+
+
+@pytest.mark.cause(31)
+@pytest.mark.parametrize("number", CODES, ids=label)
+@pytest.mark.parametrize(("event", "text"), IMPORTS, ids=["-".join(each) for each in IMPORTS])
+def test_a_command_that_is_still_importing(event: str, text: str, number: signal.Signals) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING, event, text, str(int(number))],
+        env=clean_environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not [words for words in NEVER if words in done.stderr], done.stderr
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    assert done.stderr == f"{word}; nothing is half-written\n"
+    assert done.returncode == CODES[number]
+    assert done.stdout == ""
