@@ -1,0 +1,71 @@
+"""Settings in environment variables, and options on command lines: read, or one clear error."""
+
+import os
+import sys
+
+import atheris
+from support.mutators import mutate_words
+
+with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
+    from aotbuild.build.executors import chosen
+    from aotbuild.build.pool import JOBS_VARIABLE, most_jobs
+    from aotbuild.errors import AotbuildError
+    from aotbuild.report.sbom import timestamp_of
+    from aotbuild.runtime import expected, package, seals
+    from aotbuild.spec.shard import SHARD_VARIABLE, chosen_shard
+    from aotbuild.spec.switches import is_on
+    from aotbuild.store import places, trust
+    from aotbuild.toolchains.uv import cache_root
+    from hatch_aotbuild.options import chosen_folder
+
+WORDS = (
+    "/store?mode=ro",
+    "s3://bucket/a?timeout=3",
+    "file:///a",
+    "https://u:p@host/x?token=a",
+    "~/a",
+)
+WORDS += (
+    "off",
+    "on",
+    "3/8",
+    "slurm://?time=3",
+    "p@sha256:" + "0" * 64,
+    ",",
+)
+
+
+def TestOneInput(data: bytes) -> None:
+    text = os.fsdecode(data).replace("\0", "")
+    environment = {"HOME": "/home/u"}
+    for read in (
+        lambda: places.places({**environment, places.VARIABLE: text}),
+        lambda: chosen_shard({SHARD_VARIABLE: text}),
+        lambda: is_on("AOTBUILD_TIMES", {"AOTBUILD_TIMES": text}),
+        lambda: most_jobs({JOBS_VARIABLE: text}),
+        lambda: expected.read_expected(text),
+        lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
+        lambda: trust.read_trust({trust.TRUST: text}),
+        lambda: seals.read_policies("p", {"AOTBUILD_TRUST": text.split(os.pathsep)}),
+        lambda: cache_root({"AOTBUILD_TOOLCHAINS": text}),
+        lambda: chosen_folder({"AOTBUILD_PREBUILT": text}, "AOTBUILD_PREBUILT"),
+        # Of a cluster's address, nothing is read before somebody answers there.
+        lambda: any(name in text.lower() for name in ("dask", "slurm")) or chosen._named(text),
+    ):
+        try:
+            read()
+        except AotbuildError as err:
+            str(err).encode("utf-8", "backslashreplace")
+    try:
+        timestamp_of({"SOURCE_DATE_EPOCH": text})
+    except ValueError as err:
+        str(err).encode("utf-8", "backslashreplace")
+
+
+def main() -> None:
+    atheris.Setup(sys.argv, TestOneInput, custom_mutator=mutate_words(*WORDS))
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""METADATA, WHEEL and direct_url.json: read, edited and edited back, or the reader's error."""
+
+import sys
+from email.parser import HeaderParser
+
+import atheris
+from support.mutators import mutate_words
+
+with atheris.instrument_imports(include=["aotbuild"]):
+    from support.records import make_record
+
+    from aotbuild.errors import PlanError
+    from aotbuild.toolchains.toolchain import platforms_of
+    from aotbuild.verify.release import Metadata
+    from aotbuild.verify.requirements import problems
+    from aotbuild.wheels import metadata
+
+COMPANION = metadata.Companion("cuda", "p-cuda", ("jax-cuda13-plugin==0.10.2",), ())
+RECORDS = [make_record()]
+HEADER = {"jax": "0.10.2, 0.12.0", "jaxlib": "0.10.2, 0.12.0"}
+
+
+def TestOneInput(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    lines = metadata.requirements(text)
+    "".join(problems(lines, RECORDS, HEADER)).encode("utf-8", "backslashreplace")
+    if not list(metadata.problems(text)) and HeaderParser().parsestr(text)["Name"] is not None:
+        edit(text, lines)
+    metadata.with_tags(text, "py3-none-any.linux_x86_64")
+    try:
+        Metadata.parse(text)
+    except ValueError as err:
+        str(err).encode("utf-8", "backslashreplace")
+    try:
+        platforms_of(text)
+    except PlanError as err:
+        str(err).encode()
+
+
+def edit(text: str, lines: list[str]) -> None:
+    """Do what `split` and `merge` do with the METADATA of a wheel that they opened."""
+    again = metadata.with_requirements(text, [*lines, "x==1"])
+    assert sorted({*metadata.requirements(again)}) == sorted({*lines, "x==1"})
+    none = metadata.with_requirements(text, [])
+    assert metadata.requirements(none) == []
+    metadata.companion_metadata(text, COMPANION)
+    metadata.weights_metadata(text, "p-weights", "1", "p")
+    split = metadata.with_companions(text, [COMPANION], "1")
+    metadata.without_companions(split, [COMPANION], "1")
+    metadata.joined_requirements(
+        {"a": lines, "b": [*lines, "jaxlib==0.10.2"]}, {"jax": "0.10.2"}, native=True, portable=True
+    )
+
+
+def main() -> None:
+    words = ("Requires-Dist: x; extra == 'a'", "Name: p", "Version: 1", "Provides-Extra: cuda")
+    mutate = mutate_words(*words, "Tag: py3-none-any", "Metadata-Version: 2.4", "\r", " x", "")
+    atheris.Setup(sys.argv, TestOneInput, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""Seeds of what builds, watched programs and releases read; `seeds.py` writes them."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from support import index_fuzz
+from support.manifest_fuzz import ENVIRONMENT, SMALL
+from support.recordings import argument
+from support.records import make_function, make_record
+
+from aotbuild.build import protocol, replies, requests
+from aotbuild.build.jobs import make_jobs
+from aotbuild.build.plan import make_plan
+from aotbuild.build.results import PlanFacts, Planned, Result, ShardFile
+from aotbuild.errors import UnitFailure
+from aotbuild.manifest import parse_manifest
+from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.sources import SourceDigests
+from aotbuild.store.entry import Entry, write_entry
+from aotbuild.verify.archive import record_hash
+from aotbuild.verify.statement import PREDICATE, STATEMENT
+from aotbuild.watch import recording as lines
+from aotbuild.watch.recording import Program, RecordedCall, RecordedFunction, Tally
+
+Seeds = Iterator[tuple[str, bytes]]
+
+MANIFEST = SMALL.replace(
+    "[cpu, {portable: {platforms: [cpu]}}]",
+    "[cpu, {portable: {platforms: [cpu]}}, {cpu: {isa: [x86-64-v3, x86-64-v4]}}]",
+)
+MANIFEST += """fallback: none
+trees: {state: {params: "f32[4]"}}
+defaults: {config: {jax_enable_x64: false}}
+"""
+PADDED = """\
+version: 1
+package: p
+functions:
+  g:
+    call: p.m:g
+    args: [x: "f32[n, 3]", w: {shape: [3], dtype: f32}]
+    dims:
+      n: [4, 8]
+    pad: {n: 0.0}
+    verify: {golden: always, rtol: 1.0e-05}
+  h: {call: "p.m:h", args: [x: {tuple: ["f32[2]", {dict: {a: "i32[]"}}]}]}
+"""
+
+
+def manifest() -> Seeds:
+    yield "flow", MANIFEST.encode()
+    yield "padded", PADDED.encode()
+    yield "unfinished", PADDED.replace('"f32[n, 3]"', "TODO").encode()
+    tree = yaml.safe_load(MANIFEST)
+    yield "blocks", yaml.safe_dump(tree, sort_keys=False).encode()
+
+
+def gpu_preset() -> Seeds:
+    from aotbuild.platforms.cuda.presets import preset_files
+
+    yield "l4", preset_files()["l4"].read_bytes()
+
+
+def lock() -> Seeds:
+    wheel = "jaxlib-0.10.2-cp311-cp311-manylinux_2_27_x86_64.whl"
+    digest = f'hashes = {{ sha256 = "{"0" * 64}" }}'
+    yield (
+        "pylock",
+        f"""\
+lock-version = "1.0"
+created-by = "uv"
+requires-python = ">=3.11"
+
+[[packages]]
+name = "jax"
+version = "0.10.2"
+marker = "python_version >= '3.11'"
+wheels = [{{ url = "https://files.example/jax-0.10.2-py3-none-any.whl", {digest} }}]
+
+[[packages]]
+name = "jaxlib"
+version = "0.10.2"
+wheels = [{{ url = "https://files.example/{wheel}", {digest} }}]
+
+[[packages]]
+name = "local"
+directory = {{ path = "../local", editable = true }}
+""".encode(),
+    )
+
+
+def recording() -> Seeds:
+    versions = {"python": "3.11.9", "jax": "0.10.2", "jaxlib": "0.10.2", "aotbuild": "0.1.0"}
+    program = Program("k1", ("run.py", "-x"), versions, "cpu", "2026-01-31T12:00:00Z")
+    function = RecordedFunction("m:f", "", "m.py", 3, ("x", "n"), ("scale",), ("n",), ("x",))
+    tree = ["dict", ["a"], "*"]
+    arguments = (argument("x", "f32[8,4]"), argument("scale", "f32[]", tree=tree, like="m:s"))
+    call = RecordedCall(function.key, arguments, (("n", 3),), {"jax_x": True}, {"E": "1"}, {"d": 2})
+    parts = [lines.first_line(), lines.program_line(program), lines.function_line(function)]
+    parts += [lines.call_line(call), lines.tally_line(call.key, Tally(3, 1, 0.5, 0.25, 2.0))]
+    yield "one", b"".join(parts)
+
+
+def counters() -> Seeds:
+    stats = {"calls": {"f": {"f32[8,4], ~i32[] n=3": 12, "key<fry>[]": 1}}, "refused": 2}
+    yield "one", json.dumps(stats).encode()
+    yield "several", json.dumps({"pkg": stats, "other": stats}).encode()
+
+
+def store_entry() -> Seeds:
+    digest = "1" * 64
+    row = {"own": digest, "shared": digest, "marks": [[digest, digest]], "local": True}
+    yield "index", write_entry("0" * 64, Entry({"entry": "direct index"}, canonical_json([row])))
+    yield "time", write_entry("0" * 64, Entry({"seconds": 1.5}, b""))
+    yield "split", write_entry("0" * 64, Entry({"numbers": [1, 2, 1], "local": True}, b""))
+    yield "executable", write_entry("0" * 64, Entry({"requires": {"isa": "x86-64-v3"}}, b"bytes"))
+
+
+def direct_entry() -> Seeds:
+    names = {"modules": ["m"], "files": ["root:a"], "variables": ["A*"], "distributions": True}
+    yield "names", canonical_json(names)
+    yield "digests", canonical_json({"1:2:3:4:5": "0" * 64})
+    yield "messages", canonical_json([protocol.json_of(each) for each in _replies()])
+
+
+def _protocol() -> Iterator[str]:
+    plan = make_plan(parse_manifest(PADDED, "aot.yaml"), ENVIRONMENT)
+    job = next(job for _, job, _ in make_jobs(plan.units))
+    yield protocol.to_line(requests.Hello(blobs="/b", provenance={"a": "1"}))
+    yield protocol.to_line(requests.RunJob(job=job))
+    yield from map(protocol.to_line, _replies())
+
+
+def _replies() -> Iterator[Any]:
+    yield replies.Ready()
+    yield replies.Imported(files=(("m.py", "0" * 64),))
+    record = make_record()
+    yield replies.Compiled(
+        target=str(record.target), function=make_function(), record=record, notes=("a",)
+    )
+    yield replies.Failed(target="cpu:x86-64-v3:1", stage="trace", error="no")
+    golden = index_fuzz.RECORDS[2].golden
+    yield replies.GoldenMade(golden=golden, floats=("float32",))
+    yield replies.Inputs(own={"files": ["a"]}, shared={}, state="0" * 64, stored={"a": "b"})
+    yield replies.Entries(made=("0" * 64,), used=(), problems={"a": "b"})
+
+
+def protocol_seeds() -> Seeds:
+    for number, line in enumerate(_protocol()):
+        yield f"{number:02}", line.encode()
+
+
+def child_messages() -> Seeds:
+    texts = [{"job": 0}, {"stage": "load"}, {"check": "load", "status": "passed", "reasons": []}]
+    texts += [{"stage": "golden outputs"}, {"platforms": ["cpu"]}]
+    texts += [{"check": "load", "status": "failed", "reasons": ["a"], "refused": True}]
+    yield "one", b"printed by the user\n" + b"".join(json.dumps(t).encode() + b"\n" for t in texts)
+
+
+def shard() -> Seeds:
+    facts = PlanFacts("0" * 64, "0.1.0", "p", "none", "wheel", "any", (("0.10.2",) * 3,))
+    units = [Planned(n, "f", f"f {n}", "batch", "cpu:x86-64-v3:2", 0, "0.10.2") for n in (0, 1)]
+    failure = UnitFailure("f 1", "trace", "no")
+    results = (Result(units[0], make_function(), make_record()), Result(units[1], failure=failure))
+    sources = SourceDigests({"aot.yaml": "0" * 64, "m.py": "1" * 64}, ".", "aot.yaml")
+    yield "two", ShardFile(facts, ("f 0", "f 1"), (1, 1), True, sources, results).to_bytes()
+
+
+def statement() -> Seeds:
+    subjects = [{"name": "p-1-py3-none-any.whl", "digest": {"sha256": "0" * 64}}]
+    subjects += [{"name": "p/_aot/index", "digest": {"sha256": "1" * 64}}]
+    found = {"_type": STATEMENT, "predicateType": PREDICATE, "subject": subjects, "predicate": {}}
+    yield "two", canonical_json(found)
+
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: p
+Version: 1
+Requires-Python: >=3.11
+Requires-Dist: aotbuild>=0.1,<0.2
+Requires-Dist: jaxlib==0.10.2; sys_platform == "linux"
+Requires-Dist: x[a]>=1 ; extra == 'cuda'
+Provides-Extra: cuda
+
+Text.
+"""
+WHEEL = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: cp311-cp311-manylinux_2_27_x86_64\n"
+
+
+def metadata() -> Seeds:
+    yield "METADATA", METADATA.encode()
+    yield "WHEEL", WHEEL.encode()
+
+
+def _members(aot: bytes) -> dict[str, bytes]:
+    files = {"p/__init__.py": b"", "p/_aot/index": aot}
+    files |= {"p-1.dist-info/METADATA": METADATA.encode(), "p-1.dist-info/WHEEL": WHEEL.encode()}
+    rows = [f"{name},{record_hash(data)},{len(data)}" for name, data in files.items()]
+    text = "\n".join([*rows, "p-1.dist-info/RECORD,,", ""])
+    return {**files, "p-1.dist-info/RECORD": text.encode()}
+
+
+def wheel() -> Seeds:
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", method) as archive:
+            for path, data in _members(index_fuzz.OTHER).items():
+                archive.writestr(zipfile.ZipInfo(path), data, method)
+        yield name, packed.getvalue()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive, archive.open("a", "w", force_zip64=True) as file:
+        file.write(b"zip64")
+    yield "zip64", packed.getvalue()
+
+
+def record_file() -> Seeds:
+    info = "p-1.dist-info"
+    yield "one", f"p/a.py,{record_hash(b'a')},1\n{info}/RECORD,,\n".encode()
+    yield "quoted", f'"p/a.py",{record_hash(b"a")},1\r\n"{info}/RECORD",,\r\n'.encode()
+
+
+def sdist() -> Seeds:
+    packed = io.BytesIO()
+    texts = {"PKG-INFO": METADATA, "pyproject.toml": PYPROJECT, "aot.yaml": "version: 1\n"}
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(f"p-1/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    yield "one", packed.getvalue().rstrip(b"\0") + bytes(1024)
+
+
+PYPROJECT = """\
+[build-system]
+requires = ["hatchling", "aotbuild[build]"]
+build-backend = "hatchling.build"
+
+[project]
+name = "p"  # a comment
+version = "1"
+dependencies = ["jax"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["src/p"]
+
+[tool.hatch.build.targets.wheel.hooks.aotbuild]
+manifest = "aot.yaml"
+editable = "build"
+"""
+
+
+def project() -> Seeds:
+    yield "hatchling", PYPROJECT.encode()
+    tables = (
+        '[tool.setuptools.packages.find]\nwhere = ["src"]\n[[tool.poetry.packages]]\nfrom = "a"\n'
+    )
+    head = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    yield "setuptools", (head + '[project]\nname = "p"\nversion = "1"\n' + tables).encode()
+
+
+def source() -> Seeds:
+    yield (
+        "jits",
+        b'''\
+from functools import partial
+
+import jax
+from jaxtyping import Array, Float
+
+SIZES = ("n",)
+
+
+@partial(jax.jit, static_argnames=SIZES, donate_argnums=(0,))
+def f(x: Float[Array, "b 4"], n: int = 3, *, scale=1.0):
+    """Return something."""
+    return x * n
+
+
+class Model:
+    @jax.jit
+    def call(self, x):
+        return x
+
+
+g = jax.jit(lambda x, y: x + y, in_shardings=None)
+''',
+    )
+
+
+def environment() -> Seeds:
+    texts = ["/store?mode=ro,s3://bucket/a?timeout=3", "file:///a", "https://u:p@host/x?token=abcd"]
+    texts += ["off", "3/8", f"p@sha256:{'0' * 64}", "~/a", "a/b:c", "16"]
+    for number, text in enumerate(texts):
+        yield f"{number:02}", text.encode()
