@@ -3,12 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 JOBS ?= auto
+SCALE ?= 1
 
-.PHONY: help demo test zoo check bench lint format docs release clean
+.PHONY: help demo test faults fuzz soak zoo check bench lint format docs release clean
 
 help:
 	@echo "make demo    build the examples' wheels, install them into a fresh environment, time first answers"
 	@echo "make test    install the development environment into $(VENV) and run the tests"
+	@echo "make faults  attack and damage everything, with a line per experiment and a count"
+	@echo "make soak    call, load and close a million times and from 16 threads; memory must not grow (SCALE=0.1)"
+	@echo "make fuzz    fuzz what reads files and messages (SECONDS=600 in all, or RUNS= of each; FUZZ=names)"
 	@echo "make zoo     build and call the programs of tests/zoo, on the oldest jax and the newest"
 	@echo "make check   before each commit: lint, and the tests that start no process; under a minute"
 	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
@@ -37,6 +41,25 @@ bench: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+faults: $(VENV)/.installed
+	$(BIN)/python tests/faults/run.py -n $(JOBS) --dist loadfile $(ARGS)
+
+# atheris instruments what a process imports, so it has an environment of its own. Where it has no
+# wheel, the environment is made without it, and run.py says that nothing is fuzzed.
+$(VENV)-fuzz/.installed: pyproject.toml tests/fuzz/requirements.txt | $(VENV)/.installed
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-fuzz
+	$(BIN)/uv pip install --quiet --python $(VENV)-fuzz/bin/python --editable '.[dev]'
+	$(BIN)/uv pip install --quiet --python $(VENV)-fuzz/bin/python --only-binary atheris \
+		--requirement tests/fuzz/requirements.txt && touch $@ || echo "atheris cannot be installed"
+
+SECONDS ?= 600
+fuzz: $(VENV)-fuzz/.installed
+	$(VENV)-fuzz/bin/python tests/fuzz/run.py \
+		$(if $(RUNS),--runs $(RUNS),--seconds $(SECONDS)) $(FUZZ)
+
+soak: $(VENV)/.installed
+	JAX_PLATFORMS=cpu $(BIN)/python tests/soak/soak.py --scale $(SCALE)
 
 # The libraries of the zoo, for the oldest jax and the newest.
 PYTHON_oldest ?= 3.11
@@ -77,4 +100,4 @@ release: $(VENV)/.installed
 	$(BIN)/python tools/release.py --out dist
 
 clean:
-	rm -rf $(VENV) $(VENV)-docs $(VENV)-zoo-* .bench .demo .zoo dist site
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-fuzz $(VENV)-zoo-* .bench .demo .fuzz .zoo dist site
