@@ -22,23 +22,11 @@ KEY_DIGITS = 32
 # The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
 # compares), and `on`, which is kept for choosing devices.
 LIBRARY_NAMES = frozenset(
-    {
-        *(
-            "bucket",
-            "close",
-            "constants",
-            "count_calls",
-            "digest",
-            "explain",
-            "functions",
-            "info",
-            "kernel",
-            "on",
-            "open",
-        ),
-        *("place", "preload", "ready", "signatures", "signers", "sizes", "stats"),
-        *("swap_constants", "version"),
-    }
+    (
+        *("bucket", "close", "constants", "count_calls", "digest", "explain", "functions", "info"),
+        *("kernel", "on", "open", "place", "preload", "ready", "signatures", "signers", "sizes"),
+        *("stats", "swap_constants", "version"),
+    )
 )
 
 
