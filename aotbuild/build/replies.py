@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from aotbuild.build.jobs import Fed
 from aotbuild.build.requests import VERSION, Message
+from aotbuild.spec.canonical import is_utf8
 from aotbuild.spec.record import Blob, Golden, Record
 from aotbuild.spec.record_json import (
     blob_from_json,
@@ -21,6 +22,20 @@ from aotbuild.spec.record_json import (
     record_to_json,
 )
 from aotbuild.spec.signature import Function
+
+_V = TypeVar("_V")
+
+
+def _named(found: dict[str, _V]) -> dict[str, _V]:
+    """Return a dict whose names are text: pydantic would write others as something else."""
+    if not all(map(is_utf8, found)):
+        msg = "expected names in UTF-8"
+        raise ValueError(msg)
+    return found
+
+
+_Values = Annotated[dict[str, Any], AfterValidator(_named)]
+_Texts = Annotated[dict[str, str], AfterValidator(_named)]
 
 
 @dataclass(frozen=True)
@@ -256,15 +271,15 @@ class Inputs(Message):
     """
 
     type: Literal["inputs"] = "inputs"
-    own: dict[str, Any]
-    shared: dict[str, Any]
+    own: _Values
+    shared: _Values
     state: str
     obstacle: str = ""
     imported: tuple[tuple[str, str], ...] = ()
-    stored: dict[str, str] = Field(default_factory=dict)
+    stored: _Texts = Field(default_factory=dict)
     machine: list[Any] = Field(default_factory=list)
     python: str = ""
-    marks: tuple[dict[str, str], dict[str, str]] | None = None
+    marks: tuple[_Texts, _Texts] | None = None
     because: str = ""
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
-from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.concurrency import SafeLock, SingleFlight
 from aotbuild.runtime.imports import check_allowed
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
@@ -135,7 +134,7 @@ def precompiled(
 
     def decorate(source: F) -> F:
         library = DecoratedLibrary(package, name, source, fallback, trust, allow_imports)
-        lock = threading.RLock()  # reentrant: a logging handler may call the decorated function
+        lock = SafeLock()  # a logging or signal handler may call the decorated function
         target: Callable[..., Any] | None = None
 
         @functools.wraps(source)
@@ -143,13 +142,13 @@ def precompiled(
             nonlocal target
             called = target
             if called is None:
-                with lock:
+                with lock.held():
                     called = target = target or _resolve(library, source, look_again)
             return called(*args, **kwargs)
 
         def look_again() -> None:
             nonlocal target
-            with lock:
+            with lock.held():
                 target = None
 
         for method in _JIT_METHODS:

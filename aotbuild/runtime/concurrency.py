@@ -69,20 +69,90 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class _Entry:
-    __slots__ = ("lock", "value")
+# Seconds after which a thread that waits looks again.
+_LOOK_AGAIN = 1.0
+
+
+class _Hold:
+    """A thread that has a lock; `over` is locked until it gives the lock back."""
+
+    __slots__ = ("over", "thread")
 
     def __init__(self) -> None:
-        # Reentrant: a signal handler or a finalizer may interrupt `make` and need the same value.
-        self.lock = threading.RLock()
+        self.thread = threading.get_ident()
+        self.over = threading.Lock()
+        self.over.acquire()
+
+
+# What each thread waits for: several holds, if a signal handler interrupted it while it waited.
+_awaited: dict[int, list[_Hold]] = {}
+
+
+class SafeLock:
+    """A reentrant lock that is not waited for where that would never end.
+
+    Signal handlers and finalizers run in the middle of other code. If one wants a lock whose thread
+    waits for what the interrupted code holds, a plain lock waits forever. This one then lets the
+    block run as well, so what it protects must stand being done twice.
+    """
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Run a block while no other thread runs one, unless waiting for that would never end.
+
+        AotbuildError in a process that was forked while another thread made something.
+        """
+        own = _Hold()
+        with making():
+            try:
+                self._take(own)
+                yield
+            finally:
+                if vars(self).get("hold") is own:
+                    del vars(self)["hold"]
+                own.over.release()
+
+    def _take(self, own: _Hold) -> None:
+        # `setdefault` takes the lock, or returns who has it, in one step.
+        while (hold := vars(self).setdefault("hold", own)) is not own:
+            awaited = _awaited.setdefault(own.thread, [])
+            depth = len(awaited)
+            try:
+                # First wait, then look: of two threads that begin to wait, one sees the other.
+                awaited.append(hold)
+                if _waits_for(hold.thread, own.thread):
+                    return
+                if hold.over.acquire(timeout=_LOOK_AGAIN):
+                    hold.over.release()
+            finally:
+                del awaited[depth:]
+
+
+def _waits_for(thread: int, other: int) -> bool:
+    """Return whether a thread is another one, or waits for it, directly or not."""
+    seen: set[int] = set()
+    threads = [thread]
+    while threads:
+        each = threads.pop()
+        if each == other:
+            return True
+        if each not in seen:
+            seen.add(each)
+            threads += [hold.thread for hold in [*_awaited.get(each, ())]]
+    return False
+
+
+class _Entry(SafeLock):
+    def __init__(self) -> None:
         self.value: Any = _NOT_MADE
 
 
 class SingleFlight(Generic[V]):
     """A cache that makes each value once, with one lock per key.
 
-    A failure is not cached: the next caller tries again. In a process that was forked while another
-    thread made a value, `get` raises AotbuildError for what is not made.
+    A failure is not cached: the next caller tries again. A value is made twice only where waiting
+    for the first would never end; then the first that is there is kept. In a process that was
+    forked while another thread made a value, `get` raises AotbuildError for what is not made.
     """
 
     def __init__(self) -> None:
@@ -92,7 +162,7 @@ class SingleFlight(Generic[V]):
         """Return the value of `key`; call `make` if there is none."""
         entry = self._entries.setdefault(key, _Entry())
         if entry.value is _NOT_MADE:
-            with making(), entry.lock:
+            with entry.held():
                 if entry.value is _NOT_MADE:
                     made = make()
                     # A re-entrant call may have filled the entry; keep that value.

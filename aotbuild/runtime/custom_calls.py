@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
-from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
+from aotbuild.runtime.concurrency import SafeLock
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What jaxlib binds its kernels to. It imports them by name.
 _KERNELS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
-_LOCK = Lock()
+_LOCK = SafeLock()
 _REMEDY = "They come from scipy: reinstall it. At the end of a process it may be too late."
 
 
@@ -36,7 +36,7 @@ def initialize(record: Record, loader: ExecutableLoader) -> None:
     """
     if any(call.provider == "lapack" for call in record.requires.custom_calls):
         try:
-            with _LOCK, _scipy_kernels():
+            with _LOCK.held(), _scipy_kernels():
                 loader.initialize_lapack()
         except Exception as err:  # importing scipy's modules may raise anything
             found = f"{type(err).__name__}: {err}"

@@ -416,7 +416,10 @@ class Library:
         self._state.counting.start()
 
     def close(self) -> None:
-        """Drop what was loaded and close the source; kernels in use keep their executables."""
+        """Drop what was loaded and close the source; kernels in use keep their executables.
+
+        Later calls open the package again. Constants that were swapped stay swapped.
+        """
         # A copy: another thread may make a kernel meanwhile.
         for name in [*self.__dict__]:
             if not name.startswith("_") and name != "functions":

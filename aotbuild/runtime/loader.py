@@ -6,7 +6,6 @@ custom calls. Only then does native code see a byte.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.concurrency import SafeLock, SingleFlight
 from aotbuild.runtime.devices import find_problem
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.observers import emit, listeners
@@ -65,7 +64,8 @@ class Loader:
         self._loaded: SingleFlight[_Loaded] = SingleFlight()
         self._constants: SingleFlight[Constants] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
-        self._replacing = threading.Lock()
+        self._replacing = SafeLock()
+        self._arrays: Mapping[tuple[str, Aval], Any] = {}
         # The functions whose constants are not those of the package, nor those of the source.
         self.replaced: frozenset[str] = frozenset()
 
@@ -102,18 +102,18 @@ class Loader:
         Calls in flight keep what they have. Nothing changes if an array cannot be put where it is
         needed. `functions` use them. The caller clears the caches of the C++ dispatches afterwards.
         """
-        with self._replacing:
-            fresh = self._make_constants(arrays)
+        with self._replacing.held():
+            fresh = self._constants_with(arrays)
             fresh.put_like(self._constants.get("constants", self._make_constants))
             flight: SingleFlight[Constants] = SingleFlight()
             flight.get("constants", lambda: fresh)
             # In this order: an executable that is made now has the new ones, or is dropped.
-            self._constants = flight
+            self._arrays, self._constants = arrays, flight
             self.replaced = functions
             self._executables.clear()
 
     def clear(self) -> None:
-        """Drop everything that was loaded."""
+        """Drop everything that was loaded. Constants that were replaced stay so."""
         for cache in (self._loaded, self._constants, self._executables):
             cache.clear()
 
@@ -140,7 +140,10 @@ class Loader:
             check_stated(record, found.stated)
         return found.executable
 
-    def _make_constants(self, replaced: Mapping[tuple[str, Aval], Any] | None = None) -> Constants:
+    def _make_constants(self) -> Constants:
+        return self._constants_with(self._arrays)
+
+    def _constants_with(self, replaced: Mapping[tuple[str, Aval], Any]) -> Constants:
         from aotbuild.runtime.constants import Blobs, Constants  # many records have none
 
         blobs = Blobs(self._source, maps=self._maps)

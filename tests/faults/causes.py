@@ -33,4 +33,6 @@ CAUSES = {
     28: "a mesh of 100 million devices takes gigabytes",
     30: "an output replaces a device, a link or an input",
     31: "Ctrl-C while a command imports is a traceback",
+    32: "a signal handler and a thread wait for each other",
+    33: "an array on the device is deleted or donated while another thread reads it",
 }

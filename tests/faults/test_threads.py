@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 from support.packages import build, write
@@ -140,6 +141,30 @@ def test_a_handler_that_closes_in_the_middle_of_a_first_call(
     handle(library.close)
     assert np.asarray(call_with_a_signal(library, line)).tolist() == [1.0] * 8
     assert all(is_right(library, number) for number in (0, 1, 0))
+
+
+@ARRAYS
+@pytest.mark.cause(32)
+@pytest.mark.parametrize("line", LINES)
+def test_a_handler_that_wants_what_another_thread_makes(
+    folder: Path, arrays: str, line: int, handle: Any
+) -> None:
+    """The thread may wait for what the interrupted call holds, and the handler for the thread."""
+    library: Library = aotbuild.load(folder, arrays=arrays)
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(is_right(library, 1)))
+
+    def work() -> None:
+        thread.start()
+        thread.join(timeout=0.2)
+        found.append(is_right(library, 1))
+
+    handle(work)
+    assert np.asarray(call_with_a_signal(library, line)).tolist() == [1.0] * 8
+    if not found:  # the call has fewer lines
+        work()
+    thread.join()
+    assert found == [True, True]
 
 
 # An import of jax in another thread stops at each of these modules, until a handler has called.
@@ -379,6 +404,55 @@ def refused_for_x64(library: Library) -> bool:
 
 
 # --- garbage, callbacks, recursion ----------------------------------------------------------------
+
+
+# Arrays that stay on the device: one thread reads them, another deletes them or gives them away.
+READ = """
+import json, sys, threading
+import ml_dtypes, numpy as np
+import aotbuild
+library = aotbuild.load(sys.argv[1], arrays="numpy")
+step, dtype, is_donated = library.step.keeping(), sys.argv[2], sys.argv[3] == "donated"
+zeros = np.zeros(1 << 21, getattr(ml_dtypes, dtype, dtype))
+seen, others = [], []
+
+def read(array):
+    try:
+        found = np.asarray(array)
+    except ValueError as err:
+        seen.append("donated" in str(err))
+    else:
+        seen.append(found.dtype == zeros.dtype and bool((found == found[0]).all()))
+
+for number in range(40):
+    array = step(zeros)
+    thread = threading.Thread(target=read, args=[array])
+    thread.start()
+    threading.Event().wait(0.0002 * (number % 8))
+    others.append(step(array)) if is_donated else array.delete()
+    thread.join()
+    del others[:-1]
+print(json.dumps([all(seen), len(seen)]))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.cause(33)
+@pytest.mark.parametrize(
+    ("dtype", "how"),
+    [
+        *((dtype, "deleted") for dtype in ("float32", "bfloat16", "float8_e4m3fn", "int4")),
+        # XLA has no way to keep packed integers from being donated.
+        *((dtype, "donated") for dtype in ("float32", "bfloat16", "float8_e4m3fn")),
+    ],
+)
+def test_a_kept_array_that_is_gone_while_a_thread_reads_it(
+    tmp_path: Path, dtype: str, how: str
+) -> None:
+    """XLA ended the process, or the numbers were those of other arrays."""
+    x = np.zeros(1 << 21, getattr(ml_dtypes, dtype, dtype))
+    built = build("step", lambda x: (x + x).astype(x.dtype), {"x": x}, donate=["x"])
+    assert fresh(READ, str(write(tmp_path, [built])), dtype, how) == [True, 40]
 
 
 @ARRAYS

@@ -7,7 +7,39 @@ import threading
 import pytest
 from support.processes import fresh
 
-from aotbuild.runtime.concurrency import parallel_map
+from aotbuild.runtime.concurrency import SingleFlight, parallel_map
+
+
+def test_two_threads_that_wait_for_each_other() -> None:
+    """As if a signal handler wanted what waits for what it interrupted."""
+    flight: SingleFlight[str] = SingleFlight()
+    meeting = threading.Barrier(2)
+
+    def get(one: str, other: str) -> str:
+        def make() -> str:
+            meeting.wait(60)
+            return one + flight.get(other, lambda: other)
+
+        return flight.get(one, make)
+
+    pairs = [("a", "b"), ("b", "a")]
+    found = dict(zip(pairs, parallel_map(lambda pair: get(*pair), pairs, 2), strict=True))
+    assert len(found) == 2
+    kept = {key: flight.get(key, lambda: "made again") for key in "ab"}
+    assert "made again" not in kept.values()
+    assert sorted(found.values()) == sorted(kept.values())
+
+
+def test_many_wait_for_one() -> None:
+    flight: SingleFlight[int] = SingleFlight()
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(threading.get_ident())
+        threading.Event().wait(0.05)
+        return len(made)
+
+    assert {*parallel_map(lambda _: flight.get("key", make), range(16), 16)} == {1}
 
 
 def test_each_item_once() -> None:

@@ -100,6 +100,26 @@ class TestRoundTrip:
         assert library.stats()["swaps"] == 2
 
     @BACKENDS
+    @pytest.mark.parametrize("closed", ["library", "view"])
+    def test_they_stay_when_a_library_is_closed(
+        self, folder: Path, arrays: str, closed: str
+    ) -> None:
+        """A kernel in use must not serve one size with the new weights, another with the old."""
+        library = aotbuild.load(folder, arrays=arrays)
+        library.swap_constants(tree(2), prefix=PREFIX)
+        kernel = library.g
+        np.testing.assert_allclose(kernel(X), 2 * X * B)
+        where = "cpu:0" if arrays == "numpy" else jax.devices()[0]
+        (library if closed == "library" else library.on(where)).close()
+        for _ in range(2):
+            np.testing.assert_allclose(kernel(X), 2 * X * B)
+            np.testing.assert_allclose(library.g(X), 2 * X * B)
+            np.testing.assert_allclose(library.f(X), 2 * (X @ W + B))
+        library.swap_constants(None)
+        library.close()
+        np.testing.assert_allclose(library.f(X), X @ W + B)
+
+    @BACKENDS
     def test_a_tree_and_a_file_of_the_library_safetensors(
         self, folder: Path, tmp_path: Path, arrays: str
     ) -> None:

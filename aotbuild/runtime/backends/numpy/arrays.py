@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,12 +31,15 @@ class DeviceArray:
     A call takes it like a numpy array, without a copy. `numpy.asarray(array)` reads it. On a CPU
     that is a view where numpy knows the dtype: XLA knows of it too, so a call that the array is
     donated to leaves its memory alone.
+
+    Threads may read it while others donate or delete it: they get its numbers, or ValueError.
     """
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_is_deleted")
 
     def __init__(self, _buffer: Any) -> None:
         self._buffer = _buffer
+        self._is_deleted = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,22 +75,57 @@ class DeviceArray:
 
     def is_deleted(self) -> bool:
         """Return whether it was donated to a call, or deleted."""
-        return bool(self._buffer.is_deleted())
+        return self._is_deleted or bool(self._buffer.is_deleted())
 
     def delete(self) -> None:
-        """Free its memory now; it cannot be used any more."""
-        self._buffer.delete()
+        """Free its memory now, or when nobody reads it; it cannot be used any more."""
+        # XLA ends the process for an array that is freed in the middle of being read. First say so,
+        # then look: either the reader sees it, or this sees the reader, who then frees it.
+        self._is_deleted = True
+        self._free_if_unread()
+
+    def _free_if_unread(self) -> None:
+        if not any(each is self for each in [*_read.values()]):
+            self._buffer.delete()
+
+    @contextmanager
+    def _being_read(self) -> Iterator[None]:
+        _read[token := object()] = self
+        try:
+            yield
+        finally:
+            del _read[token]
+            if self._is_deleted:
+                self._free_if_unread()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if self.is_deleted():
-            msg = f"{self!r} was donated to a call; use that call's result instead"
-            raise ValueError(msg)
-        array = read(self._buffer, self.shape, self.dtype, where := where_of(device_of(self)))
+        with self._being_read():
+            if self.is_deleted():
+                raise self._gone()
+            try:
+                array = self._read()
+            except (RuntimeError, ValueError, BufferError) as err:
+                if self.is_deleted():  # by another thread
+                    raise self._gone() from err
+                raise
         if dtype is not None and dtype != array.dtype:
             return array.astype(dtype)
-        # XLA does not know of a view of other dtypes, and would write into memory that is donated.
-        is_view = where is None and not is_plain(self.dtype) and not is_packed(self.dtype)
-        return array.copy() if copy or is_view else array
+        return array.copy() if copy else array
+
+    def _read(self) -> Any:
+        where = where_of(device_of(self))
+        if where is None and is_plain(self.dtype):
+            return read(self._buffer, self.shape, self.dtype, where)
+        # XLA does not know of a view, and would write into memory that is donated.
+        with private.kept_from_donation(self._buffer):
+            array = read(self._buffer, self.shape, self.dtype, where).copy()
+        if self.is_deleted():  # a call may have written into what was not kept
+            raise self._gone()
+        return array
+
+    def _gone(self) -> ValueError:
+        msg = f"{self!r} was donated to a call, or deleted; use that call's result instead"
+        return ValueError(msg)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -101,6 +140,10 @@ class DeviceArray:
     def __reduce__(self) -> Any:
         msg = f"{self!r} cannot be pickled or copied; numpy.asarray(array) can"
         raise TypeError(msg)
+
+
+# The arrays that threads read now.
+_read: dict[object, DeviceArray] = {}
 
 
 def buffer_of(array: DeviceArray) -> Any:
@@ -148,9 +191,17 @@ class _Memory:
 
 
 def read(array: Any, shape: tuple[int, ...], dtype: Any, where: Where) -> Any:
-    """Return jaxlib's array as a read-only numpy array."""
+    """Return jaxlib's array as a read-only numpy array.
+
+    RuntimeError or ValueError if it is deleted. Another thread must not donate or delete it
+    meanwhile, unless it is on a CPU and numpy knows its dtype.
+    """
     if where is None and is_plain(dtype):
-        return np.asarray(array)  # by the buffer protocol: XLA knows of the view
+        found = np.asarray(array)  # by the buffer protocol: XLA knows of the view
+        if found.dtype != dtype:  # an array of one object: there is no buffer any more
+            msg = "the array is deleted"
+            raise ValueError(msg)
+        return found
     array.block_until_ready()
     count, per_byte = math.prod(shape), _PER_BYTE.get(str(dtype), 1)
     size = -(-count * dtype.itemsize // per_byte)

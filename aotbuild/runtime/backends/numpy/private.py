@@ -203,6 +203,24 @@ def put(array: Any, device: Any) -> Any:
     return _jax.batched_device_put(aval, _Sharding(device), [array], [device], enable_x64=True)
 
 
+@contextmanager
+def kept_from_donation(array: Any) -> Iterator[None]:
+    """Have XLA copy an array rather than take its memory, if it is donated while the block runs.
+
+    Packed integers have no form in DLPack, and are not kept. RuntimeError for a deleted array.
+    """
+    try:
+        kept = _jax.buffer_to_dlpack_managed_tensor(array)
+    except RuntimeError as err:
+        if "no DLPack" not in str(err):
+            raise
+        kept = None
+    try:
+        yield
+    finally:
+        del kept
+
+
 def device_of(array: Any) -> Any:
     """Return the device of jaxlib's array."""
     return array._sharding._device
