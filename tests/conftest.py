@@ -55,8 +55,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell that puts pytest into the background has it ignore SIGINT, and all that it starts.
+    # A shell that puts pytest into the background has it ignore SIGINT, and nohup SIGHUP; so does
+    # all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if config.getoption("--check"):
         sys.addaudithook(_forbid)
 

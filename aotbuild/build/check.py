@@ -36,8 +36,10 @@ def out_of_date(
             *_versions(index, plan),
             *_units(index, records, plan, may_lack=may_lack),
         ]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return [f"{folder}: nothing is built"]
+    except OSError as err:
+        return [f"{err.filename or folder}: {err.strerror}"]
     except (AotbuildError, ValueError) as err:
         return [f"{folder}: {err}"]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from aotbuild.spec.files import sync_folder
+from aotbuild.spec.files import make_folders, sync_folder
 from aotbuild.spec.layout import stages_path
 from aotbuild.spec.temporary import temporary_folder
 
@@ -28,7 +28,7 @@ _REPLACED = "replaced"
 def workplace(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `folder`; remove parents made for it if they stay empty."""
     made = [parent for parent in folder.parents if not parent.exists()]
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.parent)
     try:
         put_back = partial(_put_back, parent=folder.parent)
         with temporary_folder(folder.parent, rescue=put_back) as temporary:

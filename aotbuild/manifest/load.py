@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.manifest.checks import NO_PORTABLE, check_function
@@ -39,7 +40,7 @@ from aotbuild.manifest.targets import check_toolchains, read_targets
 from aotbuild.manifest.trees import TreeSpecs
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.canonical import as_utf8, is_utf8, sha256_hex
 from aotbuild.spec.files import open_regular
 from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.tree_file import DescribedTree
@@ -54,6 +55,9 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
         ManifestError: with every problem; that the file cannot be read is one, too.
     """
     file = os.fspath(path)
+    if not is_utf8(Path(file).name):
+        # An index names the manifest that it was made of.
+        raise _refusal(as_utf8(file), "a name that is not UTF-8; rename the file")
     return parse_manifest(_decode(file, _read(file)), file)
 
 

@@ -25,6 +25,9 @@ from aotbuild.spec.words import did_you_mean, quote
 
 # Parts of one tree, with those of the trees that it names; and of all that use trees.
 MAX_PARTS, MAX_PARTS_IN_ALL = 100_000, 1_000_000
+# Trees that name one another, from the outermost to the innermost.
+MAX_CHAIN = 64
+_CHAIN = f"a chain of more than {MAX_CHAIN} trees, each of which names the next; write it shorter"
 _DICT = "a dict pytree with 'tree' as key is written {dict: {…}}"
 
 
@@ -51,6 +54,9 @@ class TreeSpecs:
         self._parts: dict[int, int] = {}
         self._parts_in_all = 0
         self._open: list[str] = []
+        # How many trees are in a row, by the name of the first; and of those that are open, so far.
+        self._chains: dict[str, int] = {}
+        self._below: list[int] = [0]
         self._used: set[str] = set()
 
     def spec(self, node: Node, report: Callable[[str], None]) -> ArgSpec:
@@ -70,7 +76,14 @@ class TreeSpecs:
         if value is None:
             report(f"unknown tree {quote(name)}{self._hint(name)}")
             return NoneSpec()
+        if len(self._open) >= MAX_CHAIN:
+            report(_CHAIN)
+            return NoneSpec()
         spec = self._read(name, value)
+        self._below[-1] = max(self._below[-1], self._chains.get(name, 0))
+        if self._below[-1] + len(self._open) > MAX_CHAIN:
+            report(_CHAIN)
+            return NoneSpec()
         self._parts_in_all += self._parts.get(id(spec), 0)
         if self._parts_in_all > MAX_PARTS_IN_ALL:
             report(f"the trees that are used have more than {MAX_PARTS_IN_ALL:,} parts in all")
@@ -97,6 +110,7 @@ class TreeSpecs:
     def _read(self, name: str, node: Node) -> ArgSpec:
         if name not in self._found:
             self._open.append(name)
+            self._below.append(0)
             reader = SpecReader(partial(self._report, name), self)
             found = reader.read(node, ())
             parts = count_parts(found, self._parts)
@@ -106,6 +120,7 @@ class TreeSpecs:
                 found, parts = NoneSpec(), 1
             self._found[name], self._parts[id(found)] = found, parts
             self._open.pop()
+            self._chains[name] = 1 + self._below.pop()
         return self._found[name]
 
     def _report(self, name: str, mark: Mark, steps: Steps, message: str) -> None:

@@ -76,14 +76,13 @@ class Choice:
         from aotbuild.runtime.mismatch import signature_mismatch
 
         key = (call.signature.key(), host.platform, host.x64)
-        if key not in self._mismatches:
+        known = self._mismatches.get(key)
+        if known is None:
             if len(self._mismatches) >= _MOST_MISMATCHES:
                 self._mismatches.clear()
             steps = leaf_steps(call.bound, self.backend.trees)
-            self._mismatches[key] = signature_mismatch(
-                call, steps, self.package.index, host, self.backend.arrays
-            )
-        known = self._mismatches[key]
+            known = signature_mismatch(call, steps, self.package.index, host, self.backend.arrays)
+            self._mismatches[key] = known
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)
         shard = shard_lines(self.package.index)

@@ -253,7 +253,10 @@ def _parameter(name: Any, kind: Any, *default: Any) -> Parameter:
     if kind not in KINDS or len(default) > 1:
         msg = f"expected the kind of a parameter, found {kind!r}"
         raise TypeError(msg)
-    return Parameter(text(name), kind, *default)
+    if not text(name).isidentifier():
+        msg = f"expected the name of a parameter, found {name!r}"
+        raise TypeError(msg)
+    return Parameter(name, kind, *default)
 
 
 def _check_order(parameters: Sequence[Parameter]) -> None:

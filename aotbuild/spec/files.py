@@ -118,6 +118,22 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(err.errno, err.strerror, str(path)) from err
 
 
+def make_folders(path: Path) -> None:
+    """Make a folder and those above it that are missing; raises OSError.
+
+    `Path.mkdir` does so by recursion, which ends with the thousandth.
+    """
+    missing = [path]
+    while missing:
+        try:
+            missing[-1].mkdir(exist_ok=True)
+            missing.pop()
+        except FileNotFoundError:
+            if missing[-1].parent == missing[-1]:
+                raise
+            missing.append(missing[-1].parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to disk, on systems that support it."""
     with contextlib.suppress(OSError):

@@ -39,6 +39,20 @@ def _check_versions(record: Record) -> str | None:
     return None
 
 
+# Entries of the provenance that calls and commands read.
+_PROVENANCE = {"label": str, "jax": str, "dims": dict, "config": dict, "compiler_options": dict}
+
+
+def _check_provenance(record: Record) -> str | None:
+    for name, kind in _PROVENANCE.items():
+        found = record.provenance.get(name)
+        if found is not None and not isinstance(found, kind):
+            return (
+                f"provenance.{name}: expected {kind.__name__}, found {cut(repr(found), _LONGEST)}"
+            )
+    return None
+
+
 def _check_signature(record: Record) -> str | None:
     signature = record.signature
     reason = next(_tree_problems(signature.tree, "signature.tree", inputs=False), None)
@@ -318,6 +332,7 @@ def _output_leaves(tree: Tree, signature: Signature) -> int | None:
 
 _CHECKS: tuple[Callable[[Record], str | None], ...] = (
     _check_versions,
+    _check_provenance,
     _check_signature,
     _check_outputs,
     _check_inputs,

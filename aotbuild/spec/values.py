@@ -17,6 +17,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from aotbuild.spec.canonical import is_utf8
+
 # From the body of an encoding, and the function that decodes what is inside it; by tag.
 Decoder: TypeAlias = Callable[[Any, Callable[[Any], Any]], Any]
 Decoders: TypeAlias = Mapping[str, Decoder]
@@ -28,7 +30,12 @@ class NotEncodable(ValueError):
 
 def encode(value: Any) -> Any:
     """Return JSON that identifies `value` in every process; NotEncodable if there is none."""
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, int):
+        return value
+    if type(value) is str:
+        if not is_utf8(value):  # no index has such a text
+            msg = f"{cut(repr(value), 100)} has half of a character (a lone surrogate)"
+            raise NotEncodable(msg)
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {"float": repr(value)}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.files import open_regular, write_whole
+from aotbuild.spec.files import make_folders, open_regular, write_whole
 from aotbuild.spec.sources import file_digest
 from aotbuild.spec.temporary import temporary_folder
 
@@ -98,7 +98,7 @@ class FileDigests:
         self._new.clear()
         kept = {**_read(self._file), **used}
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(self._file.parent)
             # In a folder of its own: half a file of a killed build is removed by the next one.
             with temporary_folder(self._file.parent) as temporary:
                 data = canonical_json(kept if len(kept) <= _MOST else used)

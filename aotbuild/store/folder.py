@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.spec.files import open_regular, write_whole
+from aotbuild.spec.files import make_folders, open_regular, write_whole
 from aotbuild.spec.temporary import temporary_folder
 from aotbuild.spec.values import cut
 from aotbuild.store.entry import DamagedEntry, read_head
@@ -96,7 +96,7 @@ class Folder:
     def write(self, key: str, raw: bytes) -> None:
         """Write the file of an entry; OSError if the folder cannot be written."""
         path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         # In a folder of its own: half a file of a killed build is removed by the next one.
         with temporary_folder(self.root) as temporary:
             write_whole(path, raw, temporary / key)

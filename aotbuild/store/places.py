@@ -24,6 +24,7 @@ from aotbuild.store.owners import check_owners
 VARIABLE = "AOTBUILD_STORE"
 # In seconds, for one answer of a remote layer.
 DEFAULT_TIMEOUT = 5.0
+_LONGEST_TIMEOUT = 24 * 3600
 _OFF = "off"
 _URL = re.compile(r"[a-z][a-z0-9+.-]*(?:::|://)", re.IGNORECASE)
 # A URL that lacks a slash, which would be a folder.
@@ -114,11 +115,20 @@ def writes_elsewhere(environment: Mapping[str, str]) -> bool:
     return any(p.writable for p in places(environment) if not p.folder or p.folder != front)
 
 
+def user_cache(environment: Mapping[str, str]) -> Path | None:
+    """Return aotbuild's folder in the user's cache; None if nothing says where that is.
+
+    A relative path says nothing (XDG Base Directory Specification 0.8): it would be in the project.
+    """
+    cache, home = (Path(environment.get(name, "")) for name in ("XDG_CACHE_HOME", "HOME"))
+    if not cache.is_absolute():
+        cache = home / ".cache"
+    return cache / "aotbuild" if cache.is_absolute() else None
+
+
 def _usual_folder(environment: Mapping[str, str]) -> Path | None:
-    cache, home = environment.get("XDG_CACHE_HOME"), environment.get("HOME")
-    if not cache and not home:
-        return None
-    return (Path(cache) if cache else Path(str(home)) / ".cache") / "aotbuild" / "store"
+    cache = user_cache(environment)
+    return cache / "store" if cache else None
 
 
 def parse_place(item: str, environment: Mapping[str, str], *, relative: bool = False) -> Place:
@@ -169,7 +179,11 @@ def _folder(where: str, environment: Mapping[str, str], *, relative: bool) -> Pa
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         msg = "expected file:/// and an absolute path"
         raise ValueError(msg)
-    return Path(unquote(parts.path))
+    path = unquote(parts.path)
+    if "\0" in path:
+        msg = "expected a path, found one with a zero byte"
+        raise ValueError(msg)
+    return Path(path)
 
 
 def _path(where: str, environment: Mapping[str, str], *, relative: bool) -> Path:
@@ -224,11 +238,11 @@ def _seconds(text: str | None) -> float:
     if text is None:
         return DEFAULT_TIMEOUT
     try:
-        seconds = float(text)
+        seconds = float(text) if text.isascii() else 0.0
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        msg = "timeout: expected seconds, more than 0"
+    if not 0 < seconds <= _LONGEST_TIMEOUT:
+        msg = f"timeout: expected seconds, more than 0 and at most {_LONGEST_TIMEOUT:,}"
         raise ValueError(msg)
     return seconds
 

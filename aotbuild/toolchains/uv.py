@@ -17,7 +17,9 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import PlanError
+from aotbuild.spec.files import make_folders
 from aotbuild.spec.lifeline import Lifeline, run_tied
+from aotbuild.store.places import user_cache
 
 # These would choose an environment or an interpreter for uv; every call names its own. Settings of
 # indexes, certificates and uv's cache stay as the user set them.
@@ -160,11 +162,11 @@ def cache_root(environment: Mapping[str, str]) -> Path:
     chosen = environment.get(VARIABLE)
     if chosen:
         return Path(chosen).absolute()
-    cache, home = environment.get("XDG_CACHE_HOME"), environment.get("HOME")
-    if not cache and not home:
+    cache = user_cache(environment)
+    if cache is None:
         msg = f"toolchains have no place: set HOME, or {VARIABLE} to a folder that is kept"
         raise PlanError(msg)
-    return (Path(cache) if cache else Path(str(home)) / ".cache") / "aotbuild" / "toolchains"
+    return cache / "toolchains"
 
 
 @contextmanager
@@ -173,7 +175,7 @@ def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     `say` is told what it waits for.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(place.parent)
     with place.with_name(f"{place.name}.lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,5 +188,5 @@ def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
 def cache_folder() -> Path:
     """Return `cache_root` of this process, made if needed."""
     folder = cache_root(os.environ)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     return folder

@@ -11,7 +11,7 @@ import numpy as np
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
 from aotbuild.errors import PlanError
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.files import make_folders, write_whole
 from aotbuild.spec.record import Blob, Constant
 from aotbuild.worker.avals import to_aval
 
@@ -37,7 +37,7 @@ class BlobFolder:
         final = self.root / blob.path
         if not final.exists():
             try:
-                final.parent.mkdir(parents=True, exist_ok=True)
+                make_folders(final.parent)
                 write_whole(final, data)
             except OSError as err:
                 msg = f"{final}: {blob.size:,} bytes cannot be written: {err.strerror}"

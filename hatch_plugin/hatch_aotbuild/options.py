@@ -12,6 +12,7 @@ from typing import Any
 from hatchling.metadata.core import HatchMetadata
 
 from aotbuild.errors import PlanError
+from aotbuild.spec.canonical import is_utf8
 from aotbuild.toolchains.project import METADATA_TABLE
 
 NAME = "aotbuild"
@@ -60,8 +61,8 @@ def read_options(table: Mapping[str, Any]) -> Options:
         raise PlanError(msg)
     manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
     sbom = table.get("sbom", False)
-    if not isinstance(manifest, str):
-        msg = f"[{_TABLE}]: manifest: expected a path, found {manifest!r}"
+    if not isinstance(manifest, str) or "\0" in manifest or not is_utf8(manifest):
+        msg = f"[{_TABLE}]: manifest: expected a path in UTF-8, found {manifest!r}"
         raise PlanError(msg)
     editable = _choice(table, "editable", _EDITABLE)
     on_failure = _choice(table, "on-failure", _ON_FAILURE)

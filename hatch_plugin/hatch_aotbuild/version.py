@@ -62,7 +62,8 @@ class AotBuildVersionSource(VersionSourceInterface):
         """The source of the public version; None if it stands in the table."""
         if "version" in self.config:
             return None
-        base: Any = PluginManager().version_source.get(self.config.get("base", "regex"))
+        name = self.config.get("base", "regex")
+        base: Any = PluginManager().version_source.get(name) if name != NAME else None
         return base(self.root, self.config) if base else None
 
     def _check(self) -> None:

@@ -35,4 +35,5 @@ CAUSES = {
     31: "Ctrl-C while a command imports is a traceback",
     32: "a signal handler and a thread wait for each other",
     33: "an array on the device is deleted or donated while another thread reads it",
+    34: "a second SIGTERM ends what cleans up after the first",
 }

@@ -19,7 +19,7 @@ import pytest
 from support.packages import aligned, build, write
 
 import aotbuild
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, SignatureMismatch
 from aotbuild.runtime.library import Library
 
 X = np.arange(4, dtype=np.float32)
@@ -410,6 +410,15 @@ def test_copies_change_nothing_else(folder: Path, arrays: str) -> None:
     assert np.asarray(library.step.keeping()(X, X)).tolist() == DOUBLED
     assert library.stats()["calls"]["tree"] == {"f32[4], f32[4]": 2}
     assert outcome(library, "tree", {"w": X}, X) == MISMATCH
+
+
+@ARRAYS
+@pytest.mark.parametrize("odd", ["caf\udce9", ("a", "\ud800"), frozenset({"\udfff"})])
+def test_a_static_text_that_is_not_utf8(tmp_path: Path, arrays: str, odd: Any) -> None:
+    """As `os.fsdecode` makes of the name of a file."""
+    place = write(tmp_path, [build("f", lambda x, k: x, {"x": X}, statics={"k": "a"})])
+    with pytest.raises(SignatureMismatch, match="half of a character"):
+        aotbuild.load(place, arrays=arrays).f(X, k=odd)
 
 
 # --- what is no call ----------------------------------------------------------------------------

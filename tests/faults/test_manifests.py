@@ -278,6 +278,37 @@ def test_much_of_what_is_possible(options: str) -> None:
     assert len(make_plan(manifest, find_environment(manifest)).units) == 1
 
 
+# --- names ---------------------------------------------------------------------------------------
+
+
+def chain(count: int) -> str:
+    """Return a manifest with so many trees, each of which names the next."""
+    rows = [f"  t{number}: {{tree: t{number + 1}}}\n" for number in range(count - 1)]
+    trees = "".join([*rows, f"  t{count - 1}: 'f32[]'\n"])
+    return f"{HEAD}trees:\n{trees}functions:\n  f: {{call: 'm:f', args: [x: {{tree: t0}}]}}\n"
+
+
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["outermost first", "innermost first"])
+@pytest.mark.parametrize("count", [64, 65, 200, 5000])
+def test_a_chain_of_trees(count: int, is_reversed: bool) -> None:
+    lines = chain(count).splitlines(keepends=True)
+    rows = lines[3 : 3 + count]
+    text = "".join([*lines[:3], *(rows[::-1] if is_reversed else rows), *lines[3 + count :]])
+    if count <= 64:
+        assert parse_manifest(text).functions
+    else:
+        assert "a chain of more than 64 trees" in refusal(text)
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["build", "--in-place"]], ids=["plan", "build"])
+def test_a_name_that_is_not_utf8(tmp_path: Path, arguments: list[str]) -> None:
+    manifest = os.fsencode(tmp_path) + b"/a\xff.yaml"
+    Path(os.fsdecode(manifest)).write_text(with_options("keep_unused: false"))
+    name, *options = arguments
+    ended = invoke(name, os.fsdecode(manifest), *options)
+    assert_refused(ended, "a name that is not UTF-8; rename the file", codes=[3])
+
+
 # --- files of the machine ------------------------------------------------------------------------
 
 SECRET = "hunter2"

@@ -20,6 +20,7 @@ from faults.ended import NEVER, assert_done, assert_refused, command, files_in
 from faults.test_files import WHEEL, endless, folder, listener, no_hang, wheel_with
 from support.cli import invoke
 from support.processes import ROOT, clean_environment
+from support.projects import ONE_FUNCTION, write_project
 
 from aotbuild.watch.recorder import Recorder
 from aotbuild.watch.recording import BEGINNING
@@ -50,6 +51,19 @@ def run_into(stdout: object, arguments: list[str], unbuffered: str) -> tuple[int
         env=clean_environment(PYTHONPATH=str(ROOT), PYTHONUNBUFFERED=unbuffered),
     )
     return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("variable", ["", "AOTBUILD_STORE"], ids=["output", "store"])
+def test_a_thousand_folders_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Python makes them by recursion."""
+    deep = tmp_path.joinpath(*["d"] * 1200)
+    root = write_project(tmp_path / "p", ONE_FUNCTION, code="def f(x):\n    return x + 1\n")
+    monkeypatch.chdir(root)
+    if variable:
+        monkeypatch.setenv(variable, str(deep))
+    assert_done(invoke("build", "--out", (tmp_path if variable else deep) / "_aot"))
 
 
 @pytest.mark.process

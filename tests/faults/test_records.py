@@ -308,6 +308,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "another order": {"about": {"parameters": [Y, X]}},
     "no default after one": {"about": {"parameters": [[*X, 1], ["y", "positional_or_keyword"]]}},
     "no default after one, of a call": {"about": {}, "positional": ["w", "x"]},
+    "an empty name": {"about": {"parameters": [["", "positional_or_keyword"]]}},
     "no name, of a call": {"about": {}, "positional": ["x", "a b"]},
     "code in the place of a name": {"statics": [["k: int) -> 1: ...\n    import os", 1]]},
 }
@@ -330,6 +331,20 @@ def test_parameters_that_python_does_not_know(lie: str, honest: Path, tmp_path: 
         inspect.signature(library.double)
     except InvalidIndex:
         pass
+
+
+# What a build says of itself, where calls and commands read it.
+PROVENANCE = {"label": {}, "jax": 3, "dims": [], "config": "x", "compiler_options": [1]}
+
+
+@pytest.mark.cause(14)
+@pytest.mark.parametrize("name", PROVENANCE)
+def test_provenance_of_another_type(name: str, honest: Path, tmp_path: Path) -> None:
+    edit: Edit = lambda record: record["provenance"].update({name: PROVENANCE[name]})  # noqa: E731
+    place = lies.edited(honest, tmp_path, "double", edit)
+    assert_refused(invoke("verify", place, "--no-run"), f"provenance.{name}: expected", codes=[9])
+    with pytest.raises(InvalidIndex, match=f"provenance.{name}"):
+        aotbuild.load(place, arrays="numpy").double(np.zeros(3, np.float32))
 
 
 @pytest.mark.cause(14)

@@ -136,6 +136,26 @@ def test_a_build_in_place(project: Project, moment: Moment, number: signal.Signa
     assert tree_of(project.package) == before
 
 
+@pytest.mark.cause(34)
+@pytest.mark.parametrize("number", CODES, ids=label)
+@pytest.mark.parametrize("moment", [BUILDING[1], BUILDING[5]], ids=label)
+def test_a_signal_that_comes_again(
+    project: Project, moment: Moment, number: signal.Signals
+) -> None:
+    """`timeout` of coreutils sends it to the process, and at once to its group."""
+    again = (
+        "def again(event, arguments):\n"
+        "    if event in ('os.remove', 'os.rmdir') and '.aotbuild-tmp-' in str(arguments[0]):\n"
+        "        os.kill(os.getpid(), given['number'])\n"
+        "sys.addaudithook(again)\n"
+    )
+    before = tree_of(project.package)
+    ended = project.run(moment, number, first=again)
+    assert (ended.was_reached, ended.code) == (True, CODES[number]), ended.errors
+    assert project.left() == []
+    assert tree_of(project.package) == before
+
+
 HOOK_CASES = [
     *(pytest.param(m, signal.SIGTERM, marks=pytest.mark.cause(3)) for m in BUILDING[2:4]),
     *(pytest.param(m, signal.SIGTERM, marks=pytest.mark.cause(11)) for m in PACKING[:4]),

@@ -55,7 +55,7 @@ def test_variables_override_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
             {"on_failure": "skip"},
             "unknown key 'on_failure'; known: manifest, editable, on-failure, sbom",
         ),
-        ({"manifest": 3}, "manifest: expected a path, found 3"),
+        ({"manifest": 3}, "manifest: expected a path in UTF-8, found 3"),
         ({"editable": "no"}, "editable: expected one of build, defer, found 'no'"),
         ({"on-failure": "no"}, "on-failure: expected one of error, skip, found 'no'"),
         ({"sbom": "yes"}, "sbom: expected true or false, found 'yes'"),

@@ -121,8 +121,19 @@ class TestRefused:
                 lambda place: (place.folder / "index").write_bytes(b"no index"),
                 "/index: ",
             ),
+            (
+                lambda place: (shutil.rmtree(place.folder), place.folder.write_bytes(b"a wheel")),
+                "nothing is built",
+            ),
+            (
+                lambda place: (
+                    (place.folder / "index").unlink(),
+                    os.mkfifo(place.folder / "index"),
+                ),
+                "/index: ",
+            ),
         ],
-        ids=["source", "manifest", "named file", "missing", "index"],
+        ids=["source", "manifest", "named file", "missing", "index", "file", "pipe"],
     )
     def test_a_build_would_write_another(
         self, place: Place, change: Callable[[Place], object], reason: str

@@ -108,6 +108,7 @@ def test_how_it_is_written(version: str, jax: str | None, expected: str) -> None
     [
         ('version = "1"\n', "", 'local-version: expected "jax", found None'),
         (LOCAL + 'base = "nothing"\n', "", "build-system.requires"),
+        (LOCAL + 'base = "aotbuild"\n', "", "found 'aotbuild'"),
         (
             f'{LOCAL}version = "1"\n',
             'toolchains: [{jax: "0.10.2"}, {jax: "0.10.1"}]\n',

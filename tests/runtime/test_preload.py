@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from support.packages import build, write
@@ -227,6 +228,14 @@ print(json.dumps([library.stats()["primed"], peak() - before]))
     primed, more = fresh(code, str(write(tmp_path, [built])), arrays)
     assert primed == 1
     assert more < 32
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_a_thread_has_the_64_bit_mode_of_its_caller(tmp_path: Path, arrays: str) -> None:
+    with jax.enable_x64(True):
+        wide = build("f", lambda x: x * 2, {"x": np.zeros(2)})
+        library = aotbuild.load(write(tmp_path, [wide]), arrays=arrays)  # type: ignore[call-overload]
+        assert library.preload(prime=True, wait=False).wait(60) == 1
 
 
 @pytest.mark.parametrize("option", [{"prime": "twice"}, {"threads": 0}, {"threads": "2"}])

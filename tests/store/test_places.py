@@ -23,6 +23,12 @@ def test_without_the_variable_it_is_the_users_cache() -> None:
     assert places({}) == ()
 
 
+def test_relative_folders_of_the_user_count_as_none() -> None:
+    """The store would be in the project, and in its source distribution."""
+    assert places({**HOME, "XDG_CACHE_HOME": "cache"}) == places(HOME)
+    assert places({"HOME": "home"}) == ()
+
+
 def test_off_is_no_layer() -> None:
     assert of("off") == ()
 
@@ -58,7 +64,8 @@ def test_layers_keep_their_order() -> None:
 EXPECTED = "AOTBUILD_STORE: expected folders and URLs with commas between them, or off\n"
 ABSOLUTE = "expected an absolute path or a URL, as {} or s3://bucket/prefix"
 OWN_HOME = "expected ~/ for your own home, found {}: write an absolute path"
-TIMEOUT = "timeout: expected seconds, more than 0"
+SECONDS = "timeout: expected seconds, more than 0 and at most 86,400"
+
 OTHERS = "expected mode or timeout; fsspec's own options are in its configuration"
 
 
@@ -70,9 +77,9 @@ OTHERS = "expected mode or timeout; fsspec's own options are in its configuratio
         ("/s?mode=w", "/s: mode: expected ro or rw"),
         ("/s?timeout=1", "/s: timeout: a folder has none"),
         ("http://h/p?mode=rw", "http://h/p: mode: http cannot be written; expected ro"),
-        ("s3://b?timeout=0", f"s3://b: {TIMEOUT}"),
-        ("s3://b?timeout=nan", f"s3://b: {TIMEOUT}"),
-        ("s3://b?timeout=x", f"s3://b: {TIMEOUT}"),
+        ("s3://b?timeout=0", f"s3://b: {SECONDS}"),
+        ("s3://b?timeout=nan", f"s3://b: {SECONDS}"),
+        ("s3://b?timeout=x", f"s3://b: {SECONDS}"),
         ("file://host/a", "file://host/a: expected file:/// and an absolute path"),
         ("s3://b/p?secret=hunter2", f"s3://b/p: the option secret: {OTHERS}"),
         ("s3://b/p?hunter2", f"s3://b/p: an option without a name: {OTHERS}"),
@@ -91,6 +98,9 @@ OTHERS = "expected mode or timeout; fsspec's own options are in its configuratio
         ("az://?mode=ro", "az://: expected the container after az://"),
         ("https:///p", "https:///p: expected the host after https://"),
         ("memory://", "memory://: expected the path after memory://"),
+        ("file:///a%00b", "file:///a%00b: expected a path, found one with a zero byte"),
+        ("s3://b/p?timeout=1e308", f"s3://b/p: {SECONDS}"),
+        ("s3://b/p?timeout=٣", f"s3://b/p: {SECONDS}"),
         ("/s,/s/?mode=ro", "/s: it is named twice"),
         ("/s,file:///s", "/s: it is named twice"),
         ("s3://b/p,s3://b/p/", "s3://b/p: it is named twice"),

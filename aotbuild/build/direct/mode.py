@@ -33,7 +33,7 @@ from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Task
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.files import write_whole
+from aotbuild.spec.files import make_folders, write_whole
 from aotbuild.spec.record import Blob
 from aotbuild.store.entry import OTHER_CONTENT
 from aotbuild.store.file_digests import DIGESTS, FileDigests
@@ -190,7 +190,7 @@ class DirectMode:
             data = self._entries.blob(key, blob.sha256)
             if data is None:
                 return False
-            place.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(place.parent)
             write_whole(place, data)
         return True
 

@@ -222,6 +222,19 @@ except NoExecutable as err:
     assert fresh(BEGIN + own + code, str(folder)) is True
 
 
+@pytest.mark.parametrize("number", ["0", "x", "9" * 20])
+def test_a_number_of_devices_that_is_none(folder: Path, number: str) -> None:
+    code = """
+os.environ["JAX_NUM_CPU_DEVICES"] = sys.argv[2]
+try:
+    library.double(x)
+except AotbuildError as err:
+    print(json.dumps(str(err)))
+"""
+    found = fresh(BEGIN + code, str(folder), number)
+    assert "JAX_NUM_CPU_DEVICES: expected a whole number" in found
+
+
 @pytest.mark.parametrize("platforms", ["cpu", "tpu,cpu", "tpu"])
 def test_platforms(folder: Path, platforms: str) -> None:
     code = """

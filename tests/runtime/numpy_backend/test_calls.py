@@ -204,7 +204,9 @@ class TestLibrary:
         assert view is library.on("cpu:0") is library.on("cpu")
         np.testing.assert_array_equal(view.f(X), 2 * X)
 
-    @pytest.mark.parametrize("where", ["cpu:99", "tpu", "cpu:x", "", 0, None])
+    @pytest.mark.parametrize(
+        "where", ["cpu:99", "tpu", "cpu:x", f"cpu:{'1' * 5000}", "cpu:٣", "", 0, None]
+    )
     def test_on_refuses_the_rest(self, tmp_path: Path, where: Any) -> None:
         library = with_numpy(tmp_path, build("f", lambda x: x, {"x": X}))
         with pytest.raises(AotbuildError, match="expected the name of a device"):

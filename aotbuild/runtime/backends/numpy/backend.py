@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
@@ -32,7 +33,7 @@ from aotbuild.runtime.trees import leaf_paths
 from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
-from aotbuild.spec.target import HOST
+from aotbuild.spec.target import HOST, is_count
 
 if TYPE_CHECKING:
     from aotbuild.spec.imports import Imports
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # One client of each platform for the whole process, separate from jax's own.
 _CLIENTS: SingleFlight[Any] = SingleFlight()
 _X64_VARIABLE = "JAX_ENABLE_X64"
+_DEVICES_VARIABLE = "JAX_NUM_CPU_DEVICES"
 # As jax reads it (jax._src.config.bool_env).
 _YES, _NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 # What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
@@ -65,8 +67,7 @@ class NumpyBackend:
         self.padding = NumpyPaddedArrays()
         self._dispatches: list[ref[Any]] = []
         self.probe = probe
-        # No setting of numpy or of this backend belongs to a thread.
-        self.settings = lambda: nullcontext
+        self.settings = settings
         self.default_devices = default_devices
         self.devices_on = devices_on
 
@@ -297,7 +298,7 @@ def devices_on(where: Any) -> DeviceSet:
     """Return a device by its name, as `cpu`, `cuda` or `cuda:1`; AotbuildError if there is none."""
     platform, _, number = str(where).partition(":")
     known = platform_names().get(platform) if isinstance(where, str) else None
-    known = known if (number or "0").isdecimal() else None
+    known = known if is_count(number) or number in ("", "0") else None
     devices = client_of(known).local_devices() if known else []
     index = int(number or 0) if known else 0
     if not index < len(devices):
@@ -311,11 +312,21 @@ def devices_on(where: Any) -> DeviceSet:
 
 def _make_host() -> Any:
     # As jax.config.jax_num_cpu_devices reads it; XLA_FLAGS are read by XLA itself.
-    number = os.environ.get("JAX_NUM_CPU_DEVICES", "")
-    return private.make_host_client(int(number) if number.isdecimal() else None)
+    number = os.environ.get(_DEVICES_VARIABLE, "")
+    if not is_count(number) and number not in ("", "-1"):
+        expected = "a whole number from 1 to 999,999, or -1 for XLA's own"
+        msg = f"the environment variable {_DEVICES_VARIABLE}: expected {expected}, found {number!r}"
+        raise AotbuildError(msg)
+    return private.make_host_client(int(number) if is_count(number) else None)
 
 
 # --- the host -----------------------------------------------------------------------------------
+
+
+def settings() -> Callable[[], AbstractContextManager[None]]:
+    """Return what gives another thread this thread's 64-bit mode; nothing does without jax."""
+    enable = getattr(sys.modules.get("jax"), "enable_x64", None)
+    return nullcontext if enable is None else partial(enable, x64())
 
 
 def x64() -> bool:
