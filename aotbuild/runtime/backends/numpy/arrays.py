@@ -85,16 +85,16 @@ class DeviceArray:
         self._free_if_unread()
 
     def _free_if_unread(self) -> None:
-        if not any(each is self for each in [*_read.values()]):
+        if not any(each is self for each in [*_readings.values()]):
             self._buffer.delete()
 
     @contextmanager
     def _being_read(self) -> Iterator[None]:
-        _read[token := object()] = self
+        _readings[token := object()] = self
         try:
             yield
         finally:
-            del _read[token]
+            del _readings[token]
             if self._is_deleted:
                 self._free_if_unread()
 
@@ -142,8 +142,8 @@ class DeviceArray:
         raise TypeError(msg)
 
 
-# The arrays that threads read now.
-_read: dict[object, DeviceArray] = {}
+# The arrays that threads read now, once for each reading.
+_readings: dict[object, DeviceArray] = {}
 
 
 def buffer_of(array: DeviceArray) -> Any:
