@@ -12,7 +12,7 @@ help:
 	@echo "make test    install the development environment into $(VENV) and run the tests"
 	@echo "make faults  attack and damage everything, with a line per experiment and a count"
 	@echo "make soak    call, load and close a million times and from 16 threads; memory must not grow (SCALE=0.1)"
-	@echo "make fuzz    fuzz what reads files and messages (SECONDS=600 in all, or RUNS= of each; FUZZ=names)"
+	@echo "make fuzz    fuzz what reads files and messages (SECONDS=600 in all, or RUNS= of each; SEED=; FUZZ=names)"
 	@echo "make zoo     build and call the programs of tests/zoo, on the oldest jax and the newest"
 	@echo "make check   before each commit: lint, and the tests that start no process; under a minute"
 	@echo "make bench   measure everything that is claimed about speed (BENCH=--quick: few rounds)"
@@ -56,7 +56,7 @@ $(VENV)-fuzz/.installed: pyproject.toml tests/fuzz/requirements.txt | $(VENV)/.i
 SECONDS ?= 600
 fuzz: $(VENV)-fuzz/.installed
 	$(VENV)-fuzz/bin/python tests/fuzz/run.py \
-		$(if $(RUNS),--runs $(RUNS),--seconds $(SECONDS)) $(FUZZ)
+		$(if $(RUNS),--runs $(RUNS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(FUZZ)
 
 soak: $(VENV)/.installed
 	JAX_PLATFORMS=cpu $(BIN)/python tests/soak/soak.py --scale $(SCALE)

@@ -71,8 +71,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, **quiet, "PYTHONPATH": path}
 
 
-def fuzz(name: str, seconds: float | None, runs: int | None) -> Result:
-    """Run one harness until its time or its runs are over, or it finds something."""
+def fuzz(name: str, seconds: float | None, runs: int | None, seed: int | None) -> Result:
+    """Run one harness until its time or its runs are over, or it finds something.
+
+    With a seed, the same inputs come in the same order, as far as the time reaches.
+    """
     kept, found = WORK / "corpus" / name, WORK / "found" / name
     for folder in (kept, found):
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +83,7 @@ def fuzz(name: str, seconds: float | None, runs: int | None) -> Result:
     seeds = [HERE / kind / name for kind in ("corpus", "findings")]
     limits = [f"-max_total_time={max(1, round(seconds))}"] if seconds else []
     limits += [f"-runs={runs}"] if runs else []
+    limits += [f"-seed={seed}"] if seed else []
     limits += [f"-timeout={TIMEOUT}", f"-report_slow_units={TIMEOUT}"]
     sizes = [path.stat().st_size for folder in seeds for path in folder.glob("*")]
     limits += [f"-rss_limit_mb={MEMORY}", f"-max_len={max(LONGEST, *sizes)}"]
@@ -131,6 +135,7 @@ def main() -> int:
     parser.add_argument("harness", nargs="*", help=f"among {', '.join(harnesses())}; default: all")
     parser.add_argument("--seconds", type=float, help="of all harnesses together")
     parser.add_argument("--runs", type=int, help="inputs of each harness")
+    parser.add_argument("--seed", type=int, help="from 1 on; another one in each run by default")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="harnesses at a time")
     given = parser.parse_args()
     names = given.harness or harnesses()
@@ -144,7 +149,9 @@ def main() -> int:
     print(f"{'harness':<20}{'inputs':>10} {'per s':>9} {'branches':>8} {'features':>8}")
     results = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        for result in pool.map(partial(fuzz, seconds=each, runs=given.runs), names):
+        for result in pool.map(
+            partial(fuzz, seconds=each, runs=given.runs, seed=given.seed), names
+        ):
             report(result)
             results.append(result)
     inputs, branches = (sum(getattr(r, n) for r in results) for n in ("inputs", "branches"))
