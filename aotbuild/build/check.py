@@ -50,6 +50,9 @@ def _sources(index: Index, sources: SourceTree, plan: Plan) -> Iterator[str]:
         yield "the index does not say which files were compiled: an older aotbuild wrote it"
         return
     for name in known.changed(sources.root):
+        if other := known.imported_instead(sources.root, name):
+            yield f"{name}: {other} is imported in its place since it was compiled"
+            continue
         state = "changed" if (sources.root / name).is_file() else "is missing"
         yield f"{name}: {state} since it was compiled"
     if known.content not in (None, plan.manifest.content):

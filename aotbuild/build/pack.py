@@ -21,7 +21,7 @@ from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.import_notes import import_notes
-from aotbuild.build.placing import put_into_place, workplace
+from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.result_types import result_type_notes
 from aotbuild.build.results import PlanFacts, ShardFile, results_of
@@ -147,7 +147,7 @@ def build_package(
     with open_store(os.environ) as layers:
         try:
             package = _packed(
-                *(plan, sources, folder, listener, jobs, executor),
+                *(plan, sources, behind_links(folder), listener, jobs, executor),
                 keep_going=keep_going,
                 share=share,
                 direct=direct,

@@ -24,6 +24,19 @@ _CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDE
 _REPLACED = "replaced"
 
 
+def behind_links(folder: Path) -> Path:
+    """Return where a folder's link leads to, so that it stays; OSError for one that leads nowhere.
+
+    A rename would put the new folder into the place of the link, and leave the old one as it was.
+    """
+    if not folder.is_symlink():
+        return folder
+    try:
+        return folder.resolve(strict=True)
+    except RuntimeError as err:  # a loop, before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder)) from err
+
+
 @contextmanager
 def workplace(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `folder`; remove parents made for it if they stay empty."""

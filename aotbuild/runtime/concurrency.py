@@ -69,8 +69,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-# Seconds after which a thread that waits looks again.
-_LOOK_AGAIN = 1.0
+# Seconds after which a thread that waits looks again: at first, and at most.
+_LOOK_AGAIN, _LOOK_SELDOM = 0.01, 1.0
 
 
 class _Hold:
@@ -84,8 +84,20 @@ class _Hold:
         self.over.acquire()
 
 
-# What each thread waits for: several holds, if a signal handler interrupted it while it waited.
-_awaited: dict[int, list[_Hold]] = {}
+# The threads that each thread waits for: several, if a signal handler interrupted it meanwhile.
+_awaited: dict[int, list[int]] = {}
+
+
+@contextmanager
+def waiting_for(threads: Iterable[int | None]) -> Iterator[None]:
+    """Say that this thread waits for others while the block runs; `SafeLock` looks at that."""
+    awaited = _awaited.setdefault(threading.get_ident(), [])
+    depth = len(awaited)
+    try:
+        awaited += [thread for thread in threads if thread is not None]
+        yield
+    finally:
+        del awaited[depth:]
 
 
 class SafeLock:
@@ -113,19 +125,17 @@ class SafeLock:
                 own.over.release()
 
     def _take(self, own: _Hold) -> None:
+        patience = _LOOK_AGAIN
         # `setdefault` takes the lock, or returns who has it, in one step.
         while (hold := vars(self).setdefault("hold", own)) is not own:
-            awaited = _awaited.setdefault(own.thread, [])
-            depth = len(awaited)
-            try:
-                # First wait, then look: of two threads that begin to wait, one sees the other.
-                awaited.append(hold)
+            # First wait, then look: of two threads that begin to wait, one sees the other.
+            with waiting_for([hold.thread]):
                 if _waits_for(hold.thread, own.thread):
                     return
-                if hold.over.acquire(timeout=_LOOK_AGAIN):
+                if hold.over.acquire(timeout=patience):
                     hold.over.release()
-            finally:
-                del awaited[depth:]
+            # Whoever has it may begin to wait for this thread only later.
+            patience = min(2 * patience, _LOOK_SELDOM)
 
 
 def _waits_for(thread: int, other: int) -> bool:
@@ -138,7 +148,7 @@ def _waits_for(thread: int, other: int) -> bool:
             return True
         if each not in seen:
             seen.add(each)
-            threads += [hold.thread for hold in [*_awaited.get(each, ())]]
+            threads += _awaited.get(each, ())
     return False
 
 
@@ -232,7 +242,15 @@ class JoinableThread:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it ends, at most `timeout` seconds; return whether it has ended."""
-        return self.ended or self._finished.wait(timeout)
+        if self.ended:
+            return True
+        with waiting_for([self.number]):
+            return self._finished.wait(timeout)
+
+    @property
+    def number(self) -> int | None:
+        """What `threading.get_ident` gives in it; None until it is started."""
+        return self._thread.ident
 
     def _run(self) -> None:
         try:
@@ -298,7 +316,8 @@ class _Team(Generic[T, R]):
 
     def next(self) -> R:
         """Return the next result, or raise the next exception."""
-        done = self._done.get()
+        with waiting_for(thread.number for thread in self._threads):
+            done = self._done.get()
         if isinstance(done, BaseException):
             raise done
         return done[0]

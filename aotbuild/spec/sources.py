@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -67,9 +68,23 @@ class SourceDigests:
         changed = []
         for name, digest in sorted(self.files.items()):
             found = _digest(root / name, since)
-            if found != digest and found != "" and (found or name != self.manifest):
+            is_other = found != digest and found != "" and (found or name != self.manifest)
+            if is_other or self.imported_instead(root, name):
                 changed.append(name)
         return tuple(changed)
+
+    def imported_instead(self, root: Path, name: str) -> str | None:
+        """Return the file that Python imports now in the place of a module, below `root`.
+
+        Of one name, a package comes before an extension module, and that before a source file.
+        """
+        path = root / name
+        if path.suffix != ".py":
+            return None
+        others = [] if path.stem == "__init__" else [path.with_suffix("") / "__init__.py"]
+        others += [path.with_name(f"{path.stem}{suffix}") for suffix in EXTENSION_SUFFIXES]
+        found = (other.relative_to(root).as_posix() for other in others if other.is_file())
+        return next((other for other in found if other not in self.files), None)
 
 
 def _digest(path: Path, since: int | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from aotbuild.build.assemble import Assembled, assemble
 from aotbuild.build.pack import finish, new_package
-from aotbuild.build.placing import workplace
+from aotbuild.build.placing import behind_links, workplace
 from aotbuild.build.results import PlanFacts, ShardFile
 from aotbuild.errors import BuildError, WheelRefused
 from aotbuild.runtime.blobs import read_blob
@@ -254,6 +254,7 @@ def merge_folders(folders: Sequence[Path], out: Path) -> JoinedFolder:
     made = join_shards(
         [read_part(s.place, s, index) for s, index in zip(sources, indexes, strict=True)]
     )
+    out = behind_links(out)
     with workplace(out) as temporary:
         staging = new_package(temporary)
         for blob in {b for record in made.records for b in packaged_blobs(record, made.header)}:
