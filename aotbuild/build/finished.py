@@ -23,6 +23,7 @@ from aotbuild.build.planned import KnownPlan, PlanInputs, known_plan
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import PlanError
 from aotbuild.spec.canonical import mapping, optional, sha256_hex, text, texts, whole
+from aotbuild.spec.encodings import encodings
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import BLOBS
 from aotbuild.spec.shard import Shard
@@ -78,6 +79,7 @@ class WheelInputs:
             files=plan.state,
             packages=self.packages,
             sbom=(self.name, self.version) if self.sbom else (),
+            encodings=encodings(),
             variables={
                 name: value
                 for name, value in environment.items()

@@ -13,6 +13,7 @@ from aotbuild.build.direct.world import Worlds
 from aotbuild.build.finished import Finished, KeptBuild, WheelInputs
 from aotbuild.build.planned import TICK, KnownPlan, is_written_since, known_plan
 from aotbuild.build.sources import SourceTree
+from aotbuild.spec.encodings import decide_encodings
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import BLOBS
 from aotbuild.store.local import Store
@@ -52,6 +53,8 @@ def keep_build(
     key = inputs.key(plan, environment)
     if not key or finished.missing or _names_places(inputs.plan.root, finished):
         return
+    if any(decide_encodings(dict(job.settings.env)) for job in reads.jobs):
+        return  # the key has the encodings of this process
     blobs = {file.name: file.stem for file in (folder / BLOBS).iterdir()}
     if not reads.blobs.keys() >= {*blobs.values()}:
         return

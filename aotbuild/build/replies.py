@@ -265,7 +265,8 @@ class Inputs(Message):
     `own` belongs to the job, `shared` to all jobs of the process, and `state` is the digest of what
     was there. `obstacle` says why nothing stands for what the job read. `imported` are the files of
     the project as in `imported`, whichever job imported them first. `stored` has the store's key of
-    each blob that is an entry of it, by SHA-256. `machine` and `python` say what ran the job.
+    each blob that is an entry of it, by SHA-256. `machine`, `python` and `encodings`, those of
+    `spec.encodings`, say what ran the job.
     `marks` are those of both sets of names (`store.marks`). `because`, which the build adds, is
     what differs from the last time.
     """
@@ -279,6 +280,7 @@ class Inputs(Message):
     stored: _Texts = Field(default_factory=dict)
     machine: list[Any] = Field(default_factory=list)
     python: str = ""
+    encodings: tuple[str, ...] = ()
     marks: tuple[_Texts, _Texts] | None = None
     because: str = ""
 

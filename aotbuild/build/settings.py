@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.platforms.building import Hardware, Process, description, descriptions
+from aotbuild.spec.encodings import UTF8, encodings
 from aotbuild.spec.target import HOST
 from aotbuild.toolchains.toolchain import Toolchain
 
 # Flags and settings of the calling shell would change what is compiled; the manifest decides.
 _DROPPED_PREFIXES = (
-    *("JAX_", "XLA_", "TF_XLA_", "PYTHONWARNINGS", "PYTHONOPTIMIZE"),
+    *("JAX_", "XLA_", "TF_XLA_"),
+    # Whatever else code sees in sys.flags, and similar.
+    *("PYTHONASYNCIODEBUG", "PYTHONDEBUG", "PYTHONDEVMODE", "PYTHONINSPECT"),
+    *("PYTHONINTMAXSTRDIGITS", "PYTHONNODEBUGRANGES", "PYTHONOPTIMIZE", "PYTHONTRACEMALLOC"),
+    *("PYTHONVERBOSE", "PYTHONWARNDEFAULTENCODING", "PYTHONWARNINGS"),
+    *("PYTHON_CONTEXT_AWARE_WARNINGS", "PYTHON_GIL", "PYTHON_LAZY_IMPORTS"),
+    *("PYTHON_THREAD_INHERIT_CONTEXT",),
     *(prefix for known in descriptions() for prefix in known.device_prefixes),
     *(prefix for known in descriptions() for prefix in known.option_prefixes),
 )
@@ -71,8 +77,9 @@ class Settings:
             "JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1" if self.hoist else "0",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
-            # Paths have one form for both: the locale's, or that of UTF-8.
-            "PYTHONUTF8": str(int(sys.flags.utf8_mode)),
+            # Paths have one form for both: the locale's, or that of UTF-8. Where the locale's is
+            # UTF-8, too, code sees no difference between machines.
+            "PYTHONUTF8": str(int(encodings()[0] == UTF8)),
             "PYTHONIOENCODING": "utf-8",
             "AOTBUILD_BUILDING": "1",
             "TF_CPP_MIN_LOG_LEVEL": "2",

@@ -38,10 +38,14 @@ Change = Callable[[Field], bytes | None]
 
 def fields(data: bytes) -> Iterator[Field]:
     """Yield the fields of a message in order; raises Malformed."""
-    at = 0
-    while at < len(data):
+    at, end = 0, len(data)
+    while at < end:
         start = at
-        tag, at = varint(data, at)
+        # Most numbers have one byte, and programs have millions of fields.
+        tag = data[at]
+        at += 1
+        if tag > 127:
+            tag, at = varint(data, start)
         value, at = _value(data, at, tag)
         yield Field(tag >> 3, value, data[start:at])
 
@@ -144,10 +148,11 @@ def _encoded(number: int) -> bytes:
 
 def _value(data: bytes, at: int, tag: int) -> tuple[int | bytes, int]:
     kind = tag & 7
+    is_short = at < len(data) and data[at] < 128
     if kind == _VARINT:
-        return varint(data, at)
+        return (data[at], at + 1) if is_short else varint(data, at)
     if kind == _BYTES:
-        size, at = varint(data, at)
+        size, at = (data[at], at + 1) if is_short else varint(data, at)
     elif kind in (_FIXED64, _FIXED32):
         size = 8 if kind == _FIXED64 else 4
     else:

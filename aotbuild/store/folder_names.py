@@ -28,6 +28,27 @@ def size_at(path: str) -> int | str:
     return place.stat().st_size if place.is_file() else kind_at(path)
 
 
+def readable_at(path: str) -> str:
+    """Return whether this user may read a file, or the names in a folder."""
+    return _allowed_at(path, os.R_OK)
+
+
+def writable_at(path: str) -> str:
+    """Return whether this user may write to a file, or into a folder."""
+    return _allowed_at(path, os.W_OK)
+
+
+def executable_at(path: str) -> str:
+    """Return whether this user may run a file, or go into a folder."""
+    return _allowed_at(path, os.X_OK)
+
+
+def _allowed_at(path: str, mode: int) -> str:
+    if os.access(path, mode):
+        return "yes"
+    return MISSING if kind_at(path) == MISSING else "no"
+
+
 def link_at(path: str) -> str:
     """Return where a link leads to; nothing for what is no link."""
     try:

@@ -91,16 +91,22 @@ def finished_key(
     files: str,
     packages: Iterable[str],
     sbom: Iterable[str],
+    encodings: Iterable[str],
     variables: Mapping[str, str],
 ) -> str:
     """Return the key of a finished build, from all that is known before anything is read.
 
     `plan` is the key of its plan, `files` the state of all files that were read for it. `packages`
     are the folders where packages may be. `sbom` are the wheel's name and version, if it has a bill
-    of materials. `variables` are of the environment.
+    of materials. `encodings` are those of `spec.encodings`, `variables` are of the environment.
     """
-    inputs = {"packages": list(packages), "sbom": list(sbom), "variables": dict(variables)}
-    return key_of({"entry": "finished 2", "plan": plan, "files": files, **inputs})
+    inputs = {
+        "packages": list(packages),
+        "sbom": list(sbom),
+        "encodings": list(encodings),
+        "variables": dict(variables),
+    }
+    return key_of({"entry": "finished 3", "plan": plan, "files": files, **inputs})
 
 
 def executable_keys(

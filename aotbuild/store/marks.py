@@ -17,7 +17,11 @@ from aotbuild.store.read_set import ROOT_FOLDER, WORKING_FOLDER, ReadSet
 
 # The marks of each kind of names, in their order, without anything between them.
 Marks = dict[str, str]
-_CODE_AND_FILES = ("modules", "files", "listings", "looked", "sizes", "links", "searched")
+_ALLOWED = ("readable", "writable", "executable")
+_CODE_AND_FILES = (
+    *("modules", "files", "listings", "looked", *_ALLOWED),
+    *("sizes", "links", "searched"),
+)
 _DISTRIBUTIONS = "distributions"
 _WIDTH = 4
 _NOTHING, _SET = "none", "some"
@@ -101,6 +105,8 @@ def _difference(kind: str, name: str, before: str, now: str) -> str:
         return f"the modules in {name} changed"
     if kind == "links":
         return f"{name} leads elsewhere"
+    if kind in _ALLOWED and _NOTHING not in (before, now):
+        return f"whether {name} is {kind} changed"
     is_variable = kind == "variables"
     if now == _NOTHING:
         return f"{name} is not {'set' if is_variable else 'there'}"

@@ -15,7 +15,16 @@ from typing import Any
 
 from aotbuild.spec.canonical import canonical_digest, flag, is_utf8, sha256_hex, texts
 from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
-from aotbuild.store.folder_names import kind_at, link_at, modules_in, names_in, size_at
+from aotbuild.store.folder_names import (
+    executable_at,
+    kind_at,
+    link_at,
+    modules_in,
+    names_in,
+    readable_at,
+    size_at,
+    writable_at,
+)
 from aotbuild.store.import_path import ImportPath, ModulePlace, is_of_pip
 
 # Of `files`, all those that have Python import something when it starts.
@@ -35,8 +44,9 @@ class ReadSet:
     """The names of what was read. All tuples are sorted.
 
     `modules` were imported, or looked for in vain. `files` were opened, the names in `listings`
-    were read, of `looked` it was asked whether it exists, of `sizes` how large it is, and of
-    `links` where it leads to. In the folders `searched`, modules were looked for. `variables` are
+    were read, of `looked` it was asked whether it exists, of `readable`, `writable` and
+    `executable` whether it may be used so, of `sizes` how large it is, and of `links` where it
+    leads to. In the folders `searched`, modules were looked for. `variables` are
     of the environment; a star at the end of a name stands for all that begin like it.
     `distributions` says whether installed distributions were listed.
     """
@@ -45,6 +55,9 @@ class ReadSet:
     files: tuple[str, ...] = ()
     listings: tuple[str, ...] = ()
     looked: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    executable: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     searched: tuple[str, ...] = ()
@@ -54,7 +67,10 @@ class ReadSet:
     @property
     def is_local(self) -> bool:
         """Whether a name is an absolute path, which means nothing on another machine."""
-        kinds = (self.files, self.listings, self.looked, self.sizes, self.links, self.searched)
+        kinds = (
+            *(self.files, self.listings, self.looked, self.sizes, self.links, self.searched),
+            *(self.readable, self.writable, self.executable),
+        )
         return any(name.startswith("/") for names in kinds for name in names)
 
     def encodable(self) -> ReadSet:
@@ -214,6 +230,9 @@ class World:
             "files": [[name, self._file(name)] for name in names.files],
             "listings": [[name, self._at(name, self._listing)] for name in names.listings],
             "looked": [[name, self._at(name, kind_at)] for name in names.looked],
+            "readable": [[name, self._at(name, readable_at)] for name in names.readable],
+            "writable": [[name, self._at(name, writable_at)] for name in names.writable],
+            "executable": [[name, self._at(name, executable_at)] for name in names.executable],
             "sizes": [[name, self._at(name, size_at)] for name in names.sizes],
             "links": [[name, self._link(name)] for name in names.links],
             "searched": [

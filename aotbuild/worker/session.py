@@ -31,6 +31,7 @@ from aotbuild.errors import AotbuildError, TraceRefused
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.encodings import encodings
 from aotbuild.spec.record import Blob
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
@@ -82,6 +83,8 @@ class Session:
     ) -> None:
         self._say = explained if hello.explain else traced_again if hello.again else None
         self._recorder = recorder
+        # The user's code may set another locale.
+        self._encodings = encodings()
         self._blobs = BlobFolder(hello.blobs)
         self._stages = Stages(hello.keep, self._blobs)
         # XLA has read the variable; the user's code may change it later.
@@ -180,6 +183,7 @@ class Session:
             stored=dict(self._blobs.stored),
             machine=machine().to_json(),
             python=sys.version,
+            encodings=self._encodings,
         )
 
     def _trace(self, job: Job) -> Traced:

@@ -135,6 +135,13 @@ def variable(name: str, value: str) -> Iterator[None]:
 
 
 @contextmanager
+def encoding(name: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aotbuild.build.finished.encodings", lambda: (name, name))
+        yield
+
+
+@contextmanager
 def moved(place: Place) -> Iterator[None]:
     """Let the package be imported from `src`."""
     (place.root / "src").mkdir()
@@ -177,6 +184,7 @@ EDITS: dict[str, Callable[[Place], object]] = {
     "an installed distribution": lambda p: installed(p, "other-1.0.dist-info"),
     "what Python runs at its start": lambda p: written(p.late / "other.pth", "import sys"),
     "a variable that was read": lambda _: variable("PROJ_SWITCH", "1"),
+    "how text is read": lambda _: encoding("ascii"),
     "how executables are rewritten": lambda _: variable("AOTBUILD_SHRINK", "off"),
     "another executor": lambda _: variable("AOTBUILD_EXECUTOR", "slurm"),
     "what becomes of failures": lambda _: variable("AOTBUILD_ON_FAILURE", "skip"),
@@ -281,9 +289,10 @@ def test_an_edit_during_the_build(place: Place, monkeypatch: pytest.MonkeyPatch)
     ("more", "source"),
     [
         ("keep: {stages: [stablehlo]}\n", None),
+        ("defaults: {env: {LC_CTYPE: C.UTF-8}}\n", None),
         ("", "import subprocess\ndef f(x):\n    subprocess.run(['true'])\n    return x\n"),
     ],
-    ids=["kept stages", "inputs that nobody sees"],
+    ids=["kept stages", "a locale of its own", "inputs that nobody sees"],
 )
 def test_builds_that_are_not_kept(place: Place, more: str, source: str | None) -> None:
     (place.root / MANIFEST).write_text(TEXT + more)

@@ -27,6 +27,7 @@ from aotbuild.build.sources import SourceTree
 from aotbuild.manifest import load_manifest
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import Hardware, compiler, description
+from aotbuild.spec.encodings import encodings
 from aotbuild.spec.target import HOST, Target
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.keys import executable_keys
@@ -55,7 +56,7 @@ class Outer:
 
     def key(self) -> str:
         request = Request(self.settings, self.job, 1.0, 1.0)
-        python = Python(sys.version, (), ())
+        python = Python(sys.version, (), (), encodings())
         return outer_key(request, self.hello, self.sources, python, self.digests)
 
     def function(self, **update: Any) -> None:

@@ -24,6 +24,7 @@ from aotbuild.spec.protobuf import (
 )
 from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
+from aotbuild.worker.thunk_rewrite import grouping
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks, grouped
 from aotbuild.worker.thunk_rewrite.memory_use import Slice, Uses, barriers, name_of
 from aotbuild.worker.thunk_rewrite.program import cheap_instructions
@@ -220,6 +221,22 @@ class TestGroups:
         uses = [*chain(40, size=64), *chain(70, allocation=1), *chain(40, 64, allocation=1)]
         sizes = [len(group) for group in groups(grouped(program(uses), {b"name"}))]
         assert sizes == [41, 16, 16, 16, 16, 45]
+
+    def test_no_thunk_is_looked_at_again_for_each_that_follows(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked: list[int] = []
+        is_small = grouping._is_small
+
+        def count(uses: Any, *few: int) -> bool:
+            looked.append(len(uses))
+            return is_small(uses, *few)
+
+        monkeypatch.setattr(grouping, "_is_small", count)
+        thunks = 500
+        small = program([Uses((Slice(0, 0, 8),), (Slice(0, 0, 8),))] * thunks)
+        assert grouped(small) == small
+        assert sum(looked) <= 4 * thunks
 
     def test_short_programs_are_left_alone(self) -> None:
         assert grouped(program(chain(63))) == program(chain(63))

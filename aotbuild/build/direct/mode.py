@@ -13,7 +13,7 @@ from aotbuild.build.attempt import Outcome, Request, Tell
 from aotbuild.build.direct.entries import Candidate, DirectEntries, Names, Result
 from aotbuild.build.direct.outer import is_as_known, machine_facts, outer_key
 from aotbuild.build.direct.reads import JobReads, Reads
-from aotbuild.build.direct.world import Worlds
+from aotbuild.build.direct.world import Python, Worlds
 from aotbuild.build.progress import compared
 from aotbuild.build.protocol import NotAMessage, json_of, reply_of
 from aotbuild.build.replies import (
@@ -67,7 +67,7 @@ class _Job:
     outer: str
     label: str
     settings: Settings
-    python: str
+    python: Python
     world: World
     messages: list[Reply] = field(default_factory=list)
     because: str = ""
@@ -126,11 +126,11 @@ class DirectMode:
         if request.job.golden in _CHOSEN_BY_BUILD:
             return None
         try:
-            python = self._worlds.python(request.settings.toolchain)
+            python = self._worlds.python(request.settings)
             outer = outer_key(request, self._hello, self._sources, python, self._digests)
             settings = request.settings
             label, world = request.job.label, self._worlds.of(settings)
-            return _Job(outer, label, settings, python.version, world)
+            return _Job(outer, label, settings, python, world)
         except _BROKEN as err:
             _LOG.debug("%s: not looked up: %s", request.job.label, err)
             return None
@@ -213,8 +213,10 @@ class DirectMode:
         self._reads.saw(job.world, names)
         if inputs.obstacle or any(_failed(message) for message in job.messages):
             return False
-        if (inputs.machine, inputs.python) != (machine_facts(), job.python):
+        if (inputs.machine, inputs.python) != (machine_facts(), job.python.version):
             return False  # another machine did it, where golden outputs may be others
+        if inputs.encodings != job.python.encodings:
+            return False  # nor is it known how files were read there
         records = [m.record for m in job.messages if isinstance(m, Compiled)]
         if not all(is_as_known(each, job.settings, self._hello) for each in records):
             return False

@@ -30,6 +30,7 @@ def outer_key(
         "aotbuild": own_code(digests),
         "job": job.model_dump(mode="json"),
         "python": python.version,
+        "encodings": list(python.encodings),
         "toolchain": str(settings.toolchain),
         "platform": settings.platform,
         "cap": settings.cap,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
@@ -13,28 +13,34 @@ from aotbuild.build.direct.entries import Names
 from aotbuild.build.launch import worker_environment, worker_path
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
+from aotbuild.spec.encodings import decide_encodings, encodings
 from aotbuild.spec.lifeline import run_tied
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.import_path import ImportPath, nowhere, other_finders
 from aotbuild.store.marks import Marks, marks_of
 from aotbuild.store.read_set import Places, World, joined
-from aotbuild.toolchains.toolchain import Toolchain
 
 # For another interpreter to say what it imports from, in seconds.
 _TIMEOUT = 60
+# The end is `spec.encodings`.
 _CODE = """
-import importlib.machinery, json, sys
-print(json.dumps([sys.version, sys.path, importlib.machinery.all_suffixes()]))
+import importlib.machinery, json, locale, sys
+encodings = sys.getfilesystemencoding(), locale.getencoding()
+print(json.dumps([sys.version, sys.path, importlib.machinery.all_suffixes(), encodings]))
 """
 
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter: its version, the path of its imports, and the suffixes of modules."""
+    """An interpreter: its version, the path of its imports, and the suffixes of modules.
+
+    `encodings` are those that a worker has (`spec.encodings`).
+    """
 
     version: str
     path: tuple[str, ...]
     suffixes: tuple[str, ...]
+    encodings: tuple[str, ...]
 
 
 @dataclass
@@ -46,22 +52,24 @@ class Worlds:
 
     sources: SourceTree
     digests: FileDigests
-    _pythons: dict[Path | None, Python] = field(default_factory=dict)
+    _pythons: dict[tuple[Any, ...], Python] = field(default_factory=dict)
     _paths: dict[Path | None, ImportPath] = field(default_factory=dict)
     _states: dict[tuple[Any, ...], str] = field(default_factory=dict)
     _marks: dict[tuple[Any, ...], Marks] = field(default_factory=dict)
 
-    def python(self, toolchain: Toolchain) -> Python:
-        """Return what a toolchain's interpreter is; OSError or ValueError if it cannot say."""
-        interpreter = toolchain.interpreter
-        if interpreter not in self._pythons:
-            self._pythons[interpreter] = _asked(interpreter) if interpreter else _running()
-        return self._pythons[interpreter]
+    def python(self, settings: Settings) -> Python:
+        """Return what a worker's interpreter is; OSError or ValueError if it cannot say."""
+        interpreter = settings.toolchain.interpreter
+        variables = settings.env if decide_encodings(dict(settings.env)) else ()
+        known = interpreter, variables
+        if known not in self._pythons:
+            self._pythons[known] = _python(settings) if interpreter or variables else _running()
+        return self._pythons[known]
 
     def of(self, settings: Settings) -> World:
         """Return what a worker with these settings would read."""
         toolchain = settings.toolchain
-        python = self.python(toolchain)
+        python = self.python(settings)
         if toolchain.interpreter not in self._paths:
             own = worker_path(toolchain, self.sources.import_root)
             rest = python.path if toolchain.interpreter else ()
@@ -93,12 +101,18 @@ def _shared_by(world: World, names: Names) -> tuple[Any, ...]:
 
 
 def _running() -> Python:
-    return Python(sys.version, tuple(sys.path), tuple(all_suffixes()))
+    return Python(sys.version, tuple(sys.path), tuple(all_suffixes()), encodings())
 
 
-def _asked(interpreter: Path) -> Python:
-    command = [str(interpreter), "-P", "-c", _CODE]
-    done = run_tied(command, _TIMEOUT)
+def _python(settings: Settings) -> Python:
+    """Ask an interpreter, in the environment that a worker has."""
+    interpreter = settings.toolchain.interpreter
+    command = [str(interpreter or sys.executable), "-P", "-c", _CODE]
+    done = run_tied(command, _TIMEOUT, worker_environment(settings))
     done.check_returncode()
-    version, path, suffixes = json.loads(done.stdout)
-    return Python(version, tuple(path), tuple(suffixes))
+    found = Python(*map(_frozen, json.loads(done.stdout)))
+    return found if interpreter else replace(_running(), encodings=found.encodings)
+
+
+def _frozen(found: Any) -> Any:
+    return tuple(found) if isinstance(found, list) else found

@@ -5,13 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from aotbuild.store.folder_names import kind_at, link_at, names_in, size_at
+from aotbuild.store.folder_names import (
+    executable_at,
+    kind_at,
+    link_at,
+    names_in,
+    readable_at,
+    size_at,
+    writable_at,
+)
 
 _ASKED: dict[str, Callable[[str], object]] = {
     # Their content is compared by time.
     "files": os.path.exists,
     "listings": names_in,
     "looked": kind_at,
+    "readable": readable_at,
+    "writable": writable_at,
+    "executable": executable_at,
     "sizes": size_at,
     "links": link_at,
 }

@@ -50,6 +50,8 @@ _FOLLOWING = ("realpath", "_joinrealpath")
 _ENTRY_POINTS = (".dist-info/entry_points.txt", ".egg-info/entry_points.txt")
 # It asks which frames to leave out of what it prints.
 _TRACEBACKS = "jax._src.traceback_util"
+# What a user may do with a file, by the number that `os.access` has for it.
+ALLOWED = {os.R_OK: "readable", os.W_OK: "writable", os.X_OK: "executable"}
 _NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
@@ -61,6 +63,9 @@ class Read:
     sources: set[str] = field(default_factory=set)
     listings: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
+    readable: set[str] = field(default_factory=set)
+    writable: set[str] = field(default_factory=set)
+    executable: set[str] = field(default_factory=set)
     sizes: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
@@ -150,6 +155,13 @@ class ReadsByModule:
             # Each folder on the way may be a link.
             for each in (path, *map(str, Path(path).parents)):
                 self._note("links", each, frame)
+
+    def allowed(self, path: str, mode: int, frame: FrameType) -> None:
+        """It was asked what this user may do with a file: a sum of R_OK, W_OK and X_OK."""
+        if not self._is_made(path, frame):
+            for bit, kind in ALLOWED.items():
+                if mode & bit:
+                    self._note(kind, path, frame)
 
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""

@@ -28,6 +28,7 @@ _OUTSIDE = {
     "socket.sendto": "uses the network",
     "socket.bind": "uses the network",
 }
+_ATTRIBUTES = ("os.getxattr", "os.listxattr")
 # Events after which a path is another file, and how many paths they have.
 _REPLACING = {"os.remove": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2}
 _FOLDER_EVENTS = ("os.listdir", "os.scandir")
@@ -110,6 +111,12 @@ def _folder(number: int) -> int | None:
     return None if number == -1 else number
 
 
+def _asked_attributes(reader: Reader, _: str, __: tuple[Any, ...], frame: FrameType) -> None:
+    """Tell of extended attributes, unless `shutil` passes them on to a copy."""
+    if frame.f_globals.get("__name__") != "shutil":
+        reader.left("reads extended attributes", frame)
+
+
 def _left(reader: Reader, event: str, _: tuple[Any, ...], frame: FrameType) -> None:
     reader.left(_OUTSIDE[event], frame)
 
@@ -122,5 +129,6 @@ _HANDLERS: dict[str, Callable[[Reader, str, tuple[Any, ...], FrameType], None]] 
     "sqlite3.connect": _connected,
     "os.mkdir": _made,
     **dict.fromkeys(_REPLACING, _replaced),
+    **dict.fromkeys(_ATTRIBUTES, _asked_attributes),
     **dict.fromkeys(_OUTSIDE, _left),
 }

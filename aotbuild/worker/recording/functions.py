@@ -16,8 +16,8 @@ from aotbuild.worker.recording.reader import Reader, as_path, is_seen, told_path
 def watch_functions(reader: Reader) -> None:
     """Tell what functions of `os` are asked."""
     _watch_environment(reader)
-    for name in ("stat", "access"):
-        _watch(name, reader, reader.looked)
+    _watch("stat", reader, reader.looked)
+    _watch_access(reader)
     _watch("lstat", reader, functools.partial(reader.looked, follows=False))
     _watch("readlink", reader, reader.followed)
     _watch_open(reader)
@@ -75,6 +75,24 @@ def _watch(name: str, reader: Reader, tell: Callable[..., None]) -> None:
         return plain(path, *args, **kwargs)
 
     _put(name, plain, function)
+
+
+def _watch_access(reader: Reader) -> None:
+    """Tell what is asked of a file, and what this user may do with it."""
+    plain = os.access
+
+    @functools.wraps(plain)
+    def function(path: Any, mode: Any, **kwargs: Any) -> bool:
+        if is_seen():
+            with unseen():
+                frame = sys._getframe(1)
+                found = told_path(reader, path, frame, kwargs.get("dir_fd"))
+                if found is not None and isinstance(mode, int):
+                    reader.looked(found, frame, follows=kwargs.get("follow_symlinks", True))
+                    reader.allowed(found, mode, frame)
+        return plain(path, mode, **kwargs)
+
+    _put("access", plain, function)
 
 
 def _watch_working_folder(name: str, reader: Reader) -> None:

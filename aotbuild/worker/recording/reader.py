@@ -29,6 +29,9 @@ class Reader(Protocol):
         With `follows` false, of a link itself.
         """
 
+    def allowed(self, path: str, mode: int, frame: FrameType) -> None:
+        """It was asked what this user may do with a file: a sum of R_OK, W_OK and X_OK."""
+
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""
 

@@ -27,7 +27,7 @@ from aotbuild.store.read_set import (
     joined,
     state_of,
 )
-from aotbuild.worker.recording.by_module import Read, ReadsByModule
+from aotbuild.worker.recording.by_module import ALLOWED, Read, ReadsByModule
 from aotbuild.worker.recording.events import watch_events
 from aotbuild.worker.recording.functions import watch_functions
 from aotbuild.worker.recording.imports import watch_imports
@@ -169,7 +169,7 @@ class Recorder:
         Then another checkout would read the same file, and not its own.
         """
         reads = [self._reads.by(name) for name in (*modules, EVERYBODY)]
-        kinds = ("files", "listings", "looked", "sizes", "links")
+        kinds = ("files", "listings", "looked", *ALLOWED.values(), "sizes", "links")
         read = {path for each in reads for kind in kinds for path in getattr(each, kind)}
         if not any(map(self._places.is_in_project, filterfalse(looks_installed, read))):
             return False
@@ -219,6 +219,8 @@ class Recorder:
             files=names({*files, *((every("files") | every("sources")) - known)}),
             listings=names(every("listings")),
             looked=names(inside("looked")),
+            # Also of modules, and of folders on the way: they exist, but that says no more.
+            **{kind: names(every(kind)) for kind in ALLOWED.values()},
             sizes=names(inside("sizes")),
             links=tuple(sorted((*names(inside("links")), *work))),
             searched=names(self._reads.search.folders),

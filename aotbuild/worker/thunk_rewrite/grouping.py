@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 
 from aotbuild.spec.protobuf import Field, Malformed, bytes_field, bytes_of, changed, replaced
 from aotbuild.worker.thunk_rewrite.memory_use import (
@@ -113,11 +114,13 @@ def _spans(uses: Sequence[Uses], places: Sequence[int]) -> list[tuple[int, int]]
     """Return where each group begins and ends, at some of the places; no thunk is in none."""
     ends: list[int] = []
     first = 0
+    # How many are large before each thunk: looking at all since the last end again is quadratic.
+    large = [0, *accumulate(not _is_small((each,)) for each in uses)]
     for end in places:
-        if end - first >= _FEWEST and not _is_small(uses[first:end]):
+        if end - first >= _FEWEST and large[first] < large[end]:
             ends.append(end)
             first = end
-    if ends and (len(uses) - first < _FEWEST or _is_small(uses[first:])):
+    if ends and (len(uses) - first < _FEWEST or large[first] == large[-1]):
         ends.pop()
     ends.append(len(uses))
     return list(zip([0, *ends], ends, strict=False))

@@ -1,0 +1,25 @@
+"""The encodings that Python takes from its environment, and what decides them."""
+
+from __future__ import annotations
+
+import locale
+import sys
+from collections.abc import Iterable
+
+UTF8 = "utf-8"
+# Variables that decide them begin like this.
+_DECIDING = ("LANG", "LC_", "LOCPATH", "PYTHON")
+
+
+def encodings() -> tuple[str, str]:
+    """Return how files are read if nobody says it, and how with `encoding="locale"`.
+
+    The first is also that of names of files. It was set when Python started, so it is what
+    `open` takes, whatever locale was set since.
+    """
+    return sys.getfilesystemencoding(), locale.getencoding()
+
+
+def decide_encodings(variables: Iterable[str]) -> bool:
+    """Return whether one of these variables may be a reason for other encodings."""
+    return any(name.startswith(_DECIDING) for name in variables)
