@@ -33,8 +33,8 @@ def behind_links(folder: Path) -> Path:
         return folder
     try:
         return folder.resolve(strict=True)
-    except RuntimeError as err:  # a loop, before Python 3.13
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder)) from err
+    except (OSError, RuntimeError) as err:  # RuntimeError: a loop, before Python 3.13
+        raise OSError(errno.ENOENT, "a link that leads nowhere", str(folder)) from err
 
 
 @contextmanager

@@ -38,8 +38,7 @@ class Destination:
         if self._path is None or kind_of(self._path) is not Kind.FILE:
             return
         place = Path(os.path.realpath(self._path))
-        package = next(filter(_is_package, place.parents), None)
-        if package is not None:
+        if package := package_above(place):
             reason = f"is inside of a package, {package}, and would damage it; name another"
             raise OSError(errno.EEXIST, reason, str(self._path))
         beginning = _beginning(place)
@@ -56,7 +55,13 @@ def _beginning(file: Path) -> bytes:
         return b""
 
 
-def _is_package(folder: Path) -> bool:
+def package_above(place: Path) -> Path | None:
+    """Return the `_aot` folder that a place is inside of, if it is inside of one."""
+    return next(filter(is_package, place.parents), None)
+
+
+def is_package(folder: Path) -> bool:
+    """Return whether a folder has an index of aotbuild."""
     try:
         return _beginning(folder / INDEX_NAME).startswith(MAGIC)
     except OSError:  # it is a folder, or somebody else's

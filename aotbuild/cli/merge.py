@@ -76,6 +76,9 @@ def _merge_folders(output: Output, folders: list[Path], out: Path) -> int | None
     from aotbuild.wheels.shards import merge_folders
 
     check_replaceable(out)
+    if any(out.exists() and out.samefile(folder) for folder in folders):
+        msg = f"{out} is one of the shards, which stay as they are; name another"
+        raise UsageError(msg, "--out")
     joined = merge_folders(folders, out)
     made, size = joined.made, sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     output.document.update(

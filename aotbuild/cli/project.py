@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import JSON, UsageError, argument, existing_folder
+from aotbuild.cli.destination import is_package, package_above
 from aotbuild.cli.output import say
 from aotbuild.spec.index import INDEX_NAME
 from aotbuild.spec.layout import BLOBS
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit, Plan
     from aotbuild.build.sources import SourceTree
     from aotbuild.toolchains.toolchain import Toolchain
+
+# The name of a blob: its digest and its kind.
+_BLOB = re.compile("[0-9a-f]{64}[.][0-9a-z]+")
 
 
 @dataclass(frozen=True)
@@ -103,11 +109,29 @@ def unit_document(unit: BuildUnit) -> dict[str, Any]:
     }
 
 
+def _is_of_a_build(folder: Path) -> bool:
+    """Return whether a folder is empty, or has what a build writes and nothing else."""
+    names, blobs = {path.name for path in folder.iterdir()}, folder / BLOBS
+    if not names:
+        return True
+    if not is_package(folder) or names - {INDEX_NAME, SEALS_NAME, SHARD_NAME, BLOBS}:
+        return False
+    if BLOBS in names and (blobs.is_symlink() or not blobs.is_dir()):
+        return False
+    files = blobs.iterdir() if BLOBS in names else ()
+    return all(_BLOB.fullmatch(file.name) for file in files)
+
+
 def check_replaceable(folder: Path) -> None:
-    """Refuse to replace a folder that holds anything but the results of an earlier build."""
-    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if names and (INDEX_NAME not in names or names - {INDEX_NAME, SEALS_NAME, SHARD_NAME, BLOBS}):
+    """Refuse to replace a folder that holds anything but the results of an earlier build.
+
+    Or to write one inside of a package, whose files are all accounted for.
+    """
+    if folder.exists() and not _is_of_a_build(folder):
         msg = f"{folder} would be replaced, but it is not an _aot folder; name another, or empty it"
+        raise UsageError(msg, "--out")
+    if package := package_above(Path(os.path.realpath(folder))):
+        msg = f"{folder} is inside of a package, {package}, and would damage it; name another"
         raise UsageError(msg, "--out")
     if not folder.name:
         msg = f"{folder} is the current folder, and cannot be replaced; name another"

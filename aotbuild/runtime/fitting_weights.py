@@ -39,7 +39,10 @@ def fit(
     `source` names the weights in it. `physical` returns (shape, numpy dtype) of an aval.
     """
     names = {name for name, _ in wanted}
-    problems = [_unknown(name, names) for name in sorted(found.keys() - names)]
+    unknown = sorted(found.keys() - names)
+    # Hints take time, and no more are shown.
+    problems = [_unknown(name, names) for name in unknown[:_SHOWN]]
+    problems += unknown[_SHOWN:]
     fitting: dict[tuple[str, Aval], Any] = {}
     for name, aval in sorted(wanted, key=lambda pair: pair[0]):
         if name in found:

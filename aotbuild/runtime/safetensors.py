@@ -11,7 +11,7 @@ import numpy as np
 
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.buffers import SMALLEST_MAPPED, mapped
-from aotbuild.runtime.weights import dtype_named, read_tensor
+from aotbuild.runtime.weights import check_bools, dtype_named, read_tensor
 from aotbuild.spec.files import open_regular
 from aotbuild.spec.tensors import ALIGNMENT, DTYPES, NEWER_DTYPES, Tensor, find_tensors
 
@@ -53,9 +53,8 @@ def _arrays(place: Path, file: IO[bytes], size: int) -> dict[str, np.ndarray[Any
     made = {}
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1].begin):
         made[name] = _array(place, file, tensor, mapping)
-        if tensor.dtype == "b1" and made[name].view("u1").max(initial=0) > 1:
-            msg = f"{name}: a BOOL that is neither 0 nor 1"
-            raise ValueError(msg)
+        if tensor.dtype == "b1":
+            check_bools(name, made[name].view("u1"))
     return made
 
 

@@ -163,10 +163,22 @@ def _read_tensors(path: Path, file: IO[bytes], digest: str | None) -> dict[str, 
     found = {}
     for name, tensor in sorted(tensors.items(), key=lambda item: item[1].begin):
         parts.append(read_tensor(path, file, tensor))
+        if tensor.dtype == "b1":
+            check_bools(name, parts[-1])
         found[name] = parts[-1].view(dtype_named(tensor.dtype)).reshape(tensor.shape)
     if digest is not None:
         _check_digest(path, parts, digest)
     return found
+
+
+def check_bools(name: str, data: Any) -> None:
+    """Raise ValueError for a tensor of BOOL with other bytes than 0 and 1.
+
+    Programs disagree on what these are. `data` are its bytes, as an array of uint8.
+    """
+    if data.max(initial=0) > 1:
+        msg = f"{name}: a BOOL that is neither 0 nor 1"
+        raise ValueError(msg)
 
 
 def read_tensor(path: Path, file: IO[bytes], tensor: Tensor) -> Any:

@@ -42,7 +42,7 @@ class Program:
 
     Attributes:
         key: What no other process has.
-        argv: Its arguments, as `sys.argv` has them.
+        argv: Its name alone, as `sys.argv` begins with it: arguments may be secrets.
         versions: The version of `python`, `jax`, `jaxlib` and `aotbuild`.
         platform: The platform of its calls, as `cpu`.
         started: When watching began, in UTC, as `2026-01-31T12:00:00Z`.

@@ -328,4 +328,5 @@ def _program() -> Program:
         versions[name] = installed_version(name) or ""
     key = f"{os.uname().nodename}:{os.getpid()}:{now.timestamp():.6f}"
     started = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Program(key, tuple(map(as_utf8, sys.argv)), versions, private.platform(), started)
+    # Arguments may be secrets, and a recording is kept.
+    return Program(key, tuple(map(as_utf8, sys.argv[:1])), versions, private.platform(), started)

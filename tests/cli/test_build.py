@@ -16,7 +16,7 @@ from support.cli import Result, invoke
 from support.processes import ROOT
 from support.projects import write_project
 
-from aotbuild.spec.index import Index, write_index
+from aotbuild.spec.index import MAGIC, Index, write_index
 
 pytestmark = pytest.mark.process
 
@@ -125,11 +125,12 @@ def test_in_place_and_out_exclude_each_other(project: Path) -> None:
 
 def test_an_earlier_build_is_replaced(project: Path) -> None:
     (project / FOLDER / "blobs").mkdir(parents=True)
-    (project / FOLDER / "blobs" / "old").touch()
-    (project / FOLDER / "index").touch()
+    old = FOLDER / "blobs" / f"{'0' * 64}.pjrt"
+    (project / old).touch()
+    (project / FOLDER / "index").write_bytes(MAGIC)
     assert build().exit_code == 0
     assert functions(FOLDER) == ["scale"]
-    assert not (FOLDER / "blobs" / "old").exists()
+    assert not old.exists()
 
 
 @pytest.mark.parametrize("out", [".", "proj"])

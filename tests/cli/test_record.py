@@ -155,7 +155,7 @@ class TestAProgram:
         }
         assert all(tally.compile_seconds > 0 for tally in calls.values())
         assert len(found.programs) == 5
-        assert {program.argv for program in found.programs.values()} == {("prog.py", "--rate", "2")}
+        assert {program.argv for program in found.programs.values()} == {("prog.py",)}
 
     def test_the_manifest(self, recorded: Run) -> None:
         functions = load_manifest(recorded.folder / "aot.yaml").functions

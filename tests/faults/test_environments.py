@@ -216,7 +216,7 @@ REFUSED = {
     "AOTBUILD_STORE": ("relative", "s3:", ","),
     "AOTBUILD_DIRECT": ("maybe",),
     "AOTBUILD_TIMES": ("maybe",),
-    "AOTBUILD_EXECUTOR": ("nonsense",),
+    "AOTBUILD_EXECUTOR": ("nonsense", "dask://me:hunter2@localhost:1"),
     "AOTBUILD_SHARD": ("0/0", "3/2", "x"),
 }
 
@@ -228,7 +228,9 @@ def test_a_variable_that_is_refused(
     monkeypatch.setenv(name, value)
     if name == "AOTBUILD_JOBS":  # read when there is something to compile
         monkeypatch.setenv("AOTBUILD_STORE", "off")
-    assert_refused(project.build(), REFUSED_AS.get(name, name))
+    ended = project.build()
+    assert_refused(ended, REFUSED_AS.get(name, name))
+    assert "hunter2" not in ended.output
     assert not project.package.exists()
 
 

@@ -53,6 +53,57 @@ def run_into(stdout: object, arguments: list[str], unbuffered: str) -> tuple[int
     return done.returncode, done.stderr
 
 
+# What makes a folder that a build must not replace, out of the `_aot` folder of an earlier build.
+OF_USERS: dict[str, Callable[[Path], object]] = {
+    "an index of another program": lambda place: (place / "index").write_text("my catalogue"),
+    "a file beside the index": lambda place: (place / "notes.txt").write_text("precious"),
+    "a file among the blobs": lambda place: (place / "blobs" / "notes.txt").write_text("precious"),
+    "a folder among the blobs": lambda place: (place / "blobs" / "mine").mkdir(),
+    "a link to blobs": lambda place: (
+        (place / "blobs").rename(place.parent / "mine"),
+        (place / "blobs").symlink_to(place.parent / "mine"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", [*OF_USERS, "a place inside of a package"])
+def test_a_folder_that_no_build_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    root = write_project(tmp_path / "p", ONE_FUNCTION, code="def f(x):\n    return x + 1\n")
+    monkeypatch.chdir(root)
+    place = tmp_path / "_aot"
+    assert_done(invoke("build", "--out", place))
+    out = place / "blobs" / "_aot"
+    if what in OF_USERS:
+        OF_USERS[what](place)
+        out = place
+    before = files_in(place)
+    assert_refused(invoke("build", "--out", out), "--out: ", codes=[2])
+    assert files_in(place) == before
+
+
+@pytest.mark.parametrize("leads", ["to a folder", "to nothing", "to itself"])
+def test_a_link_in_the_place_of_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leads: str
+) -> None:
+    """It stays, and what it leads to is replaced; or nothing is compiled."""
+    root = write_project(tmp_path / "p", ONE_FUNCTION, code="def f(x):\n    return x + 1\n")
+    monkeypatch.chdir(root)
+    real, link = tmp_path / "real" / "_aot", tmp_path / "link"
+    link.symlink_to(link if leads == "to itself" else real)
+    if leads != "to a folder":
+        assert_refused(invoke("build", "--out", link), str(link), codes=[6])
+        assert not real.exists()
+        return
+    assert_done(invoke("build", "--out", real))
+    (root / "proj" / "code.py").write_text("def f(x):\n    return x + 2\n")
+    before = (real / "index").read_bytes()
+    assert_done(invoke("build", "--out", link))
+    assert link.is_symlink()
+    assert (real / "index").read_bytes() != before
+
+
 @pytest.mark.parametrize("variable", ["", "AOTBUILD_STORE"], ids=["output", "store"])
 def test_a_thousand_folders_that_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str

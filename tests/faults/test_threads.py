@@ -146,6 +146,22 @@ def test_a_handler_that_closes_in_the_middle_of_a_first_call(
 @ARRAYS
 @pytest.mark.cause(32)
 @pytest.mark.parametrize("line", LINES)
+def test_a_handler_that_preloads_in_the_middle_of_a_first_call(
+    folder: Path, arrays: str, line: int, handle: Any
+) -> None:
+    """It waits for threads, which want what the interrupted call holds."""
+    library: Library = aotbuild.load(folder, arrays=arrays)
+    found: list[int] = []
+    handle(lambda: found.append(library.preload(threads=4)))
+    assert np.asarray(call_with_a_signal(library, line)).tolist() == [1.0] * 8
+    signal.raise_signal(signal.SIGUSR1)
+    assert sum(found) <= FUNCTIONS
+    assert all(is_right(library, number) for number in (0, 1))
+
+
+@ARRAYS
+@pytest.mark.cause(32)
+@pytest.mark.parametrize("line", LINES)
 def test_a_handler_that_wants_what_another_thread_makes(
     folder: Path, arrays: str, line: int, handle: Any
 ) -> None:
@@ -504,6 +520,7 @@ CALLBACKS: dict[str, Callable[[Library, list[bool]], None]] = {
         is_right(aotbuild.load(library._state.source.place), 1)
     ),
     "closes": lambda library, found: found.append(library.close() is None),
+    "preloads": lambda library, found: found.append(True) or library.preload(),  # type: ignore[func-returns-value]
     "asks": lambda library, found: found.append(bool(library.stats() and library.signatures("f1"))),
     "raises": lambda _, found: found.append(True) or 1 // 0,  # type: ignore[func-returns-value]
     "collects": lambda _, found: found.append(gc.collect() >= 0),

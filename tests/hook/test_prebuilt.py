@@ -73,6 +73,12 @@ def place(built: Path, tmp_path: Path) -> Place:
 
 
 @pytest.mark.process
+def make_package(folder: Path) -> None:
+    """Make a package, which Python imports rather than a module of its name."""
+    folder.mkdir()
+    (folder / "__init__.py").write_text("def f(x): return x\n")
+
+
 class TestTaken:
     def test_it_is_what_was_built(self, place: Place) -> None:
         found = place.take()
@@ -116,6 +122,10 @@ class TestRefused:
                 ),
                 "the manifest, or a file that it names, says something else",
             ),
+            (
+                lambda place: make_package(place.project / "proj" / "m"),
+                "proj/m.py: proj/m/__init__.py is imported in its place since it was compiled",
+            ),
             (lambda place: shutil.rmtree(place.folder), "nothing is built"),
             (
                 lambda place: (place.folder / "index").write_bytes(b"no index"),
@@ -133,7 +143,7 @@ class TestRefused:
                 "/index: ",
             ),
         ],
-        ids=["source", "manifest", "named file", "missing", "index", "file", "pipe"],
+        ids=["source", "manifest", "named file", "hidden", "missing", "index", "file", "pipe"],
     )
     def test_a_build_would_write_another(
         self, place: Place, change: Callable[[Place], object], reason: str

@@ -7,7 +7,7 @@ import threading
 import pytest
 from support.processes import fresh
 
-from aotbuild.runtime.concurrency import SingleFlight, parallel_map
+from aotbuild.runtime.concurrency import JoinableThread, SingleFlight, parallel_map
 
 
 def test_two_threads_that_wait_for_each_other() -> None:
@@ -28,6 +28,29 @@ def test_two_threads_that_wait_for_each_other() -> None:
     kept = {key: flight.get(key, lambda: "made again") for key in "ab"}
     assert "made again" not in kept.values()
     assert sorted(found.values()) == sorted(kept.values())
+
+
+def test_threads_that_want_what_their_starter_holds() -> None:
+    """As if a signal handler preloaded while the code that it interrupted loads."""
+    flight: SingleFlight[int] = SingleFlight()
+
+    def make() -> int:
+        return sum(parallel_map(lambda number: flight.get("key", lambda: number), [1, 2], 2))
+
+    assert flight.get("key", make) in (1, 2)
+
+
+def test_a_thread_that_wants_what_its_starter_holds() -> None:
+    """As if it read constants ahead for a signal handler, and the interrupted code reads one."""
+    flight: SingleFlight[int] = SingleFlight()
+
+    def make() -> int:
+        reader = JoinableThread("reader", lambda: flight.get("key", lambda: 1) and None)
+        assert reader.start()
+        assert reader.wait()
+        return 2
+
+    assert flight.get("key", make) == 1
 
 
 def test_many_wait_for_one() -> None:

@@ -71,6 +71,25 @@ class TestMisuse:
         with pytest.raises(AotbuildError, match="expected a file, found a tree"):
             aotbuild.load(folder).swap_constants(tree(2), prefix=PREFIX, sha256="0" * 64)
 
+    @BACKENDS
+    def test_a_bool_that_is_neither_0_nor_1(self, tmp_path: Path, arrays: str) -> None:
+        mask = np.arange(64) % 2 == 0
+        built = build("f", lambda x, **c: jnp.where(c["m"], x, -x), {"x": mask.astype("f4")},
+                      constants={"m": mask})  # fmt: skip
+        library = aotbuild.load(write(tmp_path, [built]), arrays=arrays)  # type: ignore[call-overload]
+        file = tmp_path / "bad.safetensors"
+        save_file({"m": mask}, file)
+        file.write_bytes(file.read_bytes()[:-1] + b"\x02")
+        for read in (library.swap_constants, aotbuild.read_safetensors):
+            with pytest.raises(AotbuildError, match="m: a BOOL that is neither 0 nor 1"):
+                read(file)
+
+    def test_many_names_that_are_unknown(self, folder: Path) -> None:
+        """A hint takes time for each, and ten are shown."""
+        names = {f"model.layers.{number}.proj.weight": B for number in range(20_000)}
+        with pytest.raises(WeightsMismatch, match="and 19992 more"):
+            aotbuild.load(folder).swap_constants(names)
+
 
 class TestRoundTrip:
     def test_names_avals_and_functions(self, folder: Path) -> None:

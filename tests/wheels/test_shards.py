@@ -408,6 +408,10 @@ class TestRefused:
         ended = run("merge", *shards, "--out", tmp_path / "mine", code=2)
         assert "would be replaced, but it is not an _aot folder" in ended.stderr
 
+    def test_the_folder_is_one_of_them(self, shards: list[Path]) -> None:
+        ended = run("merge", *shards, "--out", shards[0], code=2)
+        assert "is one of the shards, which stay as they are" in ended.stderr
+
     def test_the_folder_that_is_below_another(
         self, shards: list[Path], out: Path, tmp_path: Path
     ) -> None:

@@ -16,6 +16,13 @@ VARIABLE = "AOTBUILD_EXECUTOR"
 LOCAL = "local"
 
 
+def refuse_passwords(text: str) -> None:
+    """Raise PlanError for a URL with a user or a password: builds print where they run."""
+    if "@" in text:
+        msg = "executor: expected a URL without user and password, found an @ in it"
+        raise PlanError(msg)
+
+
 @contextmanager
 def open_machines(chosen: Executor | str) -> Iterator[Machines]:
     """Yield the machines that `--executor` names, or those of an executor, which stays open.

@@ -23,7 +23,7 @@ from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
 from aotbuild.build.executors.again import TraceAgain, with_verdicts
 from aotbuild.build.executors.bundle import make_bundle
-from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines
+from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines, refuse_passwords
 from aotbuild.build.executors.remote import Remote, open_remote
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
@@ -138,6 +138,8 @@ def _opened(
         with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
             yield partial(run_attempt, pool), threads
         return
+    if isinstance(chosen, str):
+        refuse_passwords(chosen)
     project = project_requirements(sources.root)
     toolchains = {t: ExactToolchain.of(t, project) for t in plan.environment.toolchains}
     bundle = make_bundle(sources)

@@ -67,12 +67,12 @@ class JaxBackend:
     def dispatch(self, *args: Any) -> Callable[..., Any]:
         """Return the C++ dispatch of a function; the arguments are those of `make_dispatch`."""
         made = private.make_dispatch(*args)
-        self._dispatches.append(ref(made))
+        self._dispatches.append(ref(made, self._dispatches.remove))
         return made
 
     def forget_calls(self) -> None:
         """Clear the caches of all C++ dispatches."""
-        for dispatch in filter(None, [each() for each in self._dispatches]):
+        for dispatch in filter(None, [each() for each in [*self._dispatches]]):
             private.clear_calls(dispatch)
 
     def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:

@@ -102,12 +102,12 @@ class NumpyBackend:
         private.ensure_states(x64())
         options = (static_argnums, static_argnames, self.trees.dispatch_registry)
         made = private.make_dispatch(name, source, miss, *options)
-        self._dispatches.append(ref(made))
+        self._dispatches.append(ref(made, self._dispatches.remove))
         return made
 
     def forget_calls(self) -> None:
         """Clear the caches of all C++ dispatches."""
-        for dispatch in filter(None, [each() for each in self._dispatches]):
+        for dispatch in filter(None, [each() for each in [*self._dispatches]]):
             private.clear_calls(dispatch)
 
     def wrap(self, function: Function) -> NoReturn:
