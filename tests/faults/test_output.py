@@ -66,6 +66,7 @@ OF_USERS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("what", [*OF_USERS, "a place inside of a package"])
 def test_a_folder_that_no_build_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -83,6 +84,7 @@ def test_a_folder_that_no_build_made(
     assert files_in(place) == before
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("leads", ["to a folder", "to nothing", "to itself"])
 def test_a_link_in_the_place_of_a_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leads: str

@@ -150,6 +150,7 @@ def test_a_policy_that_is_none(honest: Path, tmp_path: Path) -> None:
     assert "found 'evil'" in ended.output
 
 
+@pytest.mark.process
 def test_a_function_that_makes_a_result_is_not_called(honest: Path, tmp_path: Path) -> None:
     written = tmp_path / "written.npy"
     made = {

@@ -72,13 +72,13 @@ def place(built: Path, tmp_path: Path) -> Place:
     return Place(tmp_path / "all")
 
 
-@pytest.mark.process
 def make_package(folder: Path) -> None:
     """Make a package, which Python imports rather than a module of its name."""
     folder.mkdir()
     (folder / "__init__.py").write_text("def f(x): return x\n")
 
 
+@pytest.mark.process
 class TestTaken:
     def test_it_is_what_was_built(self, place: Place) -> None:
         found = place.take()
