@@ -40,10 +40,10 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(BENCH)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 faults: $(VENV)/.installed
-	$(BIN)/python tests/faults/run.py -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python tests/faults/run.py -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 # atheris instruments what a process imports, so it has an environment of its own. Where it has no
 # wheel, the environment is made without it, and run.py says that nothing is fuzzed.

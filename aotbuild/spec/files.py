@@ -123,15 +123,19 @@ def make_folders(path: Path) -> None:
 
     `Path.mkdir` does so by recursion, which ends with the thousandth.
     """
-    missing = [path]
-    while missing:
+    missing = []
+    while True:
         try:
-            missing[-1].mkdir(exist_ok=True)
-            missing.pop()
+            path.mkdir(exist_ok=True)
+            break
         except FileNotFoundError:
-            if missing[-1].parent == missing[-1]:
+            if path.parent == path:
                 raise
-            missing.append(missing[-1].parent)
+            missing.append(path)
+            path = path.parent
+    # What a folder that exists refuses, as /proc does with the same error, is not tried again.
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
