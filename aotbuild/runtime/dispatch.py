@@ -100,7 +100,7 @@ class Dispatch:
         self.plain = backend.dispatch(name, call_source, self._miss, positions, statics)
         self._canonical = backend.dispatch(name, call_source, self._canonical_miss, [0], [])
 
-    def _miss(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+    def _miss(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Serve a call; return (outputs, fastpath data or None, False) to the C++ cache."""
         if self.backend.has_tracers(dynamic_values(self.function, args, kwargs)):
             self._on_tracers()
@@ -206,12 +206,12 @@ class Dispatch:
         """Whether the source has other constants than this function, or than an overload of it."""
         return not self._loader.replaced.isdisjoint((self.function.name, *self.function.overloads))
 
-    def _call_source(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_source(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._are_constants_replaced:
             raise NotTransformable(self.function.name, self.function.call, _REPLACED)
         return self._fallback.call_source(*args, **kwargs)
 
-    def _canonical_miss(self, key: str, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+    def _canonical_miss(self, key: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         return self._run(rebind(self.function, key, args, kwargs))
 
     def _run(self, bound: Bound) -> tuple[Any, Any, bool]:

@@ -165,7 +165,7 @@ class Kernel:
             self._keeping.setdefault(results, made)  # another thread may have made it meanwhile
         return self._keeping[results]
 
-    def judge(self, *args: Any, **kwargs: Any) -> tuple[Call, tuple[Verdict, ...]]:
+    def judge(self, /, *args: Any, **kwargs: Any) -> tuple[Call, tuple[Verdict, ...]]:
         """Return a call, flattened, and the verdicts on the records of its signature.
 
         It loads and runs nothing. Raises SignatureMismatch or InvalidArgument like the call itself.

@@ -332,7 +332,7 @@ class Library:
         """
         return self._state.backend.place_tree(tree, self._devices)
 
-    def explain(self, name: str, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, name: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.
 
         It loads and runs nothing. What the call would raise for lack of an executable is returned

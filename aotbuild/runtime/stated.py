@@ -3,7 +3,8 @@
 jaxlib believes what it is told of results: a record that claims others than the executable returns
 would make arrays over memory that is not theirs. It would also run native functions that nobody
 initialized. So the shapes of the program are read from the bytes, and the names of the functions
-that need to be known: neither takes more than some microseconds.
+that need to be known: neither takes more than some microseconds. XLA reads more spellings of a
+message than it writes; those that it never writes are refused, lest something hide in them.
 
 Numbers of fields are those of xla/service/cpu/executable.proto, xla/service/hlo.proto and
 xla/xla_data.proto. Tried on jaxlib 0.10.2 and 0.12.0.1.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from aotbuild.errors import InvalidIndex
+from aotbuild.errors import DamagedBlob, InvalidIndex
 from aotbuild.frozen import dataclass
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import PYTHON_CALL, PartitionSpec, Record
@@ -46,10 +47,10 @@ _TYPES = {
     )
     for number, name in enumerate(names.split(), first)
 }
-# HloInstructionProto.custom_call_target: its tag, before the length of the name.
-_TARGET = b"\xe2\x01"
+# HloInstructionProto.
+_CALLED = 28
 _LAPACK, _CALLBACK = b"lapack_", b"xla_ffi_python_"
-# Bytes of an instruction; more are those of a constant.
+# Bytes of a computation or an instruction that are searched at once.
 _LARGE = 1 << 16
 
 # The type of the elements, and the sizes.
@@ -73,15 +74,19 @@ class Stated:
 
 
 def read_stated(record: Record, data: bytes) -> Stated | None:
-    """Return what the executable of a record states; None for other platforms and other formats."""
+    """Return what the executable of a record states; None for other platforms and other formats.
+
+    Raises DamagedBlob if the bytes are not what this version of jaxlib writes.
+    """
     if record.target.platform != HOST or not _is_known(record.requires.jaxlib):
         return None
     try:
         module, configuration = _module(data)
         devices = _devices(data, configuration)
         return Stated(devices, *_stated_shapes(data, module), *_called(data, module))
-    except (StopIteration, IndexError, ValueError):  # XLA may know the format, or says what it is
-        return None
+    except (IndexError, ValueError) as err:
+        expected = f"an executable of jaxlib {record.requires.jaxlib}"
+        raise DamagedBlob(str(record), expected, f"what it does not write: {err}") from err
 
 
 def check_stated(record: Record, stated: Stated | None) -> None:
@@ -179,8 +184,8 @@ def _module(data: bytes) -> tuple[_Part, _Part]:
     size, at = _varint(data, 0)
     part = at + size, len(data)
     for number in _CONFIGURED:
-        part = next(_fields(data, *part, number))
-    return next(_fields(data, *part, _MODULE)), next(_fields(data, *part, _CONFIGURATION))
+        part = _field(data, *part, number)
+    return _field(data, *part, _MODULE), _field(data, *part, _CONFIGURATION)
 
 
 def _devices(data: bytes, configuration: _Part) -> int:
@@ -191,9 +196,9 @@ def _devices(data: bytes, configuration: _Part) -> int:
 
 def _stated_shapes(data: bytes, module: _Part) -> tuple[list[Shape], list[Shape]]:
     """Return the shapes of the arrays that a program takes and returns."""
-    program = next(_fields(data, *module, _PROGRAM_SHAPE))
+    program = _field(data, *module, _PROGRAM_SHAPE)
     inputs = [_read_shape(data, *part) for part in _fields(data, *program, _PARAMETERS)]
-    result = next(_fields(data, *program, _RESULT))
+    result = _field(data, *program, _RESULT)
     parts = list(_fields(data, *result, _TUPLE_SHAPES)) or [result]
     return _arrays(inputs), _arrays([_read_shape(data, *part) for part in parts])
 
@@ -206,46 +211,63 @@ def _arrays(shapes: list[Shape]) -> list[Shape]:
 def _called(data: bytes, module: _Part) -> tuple[str, str]:
     """Return the first host callback and the first function of LAPACK that a program calls."""
     python = lapack = ""
-    for part in _code(data, module):
-        python = python or _target(data, part, _CALLBACK)
-        lapack = lapack or _target(data, part, _LAPACK)
+    for instruction in _calls(data, module):
+        for name in _fields(data, *instruction, _CALLED):
+            python = python or _name(data, name, _CALLBACK)
+            lapack = lapack or _name(data, name, _LAPACK)
     return python, lapack
 
 
-def _code(data: bytes, module: _Part) -> Iterator[_Part]:
-    """Yield the parts of a program that hold its instructions, without large constants."""
-    for start, end in _fields(data, *module, _COMPUTATIONS):
-        if end - start <= _LARGE:
-            yield start, end
-            continue
-        for part in _fields(data, start, end, _INSTRUCTIONS):
-            if part[1] - part[0] <= _LARGE:
-                yield part
+def _calls(data: bytes, module: _Part) -> Iterator[_Part]:
+    """Yield the instructions that may call one of these, those that hold a large constant too."""
+    for computation in _fields(data, *module, _COMPUTATIONS):
+        if _may_call(data, computation):
+            for instruction in _fields(data, *computation, _INSTRUCTIONS):
+                if _may_call(data, instruction):
+                    yield instruction
 
 
-def _target(data: bytes, part: _Part, prefix: bytes) -> str:
-    """Return the first name with this prefix that an instruction calls."""
-    at, end = data.find(prefix, *part), part[1]
-    while at >= 0:
-        name = data[at : at + data[at - 1]]
-        if data[at - 3 : at - 1] == _TARGET and name.isascii():
-            return name.decode()
-        at = data.find(prefix, at + 1, end)
-    return ""
+def _may_call(data: bytes, part: _Part) -> bool:
+    """Return whether a part has such a name somewhere; what is large is not searched, but read."""
+    if part[1] - part[0] > _LARGE:
+        return True
+    return data.find(_CALLBACK, *part) >= 0 or data.find(_LAPACK, *part) >= 0
+
+
+def _name(data: bytes, part: _Part, prefix: bytes) -> str:
+    """Return the name in a part if it has a prefix, else an empty one."""
+    start, end = part
+    is_one = data[start : min(end, start + len(prefix))] == prefix
+    return data[start:end].decode("ascii", "replace") if is_one else ""
 
 
 def _read_shape(data: bytes, start: int, end: int) -> Shape:
     kind, sizes = 0, []
     for number, wire, value, stop in _walk(data, start, end):
-        if number == _ELEMENT_TYPE:
+        if number == _ELEMENT_TYPE and wire == 0:
             kind = value
         elif number == _DIMENSIONS and wire == 0:
             sizes.append(value)
-        elif number == _DIMENSIONS:
+        elif number == _DIMENSIONS and wire == 2:
             while value < stop:
                 size, value = _varint(data, value)
                 sizes.append(size)
+            if value != stop:
+                msg = "a size that ends behind its message"
+                raise ValueError(msg)
     return kind, tuple(sizes)
+
+
+def _field(data: bytes, start: int, end: int, wanted: int) -> _Part:
+    """Return the message under a number; ValueError unless there is one, once.
+
+    XLA merges those that come again.
+    """
+    found = list(_fields(data, start, end, wanted))
+    if len(found) != 1:
+        msg = f"{len(found)} messages under the number {wanted}"
+        raise ValueError(msg)
+    return found[0]
 
 
 def _fields(data: bytes, start: int, end: int, wanted: int) -> Iterator[_Part]:
@@ -272,6 +294,9 @@ def _walk(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, in
             start += 8 if wire == 1 else 4
         else:
             msg = f"wire type {wire}"
+            raise ValueError(msg)
+        if start > end:
+            msg = "a field that ends behind its message"
             raise ValueError(msg)
         yield tag >> 3, wire, value, start
 

@@ -39,6 +39,19 @@ def _check_versions(record: Record) -> str | None:
     return None
 
 
+def _check_target(record: Record) -> str | None:
+    # What an executable is checked for depends on its platform: a record names one.
+    target, requires = record.target, record.requires
+    pairs = [
+        ("platforms", target.platforms, requires.platforms),
+        ("devices", target.devices, requires.devices),
+        ("processes", target.processes, requires.processes),
+        ("isa", target.detail if target.platform == HOST else None, requires.isa),
+    ]
+    wrong = [f"{what} {found}" for what, expected, found in pairs if found != expected]
+    return f"is for {target}, but requires {', '.join(wrong)}" if wrong else None
+
+
 # Entries of the provenance that calls and commands read.
 _PROVENANCE = {"label": str, "jax": str, "dims": dict, "config": dict, "compiler_options": dict}
 
@@ -332,6 +345,7 @@ def _output_leaves(tree: Tree, signature: Signature) -> int | None:
 
 _CHECKS: tuple[Callable[[Record], str | None], ...] = (
     _check_versions,
+    _check_target,
     _check_provenance,
     _check_signature,
     _check_outputs,

@@ -24,7 +24,6 @@ from aotbuild.spec.shard import SHARD, SHARD_NAME, read_shard
 from aotbuild.spec.signature import Function
 from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.spec.sources import read_sources
-from aotbuild.spec.target import HOST
 from aotbuild.spec.weights import from_header
 from aotbuild.verify.functions import function_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
@@ -107,18 +106,6 @@ def _check_kind(record: Record) -> str | None:
     return None if found == expected else f"its blob is {found}, expected {expected}"
 
 
-def _check_target(record: Record) -> str | None:
-    target, requires = record.target, record.requires
-    pairs = [
-        ("platforms", target.platforms, requires.platforms),
-        ("devices", target.devices, requires.devices),
-        ("processes", target.processes, requires.processes),
-        ("isa", target.detail if target.platform == HOST else None, requires.isa),
-    ]
-    wrong = [f"{what} {found}" for what, expected, found in pairs if found != expected]
-    return f"is for {target}, but requires {', '.join(wrong)}" if wrong else None
-
-
 def _check_tolerances(record: Record) -> str | None:
     golden = record.golden
     if golden is None or golden.rtol is None or golden.rtol < 1:
@@ -142,7 +129,6 @@ def _check_versions(record: Record) -> str | None:
 
 _CHECKS: tuple[Callable[[Record], str | None], ...] = (
     _check_kind,
-    _check_target,
     _check_tolerances,
     _check_versions,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 import seeds_build  # noqa: E402
 from support import index_fuzz  # noqa: E402
 
+from aotbuild.spec import protobuf as protocol_buffers  # noqa: E402
 from aotbuild.spec.canonical import canonical_json  # noqa: E402
 from aotbuild.spec.record_json import record_to_json  # noqa: E402
 from aotbuild.spec.signing import Seal, write_seals  # noqa: E402
@@ -124,6 +125,13 @@ def protobuf() -> Seeds:
     yield "executable", _executable()
 
 
+def stated() -> Seeds:
+    from jax.numpy import linalg
+
+    yield "two", _program(lambda x: (x[0] + 1, x))
+    yield "lapack", _program(linalg.cholesky)
+
+
 def elf() -> Seeds:
     code = bytes.fromhex("c5fc28c0c3") + bytes.fromhex("62f17c4828c00f0bf30fb8c0")
     head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack("<HHIQQQ", 1, 62, 1, 0, 0, 64)
@@ -176,12 +184,28 @@ def _executable() -> bytes:
     import jax
     import jax.numpy as jnp
 
-    def function(x: Any) -> Any:
-        return jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) @ y, x)
+    return _compiled(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: jnp.sin(y) @ y, x))
 
-    compiled = jax.jit(function).lower(jnp.ones((2, 2))).compile()
+
+def _program(function: Callable[[Any], Any]) -> bytes:
+    """Return what an executable says of its program, without its head and its machine code."""
+    data = _compiled(function)
+    size, at = protocol_buffers.varint(data, 0)
+    both = protocol_buffers.bytes_of(protocol_buffers.bytes_of(data[at + size :], 1), 1)
+    module, configuration = protocol_buffers.bytes_of(both, 1), protocol_buffers.bytes_of(both, 2)
+    counts = protocol_buffers.changed(configuration, lambda f: None if f.number in (4, 5) else b"")
+    code = protocol_buffers.changed(module, lambda f: None if f.number in (3, 4) else b"")
+    both = protocol_buffers.bytes_field(1, code) + protocol_buffers.bytes_field(2, counts)
+    return protocol_buffers.bytes_field(1, protocol_buffers.bytes_field(1, both))
+
+
+def _compiled(function: Callable[[Any], Any]) -> bytes:
+    import jax
+    import jax.numpy as jnp
+
     from aotbuild.worker import private
 
+    compiled = jax.jit(function).lower(jnp.ones((2, 2))).compile()
     return private.serialize_executable(compiled)
 
 

@@ -367,3 +367,34 @@ class TestThreads:
             thread.join()
         assert sorted(results) == [6.0] * 4 + [8.0] * 4
         assert library.stats()["loaded"] == 2
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+@pytest.mark.parametrize("name", ["key", "name", "self", "args", "kwargs", "record", "function"])
+@pytest.mark.parametrize("shape", [(1, 2), 0.0, 3], ids=repr)
+def test_a_parameter_may_have_any_name(name: str, shape: Any, arrays: str, tmp_path: Path) -> None:
+    """`def sample(x, shape, *, key)` is jax's own spelling; static tuples take a path of theirs."""
+
+    def fn(x: Any, shape: Any = None, **given: Any) -> Any:
+        return x + given[name]
+
+    built = build("f", fn, {"x": X}, {name: X}, {"shape": shape})
+    library = aotbuild.load(write(tmp_path, [built]), arrays=arrays)
+    for _ in range(2):
+        np.testing.assert_array_equal(library.f(X, shape=shape, **{name: X}), X + X)
+    assert library.explain("f", X, shape=shape, **{name: X}).error is None
+    with pytest.raises(SignatureMismatch):
+        library.f(X[:1], shape=shape, **{name: X})
+
+
+@pytest.mark.parametrize("name", ["key", "name", "self"])
+def test_so_may_one_of_a_function_that_is_compiled_here(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fn(x: Any, shape: Any = None, **given: Any) -> Any:
+        return x + given[name]
+
+    monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
+    library = load(tmp_path, build("f", fn, {"x": X}, {name: X}, {"shape": (1, 2)}))
+    one, kernel = X[1:2], library.kernel("f", source=fn)
+    np.testing.assert_array_equal(kernel(one, shape=(1, 2), **{name: one}), one + one)

@@ -203,7 +203,7 @@ class TestRequire:
         built = [
             double(),
             thrice().replace(jaxlib="0.0.1"),
-            double("h").replace(platforms=("tpu",)),
+            double("h").replace(platforms=("tpu",), isa=None),
         ]
         library = aotbuild.load(write(tmp_path, built), arrays=arrays)
         with pytest.raises(NoExecutable) as caught:
@@ -212,7 +212,7 @@ class TestRequire:
         assert str(caught.value).splitlines() == [
             "g, h: 2 of 3 signatures have no executable here",
             f"  g: {target}: jaxlib: expected 0.0.1, found {jaxlib}",
-            f"  h: {target}: platform: expected tpu, found cpu",
+            "  h: tpu:v5e:1x1:1: platform: expected tpu, found cpu",
             REMEDY,
         ]
         assert library.stats()["loaded"] == 0

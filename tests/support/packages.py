@@ -45,14 +45,14 @@ class Built:
     blobs: Mapping[str, bytes]
 
     def replace(self, **changes: Any) -> Built:
-        """Return it with other requirements."""
+        """Return it with other requirements, for a target that fits them."""
         record = self.record
         requires = dataclasses.replace(record.requires, **changes)
         mesh = (("data", requires.devices),) if "devices" in changes else record.calling.mesh
         changed = dataclasses.replace(
             record,
             requires=requires,
-            target=dataclasses.replace(record.target, devices=requires.devices),
+            target=_target_of(requires),
             calling=dataclasses.replace(record.calling, mesh=mesh),
         )
         return dataclasses.replace(self, record=changed)
@@ -173,6 +173,12 @@ def build(
         ),
     )
     return Built(function, record, blobs)
+
+
+def _target_of(requires: Requirements) -> Target:
+    (platform,) = requires.platforms
+    details = {"cpu": requires.isa or "", "cuda": "h100-sxm", "tpu": "v5e:1x1"}
+    return Target(platform, details[platform], requires.devices, requires.processes)
 
 
 def portable(built: Built, fn: Callable[..., Any], *shapes: Any, symbolic: bool = False) -> Built:

@@ -146,7 +146,7 @@ class PaddedArrays(Protocol):
 class Fallback(Protocol):
     """What one function does where no executable runs."""
 
-    def call_source(self, *args: Any, **kwargs: Any) -> Any:
+    def call_source(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the Python source; NotTransformable if it cannot be imported."""
         ...
 

@@ -63,7 +63,7 @@ class JaxFallback:
         self._chosen = devices
         self._logged: set[str] = set()
 
-    def call_source(self, *args: Any, **kwargs: Any) -> Any:
+    def call_source(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the source under jit; NotTransformable if it cannot be imported."""
         return self._source.jitted(*args, **kwargs)
 

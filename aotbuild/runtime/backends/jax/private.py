@@ -220,7 +220,7 @@ def effects_of(calling: Calling) -> Effects:
     )
 
 
-def print_formatted(printing: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+def print_formatted(printing: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> None:
     """Print what jax.debug.print does. Compare `debugging._format_print_callback`."""
     from jax._src import debugging
 

@@ -170,7 +170,7 @@ class NumpyFallback:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    def call_source(self, *_: Any, **__: Any) -> NoReturn:
+    def call_source(self, /, *_: Any, **__: Any) -> NoReturn:
         """Raise NotTransformable; called if a process that has jax enters jax.disable_jit."""
         name, call = self._function.name, self._function.call
         raise NotTransformable(name, call, 'load(…, arrays="numpy") calls executables only')
