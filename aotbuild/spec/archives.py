@@ -5,6 +5,7 @@ Imported late: zipfile takes 10 ms.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import zipfile
@@ -34,7 +35,8 @@ class RegularZip(zipfile.ZipFile):
         self._regular = file = open_regular(path)
         try:
             _check_directory(file)
-            super().__init__(file)
+            # Windows has no `pread`, and no forks.
+            super().__init__(_Positioned(file) if hasattr(os, "pread") else file)
         except (NotImplementedError, ValueError, struct.error, EOFError) as err:
             # A version of the future, a name that is not UTF-8, a field that ends too early.
             file.close()
@@ -49,6 +51,61 @@ class RegularZip(zipfile.ZipFile):
         super().close()
         if self._regular is not None:
             self._regular.close()
+
+
+class _Positioned:
+    """An open file that is read at an offset of its own, as zipfile reads.
+
+    The offset of a descriptor is one for all forked processes that inherit it: where two of them
+    seek and then read, they get each other's bytes.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Read `file`, which this object does not close."""
+        self._file = file
+        self._offset = 0
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the offset, and return it."""
+        start = 0
+        if whence == os.SEEK_CUR:
+            start = self._offset
+        elif whence == os.SEEK_END:
+            start = self._size()
+        if start + offset < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._offset = start + offset
+        return self._offset
+
+    def tell(self) -> int:
+        """Return the offset."""
+        return self._offset
+
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes, or all that are left; fewer only at the end of the file."""
+        if size < 0:
+            size = max(0, self._size() - self._offset)
+        data = b""
+        # One pread gives at most 2 GB, less on some network file systems, nothing at the end.
+        while size > len(data):
+            # Not a number that was kept: another file may have it once this one is closed.
+            number = self._file.fileno()
+            more = os.pread(number, size - len(data), self._offset + len(data))
+            if not more:
+                break
+            data = data + more if data else more
+        self._offset += len(data)
+        return data
+
+    def close(self) -> None:
+        """Do nothing: who opened the file closes it."""
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
 
 
 def _check_directory(file: IO[bytes]) -> None:

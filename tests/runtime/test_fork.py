@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,3 +98,62 @@ def test_it_is_explained(package: str, arrays: str) -> None:
 def test_the_parent_goes_on(package: str, arrays: str) -> None:
     code = CODE.replace("os._exit(os.wait()[1])", "print(np.asarray(lib.f(x)).tolist())")
     assert run(code, package, arrays, "lib.f(x)", "None") == [2.0] * 4
+
+
+# Each of four children reads the same members often; the answers are the numbers of wrong reads.
+READERS = """
+import json, os, sys
+from pathlib import Path
+from aotbuild.runtime.wheel_source import WheelSource
+source = WheelSource(Path(sys.argv[1]))
+def count():
+    wrong = 0
+    for number in range(2000):
+        try:
+            wrong += source.read(f"blobs/{number % 8}") != bytes([number % 8]) * 5000
+        except OSError:
+            wrong += 1
+    return wrong
+reading, writing = os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        os.write(writing, f"{count()} ".encode())
+        os._exit(0)
+[os.wait() for _ in range(4)]
+print(json.dumps(os.read(reading, 1000).split() == [b"0"] * 4))
+"""
+
+
+def test_children_read_a_wheel_that_their_parent_opened(tmp_path: Path) -> None:
+    """They inherit the descriptor, whose offset is one for all of them."""
+    wheel = write_wheel(tmp_path)
+    assert fresh(READERS, str(wheel)) is True
+
+
+def test_reading_a_wheel_leaves_the_offset_that_children_share(tmp_path: Path) -> None:
+    code = """
+import json, os, sys
+from pathlib import Path
+from aotbuild.runtime.wheel_source import WheelSource
+def offset():
+    files = [int(name) for name in os.listdir("/proc/self/fd")]
+    mine = [number for number in files if os.path.exists(f"/proc/self/fd/{number}")
+            and os.path.realpath(f"/proc/self/fd/{number}") == os.path.realpath(sys.argv[1])]
+    return [os.lseek(number, 0, os.SEEK_CUR) for number in mine]
+source = WheelSource(Path(sys.argv[1]))
+before = offset()
+source.read("blobs/3")
+print(json.dumps([len(before), offset() == before]))
+"""
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("no /proc here")
+    assert fresh(code, str(write_wheel(tmp_path))) == [1, True]
+
+
+def write_wheel(folder: Path) -> Path:
+    path = folder / "p-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("p/_aot/index", b"")
+        for number in range(8):
+            archive.writestr(f"p/_aot/blobs/{number}", bytes([number]) * 5000)
+    return path
