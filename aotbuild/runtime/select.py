@@ -217,7 +217,7 @@ def check_x64(record: Record, host: Host) -> str | None:
         return None
     hint = "config: {jax_enable_x64: true} in the manifest compiles with it"
     if record.requires.x64:
-        hint = "JAX_ENABLE_X64=1 turns it on"
+        hint = "start the process with JAX_ENABLE_X64=1"
     return f"jax_enable_x64: expected {record.requires.x64}, found {host.x64} ({hint})"
 
 

@@ -135,3 +135,17 @@ def test_threads(folder: Path, arrays: str) -> None:
     for thread in work:
         thread.join()
     assert library.stats()["calls"]["f"] == {"f32[2,4]": 800}
+
+
+@BACKENDS
+def test_each_64_bit_mode_by_its_own_signature(tmp_path: Path, arrays: str) -> None:
+    with jax.enable_x64(True):
+        built = [build("f", lambda x: x * 2, {"x": np.float64(X)})]
+    library = aotbuild.load(
+        write(tmp_path, [build("f", lambda x: x * 2, {"x": X}), *built]), arrays=arrays
+    )
+    library.count_calls()
+    for wide in (False, True, True):
+        with jax.enable_x64(wide):
+            library.f(np.float64(X))
+    assert library.stats()["calls"] == {"f": {"f32[2,4]": 1, "f64[2,4]": 2}}

@@ -199,7 +199,7 @@ class TestCalls:
                 with pytest.raises(SignatureMismatch, match="jax_enable_x64: expected False"):
                     library.f(1.5)
             with pytest.raises(
-                SignatureMismatch, match=r"expected True, found False \(JAX_ENABLE_X64=1 t"
+                SignatureMismatch, match=r"expected True, found False \(start the process with J"
             ):
                 library.f(np.float64(1.5))
 

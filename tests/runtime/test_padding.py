@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.packages import build, write
 
+import aotbuild
+from aotbuild.errors import SignatureMismatch
 from aotbuild.runtime.padding import (
     Disagreement,
     PadPlan,
@@ -192,3 +198,31 @@ class TestArrays:
         np.testing.assert_array_equal(padded[:a, :b], array)
         np.testing.assert_array_equal(padded[a:, :b], np.zeros((more, b)))
         assert np.isnan(padded[:, b:]).all()
+
+
+class TestCalls:
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    @pytest.mark.parametrize("value", [np.arange(3.0), np.float64(2), 2.0])
+    def test_each_64_bit_mode_has_its_own_plan(
+        self, tmp_path: Path, arrays: str, value: Any
+    ) -> None:
+        """What one mode found no bucket for is padded in the other, and the other way round."""
+        x, given = np.zeros(4, "float32"), (np.float32([1, 2, 3]), value)
+        if isinstance(value, np.ndarray):
+            compiled: Any = np.zeros(4, "float32")
+            axes: Any = (((0, 0),), ((0, 0),))
+        else:
+            compiled, axes = value, (((0, 0),), ())
+        built = build("f", lambda x, y: x * y, {"x": x, "y": compiled})
+        pad = Padding((PaddedDim("n", 0),), ((4,),), axes, (((0, 0),),))
+        built = dataclasses.replace(built, function=dataclasses.replace(built.function, pad=pad))
+        folder = write(tmp_path, [built])
+        for first in (True, False):
+            library = aotbuild.load(folder, arrays=arrays)
+            for wide in (first, not first, first):
+                with jax.enable_x64(wide):
+                    if wide:
+                        with pytest.raises(SignatureMismatch, match="found True"):
+                            library.f(*given)
+                    else:
+                        assert np.array_equal(library.f(*given), given[0] * np.float32(value))

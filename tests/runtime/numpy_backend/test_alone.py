@@ -205,6 +205,52 @@ except AotbuildError as err:
     assert "JAX_ENABLE_X64: expected 0 or 1, found 'perhaps'" in fresh(BEGIN + wrong, str(folder))
 
 
+@pytest.mark.parametrize("first", ["0", "1"])
+def test_the_variable_for_64_bits_counts_once(tmp_path: Path, first: str) -> None:
+    """C++ keeps what it was at the first kernel: a later change must not be obeyed by half."""
+    x = np.float32([1, 2, 4])
+    built = [build("f", lambda x, k: x * k, {"x": x, "k": 2.0})]
+    with jax.enable_x64(True):
+        built += [build("wide", lambda x, k: x * k, {"x": np.float64(x), "k": 2.0})]
+    code = """
+x = np.array([1, 2, 4], "float32")
+def answers():
+    found = []
+    for name, given in (("f", x), ("wide", x.astype("float64")), ("wide", x.astype("float64"))):
+        try:
+            found.append(getattr(library, name)(given, 2.0).dtype.name)
+        except SignatureMismatch as err:
+            found.append("start the process with JAX_ENABLE_X64=1" in str(err))
+    return found
+os.environ["JAX_ENABLE_X64"] = sys.argv[2]
+facts = [answers()]
+for later in ("1", "0", "perhaps"):
+    os.environ["JAX_ENABLE_X64"] = later
+    facts += [answers()]
+    library = aotbuild.load(sys.argv[1], arrays="numpy")
+    facts += [answers()]
+print(json.dumps(facts))
+"""
+    narrow, wide = ["float32", True, True], [False, "float64", "float64"]
+    expected = [wide if first == "1" else narrow] * 7
+    assert fresh(BEGIN + code, str(write(tmp_path, built)), first) == expected
+
+
+def test_jax_decides_once_it_is_imported(tmp_path: Path) -> None:
+    with jax.enable_x64(True):
+        built = build("wide", lambda x: x * 2, {"x": np.float64([1, 2])})
+    code = """
+given = np.array([1.0, 2.0])
+try:
+    library.wide(given)
+except SignatureMismatch:
+    os.environ["JAX_ENABLE_X64"] = "1"
+    import jax
+    print(json.dumps(library.wide(given).tolist()))
+"""
+    assert fresh(BEGIN + code, str(write(tmp_path, [built]))) == [2.0, 4.0]
+
+
 def test_devices_are_counted_as_jax_counts_them(folder: Path) -> None:
     code = """
 result = library.on("cpu:1").double(x)

@@ -187,12 +187,14 @@ class NumpyPaddedArrays:
     """See `runtime.backends.protocol.PaddedArrays`."""
 
     def aval_key(self, leaf: Any) -> Hashable | None:
-        """Return what decides the aval of a leaf."""
-        if isinstance(leaf, np.ndarray | np.generic | DeviceArray):
-            return (type(leaf), leaf.shape, leaf.dtype)
-        # No key for an int: whether it is an array depends on whether its value fits the dtype.
+        """Return what decides the aval of a leaf; for numpy arrays and numbers, x64 does too."""
         kind = type(leaf)
-        return (kind,) if kind in (bool, float, complex) else None
+        if isinstance(leaf, DeviceArray):
+            return (kind, leaf.shape, leaf.dtype)
+        if isinstance(leaf, np.ndarray | np.generic):
+            return (kind, leaf.shape, leaf.dtype, x64())
+        # No key for an int: whether it is an array depends on whether its value fits the dtype.
+        return (kind, x64()) if kind in (bool, float, complex) else None
 
     def problem(self, leaf: Any) -> tuple[str, str, str] | None:
         """Return (expected, found, remedy) of an array that was donated, else None."""
@@ -330,10 +332,17 @@ def settings() -> Callable[[], AbstractContextManager[None]]:
 
 
 def x64() -> bool:
-    """Return jax's setting if jax is imported, else what JAX_ENABLE_X64 says."""
+    """Return jax's setting if jax is imported, else what JAX_ENABLE_X64 said at first.
+
+    C++ keeps what it was given with the first dispatch, so a later change of the variable counts
+    neither there nor here: half of a call would obey it.
+    """
     config: Any = getattr(sys.modules.get("jax"), "config", None)
     if config is not None:
         return bool(config.jax_enable_x64)
+    kept = private.x64_state()
+    if kept is not None:
+        return kept
     value = os.environ.get(_X64_VARIABLE, "0").lower()
     if value not in _YES + _NO:
         msg = f"the environment variable {_X64_VARIABLE}: expected 0 or 1, found {value!r}"

@@ -83,6 +83,12 @@ def ensure_states(x64: bool) -> None:
 _ours: dict[str, Any] = {}
 
 
+def x64_state() -> bool | None:
+    """Return the 64-bit mode that C++ was given here; None if it has none, or jax's, as yet."""
+    ours = _ours.get("enable_x64")
+    return None if ours is None else bool(ours.value)
+
+
 def _made_by_jax(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, None)
 
