@@ -80,7 +80,7 @@ def load(
     if allow_imports is not None:
         check_allowed(allow_imports, "load")
     library = Library(
-        locate(package),
+        locate(package, stays=True),
         trust=trust,
         package=package_name(package),
         arrays=arrays,
@@ -194,7 +194,7 @@ class DecoratedLibrary(Library):
         package, _ = self._asked
         name = package_name(package)
         options = self._fallback, self._trust, name, None, "jax", self._allowed
-        return LibraryState(locate(package), *options)
+        return LibraryState(locate(package, stays=True), *options)
 
     def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:
         """Return the kernel of a function; that of the decorated one falls back to it."""

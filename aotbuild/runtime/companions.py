@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aotbuild.errors import CompanionMismatch, InvalidIndex
 from aotbuild.frozen import dataclass
-from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, index_place
+from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, absolute, index_place
 from aotbuild.runtime.trust import open_trusted
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import ENTRY_POINTS, PART, SPLIT, JoinedIndex, companions_of, part_package
@@ -99,7 +99,7 @@ def _open_all(
             yield Companion(part, name)
             continue
         found = Companion(part, name, _version(distribution, package, name))
-        source = DirectorySource(_folder(distribution, package, found))
+        source = DirectorySource(absolute(_folder(distribution, package, found)))
         trusted = open_trusted(source, trust, part_package(package, part))
         _check_build(base, trusted.index, package, found)
         yield Companion(part, name, found.version, source, trusted.index, trusted.signers)

@@ -418,7 +418,9 @@ class Library:
     def close(self) -> None:
         """Drop what was loaded and close the source; kernels in use keep their executables.
 
-        Later calls open the package again. Constants that were swapped stay swapped.
+        Later calls read the executables of an installed package or a folder again. Those of a wheel
+        raise AotbuildError, because its file is closed: load it again. Constants that were swapped
+        stay swapped.
         """
         # A copy: another thread may make a kernel meanwhile.
         for name in [*self.__dict__]:

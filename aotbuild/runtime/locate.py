@@ -7,19 +7,30 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
-from aotbuild.runtime.source import DirectorySource, Source
+from aotbuild.runtime.source import DirectorySource
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
+if TYPE_CHECKING:
+    from aotbuild.runtime.wheel_source import WheelSource
 
-def locate(package: str | os.PathLike[str]) -> Source:
+
+def locate(
+    package: str | os.PathLike[str], *, stays: bool = False
+) -> DirectorySource | WheelSource:
     """Return the source of a package name, an `_aot` folder (or its parent) or a wheel.
+
+    With `stays`, the source is read after `os.chdir`, too: its place is absolute.
 
     Raises PackageNotFound, or NoArtifacts if there is no `_aot` folder in it.
     """
     name = package_name(package)
-    return _at_path(Path(package)) if name is None else _of_package(name)
+    source = _at_path(Path(package)) if name is None else _of_package(name)
+    if stays:
+        source.stay()
+    return source
 
 
 # Characters of a name of a file; `pathlib` raises OSError for more.
@@ -43,7 +54,7 @@ def _looks_like_path(text: str) -> bool:
     return text.endswith(".whl") or text.startswith(".") or any(sep in text for sep in separators)
 
 
-def _at_path(path: Path) -> Source:
+def _at_path(path: Path) -> DirectorySource | WheelSource:
     if path.suffix == ".whl":
         from aotbuild.runtime.wheel_source import WheelSource
 
@@ -56,7 +67,7 @@ def _at_path(path: Path) -> Source:
     raise NoArtifacts(str(path), [str(path), str(path / FOLDER_NAME)])
 
 
-def _of_package(package: str) -> Source:
+def _of_package(package: str) -> DirectorySource:
     parts = package.split(".")
     if not all(part.isidentifier() and len(part) <= _LONGEST for part in parts):
         raise PackageNotFound(package, [])

@@ -51,6 +51,10 @@ class DirectorySource:
         self.place = str(root)
         self._opened: tuple[int, ...] | None = None
 
+    def stay(self) -> None:
+        """Mean the same folder after `os.chdir`."""
+        self.place = str(absolute(Path(self.place)))
+
     def index(self) -> Bytes:
         """Return the bytes of the index; OSError or InvalidIndex if it cannot be read."""
         place = index_place(self)
@@ -150,6 +154,17 @@ def reason_of(err: OSError) -> str:
     if isinstance(err, FileNotFoundError):
         return "no such file"
     return err.strerror or str(err) or type(err).__name__
+
+
+def absolute(path: Path) -> Path:
+    """Return a path that means the same after `os.chdir`.
+
+    Links stay in it: where they lead elsewhere tomorrow, that is what is meant.
+    """
+    try:
+        return path.absolute()
+    except OSError:  # there is no current folder any more
+        return path
 
 
 # --- the index ----------------------------------------------------------------------------------

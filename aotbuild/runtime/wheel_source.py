@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.runtime.source import absolute
 from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 
@@ -30,7 +31,7 @@ class WheelSource:
         folders = [
             name.removesuffix(INDEX_NAME)
             for name in self._file.namelist()
-            if name.endswith(f"{FOLDER_NAME}/{INDEX_NAME}")
+            if f"/{name}".endswith(f"/{FOLDER_NAME}/{INDEX_NAME}")
         ]
         if len(folders) != 1:
             self._file.close()
@@ -44,6 +45,11 @@ class WheelSource:
             raise InvalidIndex(str(path), f"an index of at most {MOST_INDEX:,} bytes", f"{size:,}")
         self.wheel = path
         self.place = f"{path}/{self._folder.rstrip('/')}"
+
+    def stay(self) -> None:
+        """Name the same wheel after `os.chdir`; the file itself is open."""
+        self.wheel = absolute(self.wheel)
+        self.place = f"{self.wheel}/{self._folder.rstrip('/')}"
 
     def read(self, name: str, limit: int = -1) -> bytes:
         """Return the bytes of a file, at most `limit` of them; OSError if it cannot be read."""

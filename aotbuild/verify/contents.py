@@ -197,7 +197,7 @@ def files_of_wheel(wheel: Path) -> list[str]:
     """Return every file below the `_aot` folder of a wheel, relative to it."""
     with RegularZip(wheel) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    root = next(name for name in names if name.endswith(f"{FOLDER_NAME}/{INDEX_NAME}"))
+    root = next(name for name in names if f"/{name}".endswith(f"/{FOLDER_NAME}/{INDEX_NAME}"))
     prefix = root.removesuffix(INDEX_NAME)
     return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 

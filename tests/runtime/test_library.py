@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = [build("double", double, {"x": np.ones(n, "float32")}) for n in SIZES]
     built.append(build("triple", lambda x: x * 3, {"x": X}))
     return write(tmp_path_factory.mktemp("library"), built)
+
+
+def as_wheel(folder: Path, place: Path) -> Path:
+    wheel = place / "demo-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in folder.rglob("*"):
+            archive.write(path, f"demo/_aot/{path.relative_to(folder)}")
+    return wheel
 
 
 @pytest.fixture
@@ -204,6 +213,29 @@ class TestVerbs:
         library.close()
         np.testing.assert_array_equal(kernel(X), X * 2)
         assert "double" not in vars(library)
+
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    def test_close_of_a_wheel(self, folder: Path, tmp_path: Path, arrays: str) -> None:
+        """A server may have had another wheel put there; what is in use goes on."""
+        library = aotbuild.load(as_wheel(folder, tmp_path), arrays=arrays)
+        used = library.double
+        assert np.array_equal(used(X), X * 2)
+        library.close()
+        assert np.array_equal(used(X), X * 2)
+        with pytest.raises(AotbuildError, match="and with it the wheel; load it again"):
+            library.double(X)
+
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    def test_calls_after_chdir(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrays: str
+    ) -> None:
+        monkeypatch.chdir(folder)
+        library = aotbuild.load(".", arrays=arrays)
+        monkeypatch.chdir(tmp_path)
+        assert np.array_equal(library.double(X), X * 2)
+        library.close()
+        assert np.array_equal(library.triple(X), X * 3)
+        assert library.info()["place"] == str(folder)
 
     def test_the_default_device_is_followed(self, library: Library) -> None:
         with jax.default_device(jax.devices()[0]):

@@ -12,9 +12,10 @@ import pytest
 import aotbuild
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.source import open_index
+from aotbuild.runtime.source import is_replaced, open_index
 from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.spec.index import write_index
+from aotbuild.verify.contents import files_of_wheel
 
 
 def write_artifacts(folder: Path) -> Path:
@@ -37,6 +38,22 @@ class TestPaths:
         for given in (folder, folder.parent):
             assert locate(str(given) if as_text else given).place == str(folder)
 
+    @pytest.mark.parametrize("given", ["pkg", "pkg/_aot", "p.whl", "link"])
+    def test_a_relative_path_means_the_same_later(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+    ) -> None:
+        write_artifacts(tmp_path / "pkg")
+        write_wheel(tmp_path / "p.whl", "p/_aot/index")
+        (tmp_path / "link").symlink_to("pkg")
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path)
+        source = locate(f"./{given}", stays=True)
+        monkeypatch.chdir(tmp_path / "other")
+        assert open_index(source).header["package"] == "p"
+        # Links stay in it.
+        assert source.place.startswith(f"{tmp_path}/{given}")
+        assert not is_replaced(source)
+
     def test_nothing_there(self, tmp_path: Path) -> None:
         with pytest.raises(PackageNotFound, match="no package, _aot folder or wheel"):
             locate(tmp_path / "absent")
@@ -54,6 +71,23 @@ class TestWheels:
         source.close()
         with pytest.raises(AotbuildError, match="the library was closed, and with it the wheel"):
             open_index(source)
+
+    def test_after_chdir_its_kept_stages_are_beside_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_wheel(tmp_path / "p.whl", "p/_aot/index")
+        monkeypatch.chdir(tmp_path)
+        source = locate("./p.whl", stays=True)
+        assert isinstance(source, WheelSource)
+        assert source.wheel == tmp_path / "p.whl"
+        source.close()
+
+    @pytest.mark.parametrize("folder", ["", "p/"])
+    def test_files_of_similar_names(self, tmp_path: Path, folder: str) -> None:
+        others = (f"{folder}data_aot/index", f"{folder}_aot/index.py", "x_aot/index/_aot")
+        source = locate(write_wheel(tmp_path / "p.whl", *others, f"{folder}_aot/index"))
+        assert source.place == f"{tmp_path / 'p.whl'}/{folder}_aot"
+        assert files_of_wheel(tmp_path / "p.whl") == ["index"]
 
     def test_without_artifacts(self, tmp_path: Path) -> None:
         with pytest.raises(NoArtifacts):
@@ -88,6 +122,18 @@ def test_what_is_neither_a_name_nor_a_path(package: Any) -> None:
 
 
 class TestPackages:
+    def test_found_in_the_current_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As an empty entry of `sys.path` has it: in the folder that is the current one now."""
+        folder = write_artifacts(tmp_path / "here" / "locate_here")
+        monkeypatch.chdir(tmp_path / "here")
+        monkeypatch.setattr(sys, "path", ["", *sys.path])
+        source = locate("locate_here", stays=True)
+        monkeypatch.chdir(tmp_path)
+        assert source.place == str(folder)
+        assert open_index(source).header["package"] == "p"
+
     @pytest.fixture(autouse=True)
     def _path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.syspath_prepend(str(tmp_path))
