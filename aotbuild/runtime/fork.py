@@ -8,14 +8,15 @@ of its parent for ever. jax only warns about all this (jax._src.xla_bridge._at_f
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.record import Record
+
+if TYPE_CHECKING:
+    from aotbuild.spec.record import Record
 
 _clients: set[Callable[[], Iterable[Any]]] = set()
 _clear_in_child: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
@@ -60,6 +61,8 @@ def refuse_if_forked(record: Record) -> None:
 def _after_fork_in_child() -> None:
     global _parent, _process
     if _parent is None and (inherited := [client for each in _clients for client in each()]):
+        import ctypes  # which numpy has imported where there is a client
+
         for client in inherited:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
         # Not `getppid`: the parent of a daemon may have exited already.

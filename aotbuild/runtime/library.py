@@ -10,6 +10,8 @@ from weakref import WeakValueDictionary
 
 from aotbuild.errors import MissingJax
 from aotbuild.frozen import per_instance
+from aotbuild.runtime import fork
+from aotbuild.runtime.backends.jax.clients import clients
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import Watch, watches
 from aotbuild.runtime.source import Source
@@ -84,6 +86,8 @@ class Library:
 
             if find_spec("jax") is None:
                 raise MissingJax(self._state.name, str(header.get("jax", "")))
+            # From now on, not from the first kernel: jax's own user may start XLA's threads.
+            fork.watch(clients)
         _open[id(self._state)] = self
 
     def on(self, where: Any) -> Self:

@@ -74,9 +74,20 @@ def test_called_before_and_refused_after(
     assert text.endswith("start it with spawn or forkserver.")
 
 
-def test_devices_of_jax_count_too(package: str) -> None:
-    before = "import jax; lib.f; jax.devices()"
+@pytest.mark.parametrize("looked_up", ["lib.f; ", ""])
+@pytest.mark.parametrize("used", ["jax.devices()", "jax.numpy.ones(3).block_until_ready()"])
+def test_devices_of_jax_count_too(package: str, looked_up: str, used: str) -> None:
+    before = f"import jax; {looked_up}{used}"
     assert "which had devices already" in run(CODE, package, "jax", before, "lib.f(x)")
+
+
+def test_nothing_is_imported_to_watch(package: str) -> None:
+    code = """
+import json, sys, aotbuild
+aotbuild.load(sys.argv[1])
+print(json.dumps([name in sys.modules for name in ("jax", "jaxlib", "numpy", "ctypes")]))
+"""
+    assert fresh(code, package) == [False] * 4
 
 
 def test_a_daemon_is_told_which_process_had_devices(package: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from aotbuild.platforms.base import Host
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.jax import placement, private
+from aotbuild.runtime.backends.jax.clients import clients
 from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.concurrency import SingleFlight
@@ -37,7 +38,7 @@ class JaxBackend:
     keeps_results = True
 
     def __init__(self, source: Source, stats: Stats, imports: Callable[[], Imports]) -> None:
-        fork.watch(private.clients)
+        fork.watch(clients)
         self._source = source
         self._stats = stats
         self._portable: SingleFlight[Portable] = SingleFlight()

@@ -2,7 +2,7 @@
 
 Each was tried on jax and jaxlib 0.10.2 (Python 3.11) and 0.12.0.1 (Python 3.12) unless it says
 otherwise. No other file of the jax backend may import from `jax._src` or `jaxlib`, so this one is
-longer than others: an upgrade of jax is checked here and nowhere else.
+longer than others: an upgrade of jax is checked here and, for one name, in `clients`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from jax._src import (
     op_shardings,
     sharding_impls,
     tree_util,
-    xla_bridge,
 )
 from jax._src.interpreters import pxla
 from jax._src.lib import _jax
@@ -263,11 +262,6 @@ def _all_equal(found: Sequence[Any], expected: Sequence[tuple[Aval, Any]]) -> bo
         )
         for have, want, rank in zip(found, shardings, ranks, strict=True)
     )
-
-
-def clients() -> list[Any]:
-    """Return jax's clients. `xla_bridge.backends` would take a lock, and make them."""
-    return list(xla_bridge._backends.values())
 
 
 def initialize_lapack() -> None:
