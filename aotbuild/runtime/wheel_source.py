@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.runtime.concurrency import making
 from aotbuild.runtime.source import absolute
 from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
@@ -103,13 +104,15 @@ def _member(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
         if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             msg = f"{name}: compression method {method}, and members are stored or deflated"
             raise OSError(msg)
-        with _COUNTING:
-            file = archive.open(name)
-        try:
-            yield file
-        finally:
+        # Inside of it are zipfile's lock and ours: a process that is forked meanwhile has them.
+        with making():
             with _COUNTING:
-                file.close()
+                file = archive.open(name)
+            try:
+                yield file
+            finally:
+                with _COUNTING:
+                    file.close()
     except KeyError:
         raise FileNotFoundError(name) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as err:

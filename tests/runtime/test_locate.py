@@ -84,7 +84,7 @@ class TestWheels:
 
     @pytest.mark.parametrize("folder", ["", "p/"])
     def test_files_of_similar_names(self, tmp_path: Path, folder: str) -> None:
-        others = (f"{folder}data_aot/index", f"{folder}_aot/index.py", "x_aot/index/_aot")
+        others = (f"{folder}data_aot/index", "x_aot/index", "_aot.py/index", "x/index/_aot")
         source = locate(write_wheel(tmp_path / "p.whl", *others, f"{folder}_aot/index"))
         assert source.place == f"{tmp_path / 'p.whl'}/{folder}_aot"
         assert files_of_wheel(tmp_path / "p.whl") == ["index"]
