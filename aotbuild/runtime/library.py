@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 from aotbuild.errors import MissingJax
 from aotbuild.frozen import per_instance
 from aotbuild.runtime import fork
-from aotbuild.runtime.backends.jax.clients import clients
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import Watch, watches
 from aotbuild.runtime.source import Source
@@ -83,6 +82,8 @@ class Library:
         header = self._state.index.header
         if self._state.arrays == "jax":
             from importlib.util import find_spec
+
+            from aotbuild.runtime.backends.jax.clients import clients
 
             if find_spec("jax") is None:
                 raise MissingJax(self._state.name, str(header.get("jax", "")))
