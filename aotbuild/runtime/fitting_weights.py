@@ -10,7 +10,9 @@ import numpy as np
 
 from aotbuild.errors import WeightsMismatch
 from aotbuild.runtime.buffers import aligned
+from aotbuild.runtime.weights import masked, odd_bools
 from aotbuild.spec.aval import Aval
+from aotbuild.spec.canonical import as_utf8
 
 _UNNAMED = "unnamed."
 _SHOWN = 10
@@ -56,7 +58,9 @@ def fit(
             problems.append(f"{name}: missing; expected {aval}")
     if problems:
         more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
-        raise WeightsMismatch(package, source, [*problems[:_SHOWN], *more], _REMEDY)
+        # The names in a file may be what no terminal can print.
+        shown = map(as_utf8, [*problems[:_SHOWN], *more])
+        raise WeightsMismatch(package, as_utf8(source), [*shown], _REMEDY)
     return fitting
 
 
@@ -68,6 +72,8 @@ def _unknown(name: str, names: set[str]) -> str:
 
 def _converted(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return an array of this dtype that nobody writes to, or what it is instead, as a text."""
+    if problem := masked(value):
+        return problem
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as err:
@@ -80,13 +86,20 @@ def _converted(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         _NARROWED.get(str(array.dtype)),
     ):
         return f"{array.dtype}{list(array.shape)}"
+    if problem := odd_bools(array):
+        return problem
     is_own = type(value) is np.ndarray and not value.flags.writeable and array.dtype == dtype
     # A jax array may be donated later, and numpy's may be written to.
     return array if is_own else _copied(array, dtype)
 
 
 def _copied(array: Any, dtype: Any) -> Any:
+    """Return a copy in a dtype, or what is in the array that the dtype cannot hold, as a text."""
     copy = aligned(array.size * dtype.itemsize).view(dtype).reshape(array.shape)
-    copy[...] = array
+    with np.errstate(over="ignore"):  # it is an error below
+        copy[...] = array
+    is_narrower = array.dtype.kind in "fc" and dtype.itemsize < array.dtype.itemsize
+    if is_narrower and np.any(np.isinf(copy) & np.isfinite(array)):
+        return f"{array.dtype}{list(array.shape)} with numbers that are inf in {dtype}"
     copy.flags.writeable = False
     return copy

@@ -12,6 +12,7 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.buffers import SMALLEST_MAPPED, mapped
 from aotbuild.runtime.weights import check_bools, dtype_named, read_tensor
+from aotbuild.spec.canonical import as_utf8
 from aotbuild.spec.files import open_regular
 from aotbuild.spec.tensors import ALIGNMENT, DTYPES, NEWER_DTYPES, Tensor, find_tensors
 
@@ -77,6 +78,8 @@ def _read(file: IO[bytes], begin: int, end: int) -> bytes:
 
 def _refusal(place: Path, found: str) -> AotbuildError:
     return AotbuildError(
-        f"{place}\n  expected a complete safetensors file\n  found    {found}\n"
-        "Copy or download it again; what has dtypes of its own, read with its library."
+        as_utf8(
+            f"{place}\n  expected a complete safetensors file\n  found    {found}\n"
+            "Copy or download it again; what has dtypes of its own, read with its library."
+        )
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,8 +15,9 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.source import reason_of
+from aotbuild.spec.canonical import as_utf8
 from aotbuild.spec.files import move_whole, open_regular
-from aotbuild.spec.tensors import DTYPES, NEWER_DTYPES, Tensor, find_tensors, write_header
+from aotbuild.spec.tensors import DTYPES, METADATA, NEWER_DTYPES, Tensor, find_tensors, write_header
 
 _SUFFIX = ".safetensors"
 _EXPECTED = "a safetensors file"
@@ -24,7 +27,8 @@ def save_constants(path: str | os.PathLike[str], tree: Any, *, prefix: str = "")
     """Write a tree of arrays as a safetensors file that `Library.swap_constants` takes.
 
     The name of an array is its path in the tree, with dots: `{"nets.model.PARAMS": {"w": w}}` gives
-    `nets.model.PARAMS.w`. The file is there whole or not at all.
+    `nets.model.PARAMS.w`. The file is there whole or not at all. Links are followed, and a file
+    that is replaced keeps its permissions.
 
     Args:
         path: The file.
@@ -32,13 +36,14 @@ def save_constants(path: str | os.PathLike[str], tree: Any, *, prefix: str = "")
         prefix: What all names begin with, as `nets.model.PARAMS`.
 
     Raises:
-        AotbuildError: There are no arrays, two have one name, safetensors does not have a dtype, or
-            the file cannot be written.
+        AotbuildError: There are no arrays, two have one name, safetensors does not have a dtype or
+            a name, an array is masked or has bools that are neither 0 nor 1, or the file cannot be
+            written.
 
     Examples:
         >>> aotbuild.save_constants("new.safetensors", params, prefix="nets.model.PARAMS")
     """
-    arrays = {name: np.asarray(value) for name, value in named_arrays(tree, prefix).items()}
+    arrays = {name: _writable(name, leaf) for name, leaf in named_arrays(tree, prefix).items()}
     if not arrays:
         msg = f"save_constants: expected a tree of arrays, found {type(tree).__name__} without any"
         raise AotbuildError(msg)
@@ -47,21 +52,64 @@ def save_constants(path: str | os.PathLike[str], tree: Any, *, prefix: str = "")
     except KeyError as err:
         msg = f"save_constants: safetensors has no dtype {err.args[0]!r}; convert the array first"
         raise AotbuildError(msg) from None
-    target = Path(path)
-    temporary = target.with_name(f".{target.name[:50]}.{os.urandom(8).hex()}")
     try:
-        with temporary.open("xb") as file:
-            file.write(start)
-            for name in order:
-                file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
-        move_whole(temporary, target)
+        # A link stays a link: others may lead to the same file.
+        target = Path(os.path.realpath(path))
+        mode = _mode_of(target)
+        temporary = target.with_name(f".{target.name[:50]}.{os.urandom(8).hex()}")
+        try:
+            with temporary.open("xb") as file:
+                if mode is not None:
+                    temporary.chmod(mode)  # before anything that others may not read is in it
+                file.write(start)
+                for name in order:
+                    file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+            move_whole(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     except OSError as err:
-        temporary.unlink(missing_ok=True)
-        msg = f"{target}: cannot be written: {reason_of(err)}"
+        msg = f"{Path(path)}: cannot be written: {reason_of(err)}"
         raise AotbuildError(msg) from err
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+
+
+def _writable(name: str, leaf: Any) -> Any:
+    """Return a leaf as an array; AotbuildError if a file could not say what it is."""
+    problem = "safetensors keeps this name for itself" if name == METADATA else None
+    array = np.asarray(leaf)
+    problem = problem or masked(leaf) or odd_bools(array)
+    if problem:
+        msg = f"save_constants: {as_utf8(name)}: {problem}"
+        raise AotbuildError(msg)
+    return array
+
+
+def _mode_of(path: Path) -> int | None:
+    """Return the permissions of a file, None if there is none; OSError if it is no file."""
+    try:
+        found = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return stat.S_IMODE(found) & 0o777
+
+
+def masked(value: Any) -> str | None:
+    """Return what is wrong with a masked array: `numpy.asarray` drops its mask without a word."""
+    ma: Any = sys.modules.get("numpy.ma")
+    if ma is None or not isinstance(value, ma.MaskedArray):
+        return None
+    return "a masked array, whose mask would be lost; pass its filled(…)"
+
+
+def odd_bools(array: Any) -> str | None:
+    """Return what is wrong with an array of bools with other bytes than 0 and 1."""
+    if array.dtype != np.bool_ or np.ascontiguousarray(array).view(np.uint8).max(initial=0) <= 1:
+        return None
+    return "bools that are neither 0 nor 1; pass array.view('uint8') != 0"
 
 
 def _code(dtype: Any) -> str:
@@ -214,4 +262,4 @@ def _check_digest(path: Path, parts: list[Any], expected: str) -> None:
 
 def _bad(path: Path, expected: str, found: str) -> AotbuildError:
     msg = f"{path}\n  expected {expected}\n  found    {found}\nWrite or download it again."
-    return AotbuildError(msg)
+    return AotbuildError(as_utf8(msg))

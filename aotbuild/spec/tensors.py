@@ -47,7 +47,7 @@ _SIZES |= {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8}
 _NAMES = {code: name for name, code in {**DTYPES, **NEWER_DTYPES}.items()}
 _LENGTH_BYTES = 8
 _MOST_HEADER_BYTES = 100_000_000  # what safetensors itself takes
-_METADATA = "__metadata__"
+METADATA = "__metadata__"
 _KEYS = {"dtype", "shape", "data_offsets"}
 
 
@@ -144,7 +144,7 @@ def _read_header(text: bytes) -> dict[str, Any]:
     if not text.startswith(b"{") or not isinstance(header, dict):
         msg = "a header that is no JSON object"
         raise ValueError(msg)
-    header.pop(_METADATA, None)
+    header.pop(METADATA, None)
     return header
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 from hashlib import sha256
 from pathlib import Path
@@ -89,6 +91,97 @@ class TestMisuse:
         names = {f"model.layers.{number}.proj.weight": B for number in range(20_000)}
         with pytest.raises(WeightsMismatch, match="and 19992 more"):
             aotbuild.load(folder).swap_constants(names)
+
+    @BACKENDS
+    @pytest.mark.filterwarnings("error")
+    def test_numbers_that_the_dtype_of_the_build_does_not_hold(
+        self, folder: Path, arrays: str
+    ) -> None:
+        library, b = aotbuild.load(folder, arrays=arrays), B.astype(np.float64)
+        given = {"w": W, "b": np.where(np.arange(4) == 2, 1e300, b)}
+        with pytest.raises(WeightsMismatch, match=r"P\.b: expected f32.4., found float64.4. with"):
+            library.swap_constants(given, prefix=PREFIX)
+        library.swap_constants({"w": W, "b": b * np.inf}, prefix=PREFIX)
+        assert np.all(np.isinf(library.g(X)))
+
+    @BACKENDS
+    def test_a_mask_is_not_lost(self, folder: Path, arrays: str) -> None:
+        given = {"w": W, "b": np.ma.array(B, mask=True)}
+        with pytest.raises(WeightsMismatch, match=r"P\.b: expected f32.4., found a masked array"):
+            aotbuild.load(folder, arrays=arrays).swap_constants(given, prefix=PREFIX)
+
+    def test_a_tree_with_odd_bools(self, tmp_path: Path) -> None:
+        mask = np.arange(64) % 2 == 0
+        built = build("f", lambda x, **c: jnp.where(c["m"], x, -x), {"x": mask.astype("f4")},
+                      constants={"m": mask})  # fmt: skip
+        given = {"m": np.full(64, 2, np.uint8).view(np.bool_)}
+        with pytest.raises(WeightsMismatch, match=r"m: expected bool.64., found bools that are"):
+            aotbuild.load(write(tmp_path, [built])).swap_constants(given)
+
+    def test_names_that_no_terminal_prints(self, folder: Path, tmp_path: Path) -> None:
+        file = tmp_path / "odd.safetensors"
+        aotbuild.save_constants(file, {"\ud800": B})
+        for weights in (file, {"\ud800": B}):
+            with pytest.raises(WeightsMismatch) as caught:
+                aotbuild.load(folder).swap_constants(weights)
+            assert "\\ud800: no constant" in str(caught.value).encode("utf-8").decode("utf-8")
+        file.write_bytes(file.read_bytes().replace(b"F32", b"X32"))
+        for read in (aotbuild.load(folder).swap_constants, aotbuild.read_safetensors):
+            with pytest.raises(AotbuildError) as damaged:
+                read(file)
+            assert "\\ud800: the dtype" in str(damaged.value).encode("utf-8").decode("utf-8")
+
+
+class TestSave:
+    """What `save_constants` writes, where, and what it refuses before it writes anything."""
+
+    def test_a_link_stays_and_leads_to_the_new_file(self, tmp_path: Path) -> None:
+        real, link = tmp_path / "epoch.safetensors", tmp_path / "latest.safetensors"
+        link.symlink_to(real.name)
+        for factor in (1, 2):  # first what it leads to is missing
+            aotbuild.save_constants(link, {"b": factor * B})
+            assert link.is_symlink()
+            np.testing.assert_array_equal(load_file(real)["b"], factor * B)
+        assert sorted(path.name for path in tmp_path.iterdir()) == [real.name, link.name]
+
+    def test_permissions_stay(self, tmp_path: Path) -> None:
+        file = tmp_path / "secret.safetensors"
+        before = os.umask(0o027)
+        try:
+            aotbuild.save_constants(file, {"b": B})
+            assert stat.S_IMODE(file.stat().st_mode) == 0o640
+            for mode in (0o600, 0o666):
+                file.chmod(mode)
+                aotbuild.save_constants(file, {"b": B})
+                assert stat.S_IMODE(file.stat().st_mode) == mode
+        finally:
+            os.umask(before)
+
+    def test_what_is_no_file_stays(self, tmp_path: Path) -> None:
+        pipe, folder, loop = tmp_path / "pipe", tmp_path / "folder", tmp_path / "loop"
+        os.mkfifo(pipe)
+        folder.mkdir()
+        loop.symlink_to(loop)
+        for place in (pipe, folder, loop):
+            with pytest.raises(AotbuildError, match=f"{place.name}: cannot be written"):
+                aotbuild.save_constants(place, {"b": B})
+        assert [pipe.is_fifo(), folder.is_dir(), loop.is_symlink()] == [True] * 3
+        assert len([*tmp_path.iterdir()]) == 3
+
+    @pytest.mark.parametrize(
+        ("tree", "problem"),
+        [
+            ({"__metadata__": B}, "__metadata__: safetensors keeps this name for itself"),
+            ({"b": np.ma.array(B, mask=True)}, "b: a masked array, whose mask would be lost"),
+            ({"m": np.full(2, 2, np.uint8).view(np.bool_)}, "m: bools that are neither 0 nor 1"),
+        ],
+    )
+    def test_what_a_file_cannot_say(
+        self, tmp_path: Path, tree: dict[str, Any], problem: str
+    ) -> None:
+        with pytest.raises(AotbuildError, match=f"save_constants: {problem}"):
+            aotbuild.save_constants(tmp_path / "new.safetensors", tree)
+        assert not [*tmp_path.iterdir()]
 
 
 class TestRoundTrip:
