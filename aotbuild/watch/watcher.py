@@ -121,7 +121,7 @@ class Watcher:
             watched, missed = self._jitted.get(jitted), self._missed
             if watched is None:
                 function, info = private.inner_function(jitted)
-                if function is None:  # a kernel whose dispatch somebody called directly
+                if info is None:  # a kernel whose dispatch somebody called directly
                     return
                 watched = self._jitted[jitted] = self._of_function(function, info)
             only = watched.only

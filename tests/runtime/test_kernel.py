@@ -224,6 +224,26 @@ class TestCalls:
             library.f(jax.device_put(x, Format(Layout((1, 0)), x.sharding)))
 
 
+class TestOddValues:
+    """With `jax_debug_nans` and `jax_debug_infs`, as with jit."""
+
+    @pytest.mark.parametrize(("option", "kind"), [("debug_nans", "nan"), ("debug_infs", "inf")])
+    @pytest.mark.parametrize("is_warm", [False, True])
+    def test_they_are_floating_point_errors(
+        self, tmp_path: Path, option: str, kind: str, is_warm: bool
+    ) -> None:
+        x = np.ones(4, np.float32)
+        library = load(tmp_path, build("f", lambda x: x * np.float32(2), {"x": x}))
+        if is_warm:
+            library.f(x)
+        words = rf"invalid value \({kind}\) encountered in f"
+        with getattr(jax, option)(True):
+            with pytest.raises(FloatingPointError, match=words):
+                library.f(np.float32(kind) * x)
+            np.testing.assert_array_equal(library.f(x), 2 * x)
+        assert library.stats()["misses"] == (1 if is_warm else 2)
+
+
 class TestStatics:
     def test_values_equal_in_python_have_executables_of_their_own(self, tmp_path: Path) -> None:
         def fn(x: Any, *, k: Any) -> Any:

@@ -77,7 +77,8 @@ class JaxExecutable:
         """Run it on leaves that fit. All outputs stay on the device."""
         pairs = zip(leaves, self.shardings, strict=True)
         placed = [private.spread(leaf, sharding) for leaf, sharding in pairs]
-        outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
+        with private.naming_odd_values(self.record.function):
+            outputs: list[Any] = self.mesh_executable.unsafe_call(*self.constants, *placed)
         return outputs
 
     def run_on_zeros(self) -> list[Any]:

@@ -7,12 +7,14 @@ longer than others: an upgrade of jax is checked here and, for one name, in `cli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from jax._src import (
     api,
+    api_util,
     compiler,
     core,
     dtypes,
@@ -62,8 +64,32 @@ def make_dispatch(
         _shard_arg,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
+    dispatch._fun = _Named(name)
     fork.clear_in_child(dispatch, clear_calls)
     return dispatch
+
+
+class _Named:
+    """What `api._nan_check_posthook` takes for the function of a jit, and names in its error.
+
+    Without it, jax raises `InternalFloatingPointError`, which is no FloatingPointError. As that of
+    a primitive, the function is not called to find the operation: a package may have no source.
+    """
+
+    _apply_primitive = True
+
+    def __init__(self, name: str) -> None:
+        self.__qualname__ = name
+
+
+@contextmanager
+def naming_odd_values(name: str) -> Iterator[None]:
+    """Raise FloatingPointError for NaN or infinity that jax found, in the words of `_Named`."""
+    try:
+        yield
+    except api_util.InternalFloatingPointError as err:
+        msg = f"invalid value ({err.ty}) encountered in {name}"
+        raise FloatingPointError(msg) from None
 
 
 def clear_calls(dispatch: Any) -> None:
