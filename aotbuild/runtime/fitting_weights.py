@@ -11,18 +11,11 @@ import numpy as np
 from aotbuild.errors import WeightsMismatch
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.weights import masked, odd_bools
-from aotbuild.spec.aval import Aval
+from aotbuild.spec.aval import NARROWED, Aval
 from aotbuild.spec.canonical import as_utf8
 
 _UNNAMED = "unnamed."
 _SHOWN = 10
-# What jax makes of 64-bit types without jax_enable_x64, as for arguments.
-_NARROWED = {
-    "int64": "int32",
-    "uint64": "uint32",
-    "float64": "float32",
-    "complex128": "complex64",
-}
 _REMEDY = (
     "Give every array of lib.constants() by its name; save_constants(path, tree, prefix=…) writes "
     "such a file. Arrays of at most 32 B and single numbers are compiled in."
@@ -83,7 +76,7 @@ def _converted(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         array = array.view(dtype)
     if array.shape != shape or str(dtype) not in (
         str(array.dtype),
-        _NARROWED.get(str(array.dtype)),
+        NARROWED.get(str(array.dtype)),
     ):
         return f"{array.dtype}{list(array.shape)}"
     if problem := odd_bools(array):

@@ -20,7 +20,7 @@ from aotbuild.runtime.remedies import Cause, remedy
 from aotbuild.runtime.select import judge, select
 from aotbuild.runtime.signatures import label_of
 from aotbuild.runtime.tree_words import TreeWords, is_same
-from aotbuild.spec.aval import Aval
+from aotbuild.spec.aval import NARROWED, Aval
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Signature
@@ -59,9 +59,15 @@ def signature_mismatch(
     is_listed = all(others)
     lines += _list(nearest, others, found.count) if is_listed else []
     lines += _feedback_hint(call, steps, nearest[:1])
-    lines += _x64_reason(call, nearest, host)
+    reasons = [*_x64_reason(call, nearest, host)]
+    lines += reasons
     room = select(index.records(name, found.room), host)[0] if found.room else None
-    causes = [difference.cause for difference in common if difference.line]
+    switch = ("off" if host.x64 else "on") if reasons else ""
+    causes = [
+        replace(each.cause, switch=switch if comparison.is_of_x64(each) else "")
+        for each in common
+        if each.line
+    ]
     causes += [Cause("combination")] if is_listed else []
     larger = room.record if room and room.fits and _is_padded(call, nearest, room.record) else None
     summary = f"no signature of {found.count} fits this call{'; the nearest:' * is_listed}"
@@ -203,6 +209,17 @@ class Comparison:
             key = (self._arguments[number], kind) if is_alike else number
             groups.setdefault(key, []).append(difference)
         return [each for group in groups.values() for each in self._joined(group)]
+
+    def is_of_x64(self, difference: Difference) -> bool:
+        """Return whether a leaf would be what was compiled, if x64 were on, or off, instead."""
+        have, wanted = difference.cause.have, difference.cause.wanted
+        if have is None or have.weak_type != wanted[0].weak_type:
+            return False
+        wide, narrow = (have, wanted[0]) if have.needs_x64 else (wanted[0], have)
+        if not wide.needs_x64 or narrow.dtype != NARROWED.get(wide.dtype):
+            return False
+        leaf = self.call.leaves[int(difference.subject)]
+        return isinstance(leaf, _NUMBER) or str(getattr(leaf, "dtype", "")) == wide.dtype
 
     def _joined(self, group: Sequence[Difference]) -> Iterator[Difference]:
         """Yield the first of a group, which names the number of the others; those have no line."""

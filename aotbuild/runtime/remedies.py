@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.signatures import dims_of, label_of
@@ -13,6 +15,19 @@ from aotbuild.spec.record import Record
 _GENERAL = "Call it with what was compiled, or add this call to the manifest and build again."
 # The fallback needs jax.
 FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
+_OTHER_DTYPE = "Or add the dtype to the manifest and build again."
+# What makes the weakly typed scalars of a Python number, by dtype.
+_NUMBERS = {
+    **dict.fromkeys(("float32", "float64"), "float"),
+    **dict.fromkeys(("int32", "int64"), "int"),
+    **dict.fromkeys(("complex64", "complex128"), "complex"),
+}
+# Of each kind of typed PRNG key: jax's name, and how many uint32 a key is.
+_KEYS = {
+    "key<fry>": ("threefry2x32", 2),
+    "key<rbg>": ("rbg", 4),
+    "key<urbg>": ("unsafe_rbg", 4),
+}
 
 
 @dataclass(frozen=True)
@@ -21,7 +36,8 @@ class Cause:
 
     `kind` is `tree`, `static`, `leaf`, or `combination` where only the combination was not
     compiled. `subject` is a path or the name of a static argument. Of a leaf, `wanted` are the
-    avals that were compiled, the nearest first, and `is_number` says that it is a Python number.
+    avals that were compiled, the nearest first, `is_number` says that it is a Python number, and
+    `switch` is `on` or `off` if jax_enable_x64 alone makes the difference.
     `found` is a static value as text. `likewise` is the number of other leaves of this kind.
     """
 
@@ -32,6 +48,7 @@ class Cause:
     is_number: bool = False
     found: str = ""
     likewise: int = 0
+    switch: str = ""
 
 
 def remedy(
@@ -42,13 +59,15 @@ def remedy(
     room: Record | None = None,
 ) -> str:
     """Return what to do; `room` is a larger signature to which the call could be padded."""
-    found = [sentence for cause in causes for sentence in _of_cause(call, cause, nearest, room)]
+    found = [
+        sentence for cause in causes for sentence in _of_cause(call, cause, arrays, nearest, room)
+    ]
     sentences = list(dict.fromkeys(found)) or [_GENERAL]
     return " ".join([*sentences, *([FALLBACK] if arrays == "jax" else [])])
 
 
 def _of_cause(
-    call: Call, cause: Cause, nearest: Record | None, room: Record | None
+    call: Call, cause: Cause, arrays: str, nearest: Record | None, room: Record | None
 ) -> Iterator[str]:
     name = call.bound.function.name
     if cause.kind == "combination":
@@ -64,10 +83,10 @@ def _of_cause(
     elif cause.have is not None:
         want = cause.wanted[0]
         if cause.have.dtype != want.dtype:
-            yield _of_dtype(cause, want)
+            yield _of_dtype(cause, want, arrays)
         elif cause.have.weak_type != want.weak_type:
             yield _of_strength(cause, want)
-        if not any(aval.shape == cause.have.shape for aval in cause.wanted):
+        if not any(_have_one_shape(cause.have, aval) for aval in cause.wanted):
             yield from _of_sizes(call, nearest, room, is_larger=_is_larger(cause))
 
 
@@ -78,11 +97,54 @@ def _is_larger(cause: Cause) -> bool:
     return any(all(map(int.__le__, have, shape)) for shape in same)
 
 
-def _of_dtype(cause: Cause, want: Aval) -> str:
-    path = cause.subject
-    text = f"numpy.{want.dtype}(…)" if cause.is_number else f"{path}.astype({want.dtype!r})"
+def _have_one_shape(have: Aval, want: Aval) -> bool:
+    """Return whether shapes are the same, those of the data of a typed PRNG key too."""
+    (_, has), (_, wants) = (_KEYS.get(aval.dtype, ("", 0)) for aval in (have, want))
+    if "uint32" not in (have.dtype, want.dtype):
+        return have.shape == want.shape
+    return have.shape + (has,) * bool(has) == want.shape + (wants,) * bool(wants)
+
+
+def _of_dtype(cause: Cause, want: Aval, arrays: str) -> str:
+    path, have = cause.subject, cause.have
+    if cause.switch:
+        return f"Turn jax_enable_x64 {cause.switch}, or build for this dtype, too."
+    if have and any(aval.dtype.startswith("key<") for aval in (have, want)):
+        return f"{_of_key(cause, have, want, arrays)} {_OTHER_DTYPE}"
+    if want.weak_type:
+        make = _NUMBERS.get(want.dtype)
+        if make is None or want.shape:
+            return f"Pass a weakly typed array, as jax makes them of Python numbers. {_OTHER_DTYPE}"
+        if have and have.shape:
+            return f"Pass a Python number for {path}. {_OTHER_DTYPE}"
+        text = f"{make}({path})"
+    elif cause.is_number:
+        text = f"{'numpy' if hasattr(np, want.dtype) else 'ml_dtypes'}.{want.dtype}(…)"
+    else:
+        text = f"{path}.astype({want.dtype!r})"
     words = "Convert them, as" if cause.likewise else "Convert it:"
-    return f"{words} {text}. Or add the dtype to the manifest and build again."
+    return f"{words} {text}. {_OTHER_DTYPE}"
+
+
+def _of_key(cause: Cause, have: Aval, want: Aval, arrays: str) -> str:
+    """Return how typed PRNG keys become their data, and data keys; numpy has no keys."""
+    path = cause.subject
+    if want.dtype not in _KEYS:
+        return f"Convert it: jax.random.key_data({path}), which is uint32."
+    name = _KEYS[want.dtype][0]
+    option = "" if want.dtype == "key<fry>" else f", impl={name!r}"
+    make = f"jax.random.wrap_key_data({path}{option})"
+    if have.dtype != "uint32":
+        make = f"jax.random.key(…{option})"
+    return f"Pass {make}." if arrays == "jax" else f'Load it with arrays="jax", and pass {make}.'
+
+
+def of_byte_order(value: object) -> str | None:
+    """Return what to do about an array whose bytes are in another order than this machine's."""
+    dtype = getattr(value, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.isnative or dtype.kind not in "iufc":
+        return None
+    return 'Convert it to the byte order of this machine: x.astype(x.dtype.newbyteorder("=")).'
 
 
 def _of_strength(cause: Cause, want: Aval) -> str:

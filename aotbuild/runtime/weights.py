@@ -99,8 +99,9 @@ def _mode_of(path: Path) -> int | None:
 
 def masked(value: Any) -> str | None:
     """Return what is wrong with a masked array: `numpy.asarray` drops its mask without a word."""
-    ma: Any = sys.modules.get("numpy.ma")
-    if ma is None or not isinstance(value, ma.MaskedArray):
+    # Another thread may import it now: then the module has no classes yet.
+    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if kind is None or not isinstance(value, kind):
         return None
     return "a masked array, whose mask would be lost; pass its filled(…)"
 

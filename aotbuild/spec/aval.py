@@ -35,7 +35,13 @@ SHORT_DTYPES = {
     **{f"key<{tag}>": f"key<{tag}>" for tag in ("fry", "rbg", "urbg")},
 }
 _LONG_TO_SHORT = {long: short for short, long in SHORT_DTYPES.items()}
-_X64_DTYPES = frozenset({"int64", "uint64", "float64", "complex128"})
+# What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
+NARROWED = {
+    "int64": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "complex128": "complex64",
+}
 _PATTERN = r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z"
 _DIM = r"[A-Za-z_][A-Za-z0-9_]*\Z"
 _LONGEST_SIZE = 18
@@ -77,7 +83,7 @@ class Aval:
     @property
     def needs_x64(self) -> bool:
         """Whether JAX represents this dtype only with `jax_enable_x64`."""
-        return self.dtype in _X64_DTYPES
+        return self.dtype in NARROWED
 
 
 @lru_cache(1024)

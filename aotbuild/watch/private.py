@@ -353,7 +353,7 @@ def is_transforming() -> bool:
 def inner_function(function: Any) -> tuple[Any, Any]:
     """Return the function inside a jitted one, and the options of its jit.
 
-    The dispatch of one of our kernels has neither: None.
+    The dispatch of one of our kernels has no options: None.
     """
     names = function.__dict__
     return names.get("_fun"), names.get("_jit_info")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.packages import build, write
 
 import aotbuild
-from aotbuild.errors import InvalidIndex, SignatureMismatch
+from aotbuild.errors import InvalidArgument, InvalidIndex, SignatureMismatch
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.record import Record
 
@@ -325,3 +325,76 @@ class TestRemedies:
         )
         words = "Convert them, as params['b'][0].astype('float32'). Or add the dtype"
         assert caught.value.remedy.startswith(words)
+
+
+class TestFollowed:
+    """A call that does what its error says works, or has another problem."""
+
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    @pytest.mark.parametrize(
+        ("compiled", "passed", "remedy"),
+        [
+            (2.0, 2, "Convert it: float(x)."),
+            (2.0, True, "Convert it: float(x)."),
+            (2, True, "Convert it: int(x)."),
+            (2, 2.5, "Convert it: int(x)."),
+            (2.0, np.int32(2), "Convert it: float(x)."),
+            (1j, 2.0, "Convert it: complex(x)."),
+        ],
+    )
+    def test_a_number(
+        self, tmp_path: Path, arrays: Any, compiled: Any, passed: Any, remedy: str
+    ) -> None:
+        package = write(tmp_path, [build("f", lambda x: x + x, {"x": compiled})])
+        f = aotbuild.load(package, arrays=arrays).f
+        with pytest.raises(SignatureMismatch) as raised:
+            f(passed)
+        assert f"\n{remedy} Or add the dtype" in str(raised.value)
+        convert = {"f": float, "i": int, "c": complex}[remedy.split(": ")[1][0]]
+        assert np.asarray(f(convert(passed))) == 2 * convert(passed)
+
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    @pytest.mark.parametrize("value", [2.0, np.ones(3)])
+    def test_x64(self, tmp_path: Path, arrays: Any, value: Any) -> None:
+        with jax.enable_x64(True):
+            package = write(tmp_path, [build("f", lambda x: x + x, {"x": value})])
+        f = aotbuild.load(package, arrays=arrays).f
+        with pytest.raises(SignatureMismatch) as raised:
+            f(value)
+        remedy = "Turn jax_enable_x64 on, or build for this dtype, too."
+        assert str(raised.value).replace(f" {FALLBACK}", "").endswith(f"\n{remedy}")
+        with pytest.raises(SignatureMismatch, match=r"Convert it|Turn jax_enable_x64 on"):
+            f(np.float32(2) if isinstance(value, float) else value.astype("float32"))
+
+    @pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+    def test_typed_keys(self, tmp_path: Path, impl: str) -> None:
+        key = jax.random.key(0, impl=impl)
+        data = np.asarray(jax.random.key_data(key))
+        package = write(tmp_path, [
+            build("typed", lambda k: k, {"k": key}),
+            build("data", lambda k: k, {"k": data}),
+        ])  # fmt: skip
+        library = aotbuild.load(package)
+        option = "" if impl == "threefry2x32" else f", impl={impl!r}"
+        text = f"\nPass jax.random.wrap_key_data(k{option}). Or add the dtype to the manifest and "
+        with pytest.raises(SignatureMismatch) as raised:
+            library.typed(data)
+        assert text in str(raised.value)
+        assert "shapes" not in str(raised.value)
+        library.typed(jax.random.wrap_key_data(data, impl=impl))
+        with pytest.raises(SignatureMismatch) as raised:
+            library.data(key)
+        assert "\nConvert it: jax.random.key_data(k), which is uint32. Or" in str(raised.value)
+        library.data(jax.random.key_data(key))
+        with pytest.raises(SignatureMismatch, match=r"pass jax.random.wrap_key_data"):
+            aotbuild.load(package, arrays="numpy").typed(data)
+
+    def test_the_order_of_bytes(self, tmp_path: Path) -> None:
+        x = np.ones(3, np.float32)
+        package = write(tmp_path, [build("f", lambda x: x, {"x": x})])
+        other = x.astype(x.dtype.newbyteorder())
+        for arrays in ("jax", "numpy"):
+            f = aotbuild.load(package, arrays=arrays).f  # type: ignore[call-overload]
+            with pytest.raises(InvalidArgument, match=r"x.astype\(x.dtype.newbyteorder\("):
+                f(other)
+            f(other.astype(other.dtype.newbyteorder("=")))

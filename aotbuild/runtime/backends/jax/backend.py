@@ -56,9 +56,13 @@ class JaxBackend:
         self.devices_of_call = placement.devices_of_call
         self.place_alone = placement.place_alone
 
-    def remedy(self, _: Any) -> str:
+    def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
-        return "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."
+        from aotbuild.runtime.remedies import of_byte_order  # for errors only
+
+        return of_byte_order(value) or (
+            "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."
+        )
 
     def place(self, call: Call, record: Record, devices: DeviceSet) -> placement.Placement:
         """Return where a call of a record runs; InvalidArgument if an argument prevents it."""

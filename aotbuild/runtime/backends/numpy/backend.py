@@ -30,7 +30,7 @@ from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, host_of
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.trees import leaf_paths
-from aotbuild.spec.aval import Aval, NotAnArray
+from aotbuild.spec.aval import NARROWED, Aval, NotAnArray
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, is_count
@@ -44,13 +44,6 @@ _X64_VARIABLE = "JAX_ENABLE_X64"
 _DEVICES_VARIABLE = "JAX_NUM_CPU_DEVICES"
 # As jax reads it (jax._src.config.bool_env).
 _YES, _NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
-# What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
-_WITHOUT_X64 = {
-    "int64": "int32",
-    "uint64": "uint32",
-    "float64": "float32",
-    "complex128": "complex64",
-}
 _PYTHON_NUMBERS = {int: "int64", float: "float64", complex: "complex128"}
 
 
@@ -77,6 +70,10 @@ class NumpyBackend:
 
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
+        from aotbuild.runtime.remedies import of_byte_order  # for errors only
+
+        if words := of_byte_order(value):
+            return words
         convert = "Convert it with numpy.asarray, or declare the parameter static in the manifest."
         if str(type(value).__module__).partition(".")[0] in ("builtins", "numpy", "jax", "jaxlib"):
             return convert
@@ -224,7 +221,7 @@ def aval_of(value: Any, *, x64: bool) -> Aval:
         return Aval((), "bool")
     for kind, dtype in _PYTHON_NUMBERS.items():
         if isinstance(value, kind):
-            name = dtype if x64 else _WITHOUT_X64[dtype]
+            name = dtype if x64 else NARROWED[dtype]
             _check_fits(value, name)
             return Aval((), name, weak_type=True)
     raise NotAnArray(value)
@@ -237,7 +234,7 @@ def _aval_of_numpy(value: Any, x64: bool) -> Aval:
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is not None and isinstance(value, masked):
         raise NotAnArray(value, "it is masked; use its filled()")
-    aval = Aval(value.shape, dtype if x64 else _WITHOUT_X64.get(dtype, dtype))
+    aval = Aval(value.shape, dtype if x64 else NARROWED.get(dtype, dtype))
     try:
         str(aval)
     except KeyError:
