@@ -189,6 +189,12 @@ class SingleFlight(Generic[V]):
         """Drop the value of `key`, if there is one."""
         self._entries.pop(key, None)
 
+    def keep_last(self, count: int, which: Callable[[Any], bool]) -> None:
+        """Drop all but the last `count` entries whose keys are of a kind; takes no lock."""
+        keys = [key for key in list(self._entries) if which(key)]
+        for key in keys[: max(0, len(keys) - count)]:
+            self.forget(key)
+
     def clear(self) -> None:
         """Drop every value."""
         self._entries.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from aotbuild.errors import AotbuildError
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Call, bind
 from aotbuild.runtime.devices import DeviceSet
@@ -154,6 +155,13 @@ class Kernel:
             >>> for token in tokens:
             ...     logits, cache = decode(params, token, cache)
         """
+        odd = [each for each in results if not isinstance(each, (int, str))]
+        if odd:
+            name, found = self.function.name, ", ".join(map(repr, odd))
+            msg = (
+                f"{name}: keeping(…): expected keys, fields or indices of the result, found {found}"
+            )
+            raise AotbuildError(msg)
         if self._dispatch.backend.keeps_results:
             return self
         if results not in self._keeping:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 from weakref import WeakValueDictionary
 
-from aotbuild.errors import MissingJax
+from aotbuild.errors import AotbuildError, MissingJax
 from aotbuild.frozen import per_instance
 from aotbuild.runtime import fork
 from aotbuild.runtime.concurrency import SingleFlight
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from aotbuild.runtime.seals import Key
     from aotbuild.runtime.signatures import SignatureInfo
     from aotbuild.runtime.swap import ConstantInfo
+
+# Kernels that a library keeps of functions that callers gave as sources: the last ones that it
+# made. Decorated functions, which keep their own kernels, come to this many in few packages.
+_MOST_SOURCED = 256
+
+
+def _has_hash(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 class Library:
@@ -145,8 +157,16 @@ class Library:
 
         Raises:
             UnknownFunction: The package has no function of that name.
+            AotbuildError: The source cannot be called, or has no hash.
         """
-        return self._kernels.get((name, source), lambda: self._make_kernel(name, source))
+        if source is not None and not (callable(source) and _has_hash(source)):
+            msg = f"kernel({name!r}, source=…): expected a Python function, found {source!r}"
+            raise AotbuildError(msg)
+        key = name, source
+        if source is not None and key not in self._kernels:
+            # Each has a C++ cache of its own, and a new lambda of a call is not asked for again.
+            self._kernels.keep_last(_MOST_SOURCED - 1, lambda key: key[1] is not None)
+        return self._kernels.get(key, lambda: self._make_kernel(name, source))
 
     @property
     def version(self) -> str | None:

@@ -48,7 +48,7 @@ class Counting:
 
     def add(self, kernel: Any) -> None:
         """Note a new kernel, and count or watch its calls if others are."""
-        self._kernels.append(ref(kernel))
+        self._kernels.append(ref(kernel, self._kernels.remove))
         for watch in watches:
             kernel.watch_by(watch)
         if self._counts or os.environ.get(_COUNT_CALLS) == "1":
@@ -64,7 +64,7 @@ class Counting:
         self._change(lambda kernel: kernel.watch_by(watch))
 
     def _change(self, change: Callable[[Any], None]) -> None:
-        for kernel in filter(None, [made() for made in self._kernels]):
+        for kernel in filter(None, [made() for made in [*self._kernels]]):
             change(kernel)
         for look_again in [*self.on_change]:
             look_again()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib.util
+import weakref
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -282,3 +284,27 @@ def test_jax_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         aotbuild.load(folder)
     assert "expected jax 0.10.2 or 0.12.0.1, which" in str(several.value)
     assert "Install it: pip install jax==0.10.2 or pip install jax==0.12.0.1" in str(several.value)
+
+
+class TestSources:
+    def test_not_all_are_kept(self, tmp_path: Path) -> None:
+        library = aotbuild.load(write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})]))
+        first = library.kernel("f")
+        kernels = weakref.WeakSet(
+            library.kernel("f", source=lambda x, n=n: x + n) for n in range(400)
+        )
+        gc.collect()
+        assert len(kernels) <= 256
+        assert library.kernel("f") is first
+        assert library.kernel("f", source=abs) is library.kernel("f", source=abs)
+
+    @pytest.mark.parametrize("source", [[], 3, type("Odd", (), {"__hash__": None})()])
+    def test_what_is_no_source(self, tmp_path: Path, source: Any) -> None:
+        library = aotbuild.load(write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})]))
+        with pytest.raises(AotbuildError, match=r"kernel.'f', source=….: expected a Python func"):
+            library.kernel("f", source=source)
+
+    def test_what_is_no_result(self, tmp_path: Path) -> None:
+        package = write(tmp_path, [build("f", lambda x: x, {"x": np.ones(3)})])
+        with pytest.raises(AotbuildError, match=r"f: keeping.….: expected keys, .* found \[1\]"):
+            aotbuild.load(package, arrays="numpy").f.keeping([1])  # type: ignore[arg-type]
