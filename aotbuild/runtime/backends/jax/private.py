@@ -53,7 +53,7 @@ def make_dispatch(
     `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
     under `jax.disable_jit`. Compare pjit._cpp_pjit and MeshExecutable.create_cpp_call.
     """
-    dispatch: Callable[..., Any] = _jax.pjit(
+    made: Any = _jax.pjit(
         name,
         source,
         miss,
@@ -64,7 +64,8 @@ def make_dispatch(
         _shard_arg,
         _jax.PjitFunctionCache(_CACHE_CAPACITY),
     )
-    dispatch._fun = _Named(name)
+    made._fun = _Named(name)
+    dispatch: Callable[..., Any] = made
     fork.clear_in_child(dispatch, clear_calls)
     return dispatch
 
