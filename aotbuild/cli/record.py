@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aotbuild.watch.recording import Recording
 
 _MANIFEST, _RECORDING = Path("aot.yaml"), Path("aot.recording.jsonl")
+_STDERR = 2  # its number, also where sys.stderr is something else
 _NOTHING = (
     "nothing was recorded: no process of the command imported jax and called a jitted function. "
     "Python started with -I, -E or -S does not read PYTHONPATH, by which processes are watched."
@@ -113,7 +114,11 @@ def record(
     output.as_json = as_json
     program = program[1:] if program[:1] == ["--"] else program
     _check(program, given, no_manifest)
-    code = 0 if given else _run(program, recording, append=append)
+    code = 0
+    if not given:
+        # With --json, stdout has one document and nothing else.
+        stdout = _STDERR if as_json else None
+        code = _run(program, recording, append=append, stdout=stdout)
     place = given or recording
     found = read_recording(place) if place.exists() else Recording()
     output.document.update(program=program or None, exit_code=code, recording=str(place))
@@ -141,7 +146,7 @@ def _check(program: list[str], given: Path | None, no_manifest: bool) -> None:
         raise UsageError(msg)
 
 
-def _run(program: list[str], recording: Path, *, append: bool) -> int:
+def _run(program: list[str], recording: Path, *, append: bool, stdout: int | None) -> int:
     """Run a command; OSError if it cannot be started or the recording not be written."""
     from aotbuild.watch.command import run_watched
     from aotbuild.watch.recording import BEGINNING
@@ -154,7 +159,7 @@ def _run(program: list[str], recording: Path, *, append: bool) -> int:
     Destination(recording, re.compile(re.escape(BEGINNING)), "recording")
     with recording.open("ab" if append else "wb"):
         pass
-    code = run_watched(program, recording)
+    code = run_watched(program, recording, stdout)
     if code:
         say(f"the command ended with {code}; what was seen until then is recorded")
     return code

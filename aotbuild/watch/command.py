@@ -13,14 +13,15 @@ _START = Path(__file__).parent / "start"
 _PACKAGES = Path(__file__).parent.parent.parent
 
 
-def run_watched(command: Sequence[str], recording: Path) -> int:
+def run_watched(command: Sequence[str], recording: Path, stdout: int | None = None) -> int:
     """Run a command, and record every Python process of it that imports jax; return its exit code.
 
     Its processes may have another environment. SIGTERM is passed on; of Ctrl-C the terminal tells
     the command itself. The code of a command that a signal ended is 128 and the signal's number.
+    `stdout` is the descriptor that the command prints into, by default the one of this process.
     OSError if the command cannot be started.
     """
-    process = subprocess.Popen(command, env=environment(os.environ, recording))
+    process = subprocess.Popen(command, env=environment(os.environ, recording), stdout=stdout)
 
     def pass_on(number: int, _: FrameType | None) -> None:
         process.send_signal(number)

@@ -248,6 +248,19 @@ class TestCommands:
         assert f"the command ended with {code}; what was seen until then" in done.stderr
 
     @pytest.mark.process
+    @pytest.mark.parametrize("options", [("--json",), ()])
+    def test_what_the_command_prints(self, options: tuple[str, ...]) -> None:
+        """It is no part of the one JSON document."""
+        command = [*COMMAND, *options, "--", "echo", "of the program"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        if options:
+            assert json.loads(done.stdout)["exit_code"] == 0
+            assert done.stderr == "of the program\n"
+        else:
+            assert done.stdout.startswith("of the program\n")
+            assert not done.stderr
+
+    @pytest.mark.process
     def test_a_signal_is_passed_on(self) -> None:
         code = "import signal, sys; signal.signal(15, lambda *_: sys.exit(9));"
         code += "print('on', flush=True); signal.pause()"
