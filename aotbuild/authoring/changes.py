@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import ProjectError
-from aotbuild.spec.files import naming, read_regular, sync_folder, write_whole
+from aotbuild.spec.files import read_regular, sync_folder, write_whole
+from aotbuild.spec.renames import How, renamed
+
+# What systems say of hard links where there are none: vfat, exFAT, shared folders, FUSE.
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS}
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ def _written_beside(change: FileChange, undo: ExitStack) -> Path:
     place = change.path.resolve()
     temporary = place.with_name(f".{place.name[:50]}.{os.urandom(8).hex()}")
     undo.callback(temporary.unlink, missing_ok=True)
-    with naming(place), temporary.open("x", encoding="utf-8", newline="") as file:
+    with _named(place), temporary.open("x", encoding="utf-8", newline="") as file:
         file.write(change.after)
         file.flush()
         os.fsync(file.fileno())
@@ -91,10 +96,44 @@ def _move(temporary: Path, change: FileChange, undo: ExitStack) -> None:
     """Put a finished file into its place; a new one replaces nothing."""
     place = change.path.resolve()
     if change.before is None:
-        os.link(temporary, place)  # unlike a rename, it fails where a file has appeared
+        with _named(place):
+            _appear(temporary, place)
         undo.callback(place.unlink, missing_ok=True)
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
         return
     old = read_regular(place)
-    temporary.replace(place)
+    with _named(place):
+        temporary.replace(place)
     undo.callback(write_whole, place, old)
+
+
+def _appear(temporary: Path, place: Path) -> None:
+    """Put a file where nothing is; OSError, also for one that has appeared there."""
+    try:
+        os.link(temporary, place)  # unlike a rename, it fails where a file has appeared
+    except OSError as err:
+        if err.errno not in _NO_LINKS:
+            raise
+        if not renamed(temporary, place, How.REFUSE):
+            _write_new(place, temporary.read_bytes())
+
+
+def _write_new(place: Path, data: bytes) -> None:
+    """Write a new file in its place, where no system call puts a finished one there."""
+    with place.open("xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:  # Ctrl-C too
+            place.unlink()
+            raise
+
+
+@contextmanager
+def _named(place: Path) -> Iterator[None]:
+    """Let an OSError name the file that the user knows, not the temporary one."""
+    try:
+        yield
+    except OSError as err:
+        raise OSError(err.errno, err.strerror, str(place)) from err

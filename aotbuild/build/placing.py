@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -13,13 +12,9 @@ from pathlib import Path
 
 from aotbuild.spec.files import make_folders, sync_folder
 from aotbuild.spec.layout import stages_path
+from aotbuild.spec.renames import How, renamed
 from aotbuild.spec.temporary import temporary_folder
 
-# Of linux/fcntl.h and linux/fs.h.
-_AT_FDCWD, _EXCHANGE = -100, 2
-# The system, its C library, a container's filter or this file system cannot exchange two folders.
-# Where EPERM means that nothing may be renamed, the renames that follow say so.
-_CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV}
 # Where the old folder is for a moment if they cannot be exchanged, under its own name.
 _REPLACED = "replaced"
 
@@ -105,14 +100,4 @@ def _put_back(abandoned: Path, parent: Path) -> None:
 
 def _exchange(one: Path, other: Path) -> bool:
     """Exchange two folders in one step, so that there is always one; return whether it worked."""
-    try:
-        call = ctypes.CDLL(None, use_errno=True).renameat2
-    except AttributeError:
-        return False
-    names = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE)
-    if call(*names) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _CANNOT:
-        return False
-    raise OSError(number, os.strerror(number), str(other))
+    return renamed(one, other, How.EXCHANGE)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from aotbuild.authoring import changes as authoring_changes
 from aotbuild.authoring.changes import FileChange, read_text, write_together
 from aotbuild.errors import ProjectError
 
@@ -72,6 +74,60 @@ def test_a_disk_that_fails(
         write_together(changes)
     monkeypatch.undo()
     assert texts(tmp_path) == {"old": "1\n"}
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS])
+@pytest.mark.parametrize("renames", [True, False])
+def test_a_disk_without_hard_links(
+    tmp_path: Path,
+    changes: list[FileChange],
+    code: int,
+    renames: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As vfat, which has the rename that replaces nothing, and shared folders, which have none."""
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "link", fail)
+    if not renames:
+        monkeypatch.setattr(authoring_changes, "renamed", lambda *_: False)
+    write_together(changes)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "new": b"a\r\n",
+        "old": b"2\n",
+    }
+
+
+@pytest.mark.parametrize("renames", [True, False])
+def test_without_hard_links_a_file_that_appears_late_stays(
+    tmp_path: Path, changes: list[FileChange], renames: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def appear(*_: object) -> None:
+        (tmp_path / "new").write_text("other")
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", appear)
+    if not renames:
+        monkeypatch.setattr(authoring_changes, "renamed", lambda *_: False)
+    with pytest.raises(FileExistsError) as caught:
+        write_together(changes)
+    assert caught.value.filename == str(tmp_path / "new")
+    assert texts(tmp_path) == {"old": "1\n", "new": "other"}
+
+
+@pytest.mark.parametrize("failing", ["link", "open"])
+def test_an_error_names_the_file_that_the_user_knows(
+    tmp_path: Path, changes: list[FileChange], failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(temporary: object, *_: object, **__: object) -> None:
+        raise OSError(errno.EACCES, "Permission denied", str(temporary))
+
+    monkeypatch.setattr(Path if failing == "open" else os, failing, fail)
+    with pytest.raises(PermissionError) as caught:
+        write_together(changes)
+    assert caught.value.filename == str(tmp_path / "new")
 
 
 def test_the_second_file_fails(
