@@ -1,8 +1,8 @@
 """Temporary folders that can be told from abandoned ones, however their process ended.
 
 Whoever makes one holds a lock (flock) on a file in it. The system drops the lock when the process
-ends. Whoever gets it then knows that the owner was killed, and removes the folder. No ages are
-compared: clocks jump, and a build may take days.
+ends. Whoever gets it then knows that the owner was killed, and removes the folder. No ages of
+locked folders are compared: clocks jump, and a build may take days.
 
 Locks of network file systems may be known to one machine only. So the name of a folder has a mark
 of the running system and the mount that it was made in, which is where locks on it hold. One with
@@ -32,6 +32,9 @@ _PREFIX = ".aotbuild-tmp-"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # In seconds, after which nobody uses a folder of another system any more.
 _OLD = 30 * 24 * 3600.0
+# The same of a folder without a lock file, which is locked a moment after it was made. There is one
+# if something was written into a folder that was removed already.
+_OLD_UNLOCKED = 24 * 3600.0
 
 
 @contextmanager
@@ -57,19 +60,21 @@ def temporary_folder(
 def remove_abandoned(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
     """Remove the temporary folders below `parent` whose process was killed.
 
-    Those of other systems are removed if nothing was done in them for 30 days.
+    Those of other systems are removed if nothing was done in them for 30 days, and those that have
+    no lock file if nothing was done for a day.
     """
     for folder in _own_folders(parent):
         # What belongs to a running process, or cannot be removed, stays.
         with suppress(OSError):
-            number = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            number = _open_lock(folder)
             try:
-                if _lock(number):
+                if _lock(number) if number is not None else _is_old(folder.lstat(), _OLD_UNLOCKED):
                     if rescue:
                         rescue(folder)
                     _remove(folder)
             finally:
-                os.close(number)
+                if number is not None:
+                    os.close(number)
         # Killed before it was locked, or while it was removed.
         with suppress(OSError):
             folder.rmdir()
@@ -85,13 +90,21 @@ def _own_folders(parent: Path) -> list[Path]:
             for entry in named
             if entry.is_dir(follow_symlinks=False)
             and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-            and (entry.name.startswith(here) or _is_old(entry))
+            and (entry.name.startswith(here) or _is_old(entry.stat(follow_symlinks=False), _OLD))
         ]
     return []
 
 
-def _is_old(entry: os.DirEntry[str]) -> bool:
-    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _OLD
+def _open_lock(folder: Path) -> int | None:
+    """Open the lock file of a folder, None if it has none; OSError."""
+    try:
+        return os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+
+
+def _is_old(found: os.stat_result, seconds: float) -> bool:
+    return time.time() - found.st_mtime > seconds
 
 
 def _mark(parent: Path) -> str:

@@ -101,7 +101,7 @@ class AotBuildHook(BuildHookInterface[Any]):
             for note in filter(None, notes):
                 self._warn(note)
             self._tell_ci(None, wheel.name)
-        self._temporary.close()
+        self._end_temporary()
 
     def _refuse_shard(self, version: str) -> None:
         """End an editable install that has but a share of the package."""
@@ -287,3 +287,9 @@ class AotBuildHook(BuildHookInterface[Any]):
         # After Ctrl-C hatchling calls no finalize: then the end of the process closes it.
         weakref.finalize(self, files.close)
         return files
+
+    def _end_temporary(self) -> None:
+        """Remove the temporary folder, and forget it: the next version of the wheel has its own."""
+        self._temporary.close()
+        for name in ("_temporary", "_workplace"):
+            vars(self).pop(name, None)

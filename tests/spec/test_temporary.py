@@ -111,6 +111,11 @@ def test_one_that_was_not_locked_yet_is_removed_if_empty(tmp_path: Path) -> None
         remove_abandoned(tmp_path)
         assert not empty.exists()
         assert full.exists()
+        day_ago = time.time() - 25 * 3600
+        os.utime(full, (day_ago, day_ago))
+        remove_abandoned(tmp_path)
+        assert not full.exists()  # written into after it was removed
+        assert folder.exists()
 
 
 @pytest.fixture
