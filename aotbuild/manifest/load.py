@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,6 +46,9 @@ from aotbuild.spec.files import open_regular
 from aotbuild.spec.target import PORTABLE
 from aotbuild.spec.tree_file import DescribedTree
 
+_LIKE_A_MANIFEST = re.compile(r"""^[{\s"']*version["']?\s*:""", re.MULTILINE)
+_NO_MANIFEST = "a link to a file that is no manifest; expected a map that begins with version: 1"
+
 Named = tuple[tuple[str, ArgSpec], ...]
 
 
@@ -58,7 +62,14 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
     if not is_utf8(Path(file).name):
         # An index names the manifest that it was made of.
         raise _refusal(as_utf8(file), "a name that is not UTF-8; rename the file")
-    return parse_manifest(_decode(file, _read(file)), file)
+    text = _decode(file, _read(file))
+    try:
+        return parse_manifest(text, file)
+    except ManifestError:
+        # It may lead to secrets, out of a project that somebody else wrote; nothing is quoted.
+        if Path(file).is_symlink() and not _LIKE_A_MANIFEST.search(text):
+            raise _refusal(file, _NO_MANIFEST) from None
+        raise
 
 
 def parse_manifest(

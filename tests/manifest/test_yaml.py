@@ -258,3 +258,34 @@ class TestFile:
         manifest = load_manifest(path)
         assert manifest.digest == hashlib.sha256(path.read_bytes()).hexdigest()
         assert manifest.file == str(path)
+
+
+class TestLinks:
+    """A manifest that is a link may lead to a file of secrets, which no error quotes."""
+
+    @pytest.mark.parametrize(
+        "secret",
+        [
+            "machine github.com login x password hunter2",
+            '{"auths": {"hunter2": 1}}',
+            "- hunter2: [",
+            "*hunter2",
+        ],
+    )
+    def test_what_it_leads_to_is_not_quoted(self, tmp_path: Path, secret: str) -> None:
+        (tmp_path / ".netrc").write_text(secret)
+        (tmp_path / "aot.yaml").symlink_to(".netrc")
+        with pytest.raises(ManifestError) as caught:
+            load_manifest(tmp_path / "aot.yaml")
+        (problem,) = caught.value.problems
+        assert problem.message == (
+            "a link to a file that is no manifest; expected a map that begins with version: 1"
+        )
+
+    def test_one_to_a_manifest_is_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "real.yaml").write_text(f'{HEAD}    args: [x: "f32[2]"]\n')
+        (tmp_path / "aot.yaml").symlink_to("real.yaml")
+        assert load_manifest(tmp_path / "aot.yaml").package == "p"
+        (tmp_path / "real.yaml").write_text(f"{HEAD}    unknown: text\n")
+        with pytest.raises(ManifestError, match="unknown"):
+            load_manifest(tmp_path / "aot.yaml")
