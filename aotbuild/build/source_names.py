@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.build.sources import SourceTree
+from aotbuild.spec.files import read_regular, read_regular_text
 from aotbuild.spec.words import did_you_mean
 
 # With these, code can define a variable of a module that no statement names.
@@ -77,6 +78,8 @@ class SourceNames:
         for file in (folder / last / "__init__.py", folder / f"{last}.py"):
             if file.is_file():
                 return file
+            if file.exists() and not file.is_dir():  # a device, a pipe
+                return Missing(f"{self._shown(file)} is not a regular file")
         compiled = any(path.name.endswith(_COMPILED) for path in folder.glob(f"{last}.*"))
         if compiled or (folder / last).is_dir() or not packages:
             return None
@@ -152,10 +155,12 @@ class SourceNames:
     def _tree(self, file: Path) -> ast.Module | Doubt:
         if file not in self._trees:
             try:
-                self._trees[file] = ast.parse(file.read_bytes(), str(file))
-            except (OSError, SyntaxError, ValueError, RecursionError) as err:
+                self._trees[file] = ast.parse(read_regular(file), str(file))
+            except (OSError, SyntaxError, ValueError) as err:
                 # A toolchain may have a newer Python.
                 self._trees[file] = Doubt(f"{self._shown(file)} cannot be read: {err}")
+            except (RecursionError, MemoryError):  # the latter is of Python's parser
+                self._trees[file] = Doubt(f"{self._shown(file)} cannot be read: nested too deeply")
         return self._trees[file]
 
     def _shown(self, path: Path) -> str:
@@ -230,6 +235,6 @@ def _sets(node: ast.AST, name: str) -> bool:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return read_regular_text(file, "replace")
     except OSError:
         return ""

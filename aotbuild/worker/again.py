@@ -77,7 +77,7 @@ def _lines(module: types.ModuleType) -> dict[str, str]:
     file = str(instance_dict(module).get("__file__") or "")
     try:
         tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, str] = {}
     for statement in tree.body:

@@ -158,7 +158,7 @@ def _aliases(path: str) -> frozenset[str]:
     """Return the variables of a module for what has a name elsewhere: `from m import a; b = a`."""
     try:
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     found: set[str] = set()
     for node in ast.walk(tree):

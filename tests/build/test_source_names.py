@@ -209,3 +209,17 @@ class TestPlan:
             "functions.three.call: proj.dynamic:f: proj/dynamic.py imports everything of numpy, so "
             "the plan does not know whether it exists"
         ) in json.loads(result.stdout)["notes"]
+
+
+def test_a_module_that_is_a_device(tmp_path: Path) -> None:
+    package = write_project(tmp_path, "") / "proj"
+    (package / "model.py").symlink_to("/dev/zero")
+    names = SourceNames(SourceTree(tmp_path, tmp_path, "proj"))
+    assert names.problem("proj.model:f") == Missing("proj/model.py is not a regular file")
+    assert names.problem("proj:f") == Missing("proj/__init__.py defines no 'f'")  # reads no device
+
+
+def test_a_module_that_is_nested_too_deeply_for_the_parser(tmp_path: Path) -> None:
+    write_project(tmp_path, "", model="x = " + "-" * 300_000 + "1\n")
+    found = SourceNames(SourceTree(tmp_path, tmp_path, "proj")).problem("proj.model:f")
+    assert found == Doubt("proj/model.py cannot be read: nested too deeply")
