@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ from aotbuild.cli.stubs import stubs
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
+from aotbuild.report.words import printable
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, coverage, diff, doctor, verify, bench, sbom, stubs)
@@ -68,7 +70,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         tell_usage(self.prog, message)
-        super().error(message)
+        super().error(_no_commands(message))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         put(file or sys.stderr, message)
@@ -117,7 +119,7 @@ def run(arguments: Sequence[str]) -> int:
         output.finish(None)
     except UsageError as err:
         tell_usage(parser.prog, str(err))
-        parser.exit(USAGE, f"{parser.prog}: error: {err}\n")
+        parser.exit(USAGE, f"{parser.prog}: error: {_no_commands(str(err))}\n")
     except (Exception, KeyboardInterrupt) as err:
         if missing_extra(err):
             raise
@@ -131,7 +133,7 @@ def _fail(output: Output, error: BaseException, manifest: Path | None) -> int:
     code, message = code_of(error), _message(error)
     if os.environ.get("AOTBUILD_DEBUG") == "1":
         sys.stderr.write("".join(traceback.format_exception(error)))
-    say(message)
+    say(_no_commands(message))
     try:
         output.finish(error_document(error, code, message))
     except OSError as err:  # what failed first decides the exit code
@@ -155,5 +157,10 @@ def _message(error: BaseException) -> str:
             "out of memory: this process may not take more of it (ulimit -v, a container's limit)"
         )
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+        return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
     return str(error)
+
+
+def _no_commands(message: str) -> str:
+    """Return a message without lines that GitHub would take for a command, as of a file's name."""
+    return re.sub(r"(^|[\r\n])(\s*)::", r"\1\2\\x3a\\x3a", message)

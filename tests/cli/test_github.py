@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,23 @@ def test_wrong_usage(summary: Path, arguments: list[str], message: str) -> None:
     title, *_, text = summary.read_text().split("\n", 3)
     assert title == f"### aotbuild {arguments[0]}"
     assert text.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "a\n::error::b.yaml"],
+        ["inspect", "a\n ::error::b.whl"],
+        ["record", "--", "a\r::error::b"],
+        ["plan", "--a\n::error::b"],
+        ["build", "--jobs", "a\n::error::b"],
+    ],
+)
+def test_names_with_line_breaks_make_no_commands(summary: Path, arguments: list[str]) -> None:
+    """Neither in the plain error, which is beside the command of aotbuild itself."""
+    lines = re.split("[\r\n]+", invoke(*arguments).stderr)
+    found = [line for line in lines if line.lstrip().startswith("::")]
+    assert [line[: line.index("=")] for line in found] == ["::error title"]
 
 
 def test_a_release_that_must_not_be_published(summary: Path, tmp_path: Path) -> None:
