@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from aotbuild.build.executors.dask import connect
 from aotbuild.build.executors.machines import Machines
 from aotbuild.build.executors.slurm import submitting
+from aotbuild.build.executors.urls import shown_url
 from aotbuild.errors import PlanError
 
 VARIABLE = "AOTBUILD_EXECUTOR"
@@ -46,7 +47,7 @@ def _named(text: str) -> Machines:
     if scheme == "slurm":
         return submitting(text)
     msg = (
-        f"executor: expected {LOCAL}, dask://HOST:PORT or slurm://, found {text!r} "
+        f"executor: expected {LOCAL}, dask://HOST:PORT or slurm://, found {shown_url(text)!r} "
         f"(--executor, or {VARIABLE})"
     )
     raise PlanError(msg)

@@ -26,6 +26,7 @@ from aotbuild.build.executors.machines import (
     Machines,
     WorkerLost,
 )
+from aotbuild.build.executors.urls import shown_url
 from aotbuild.build.jobs import Job
 from aotbuild.build.replies import Busy
 from aotbuild.errors import PlanError
@@ -209,27 +210,26 @@ class DaskMachines(Machines):
 
 def connect(text: str) -> DaskMachines:
     """Return the machines of a cluster; PlanError where its scheduler does not answer."""
-    parts = urlsplit(text)
+    parts, shown = urlsplit(text), shown_url(text, ("wait",))
     options = dict(parse_qsl(parts.query))
     wait = options.pop("wait", None)
-    patience = WAIT if wait is None else _seconds(text, wait)
+    patience = WAIT if wait is None else _seconds(shown, wait)
     if not _has_port(parts) or parts.path.strip("/") or options:
-        msg = (
-            f"executor: expected dask://HOST:PORT, or dask://HOST:PORT?wait=SECONDS, found {text!r}"
-        )
+        expected = "dask://HOST:PORT, or dask://HOST:PORT?wait=SECONDS"
+        msg = f"executor: expected {expected}, found {shown!r}"
         raise PlanError(msg)
     try:
         from distributed import Client  # slow, and an extra
     except ImportError as err:
-        msg = f"{text}: {err}; install aotbuild[dask]"
+        msg = f"{shown}: {err}; install aotbuild[dask]"
         raise PlanError(msg) from err
     address = f"tcp://{parts.netloc}"
-    _await_port(text, parts, patience if wait else _CONNECT)
+    _await_port(shown, parts, patience if wait else _CONNECT)
     try:
         client = _in_time(partial(Client, address, timeout=_CONNECT, set_as_default=False))
     except Exception as err:  # whatever a server that is none of Dask's makes of it
         reason = str(err) or f"nothing within {_CONNECT:g} s"
-        msg = f"{text}: expected the answer of a scheduler of Dask at {address}, found {reason}"
+        msg = f"{shown}: expected the answer of a scheduler of Dask at {address}, found {reason}"
         raise PlanError(msg) from err
     return DaskMachines(client, f"dask://{parts.netloc}", patience)
 

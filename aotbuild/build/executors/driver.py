@@ -25,6 +25,7 @@ from aotbuild.build.executors.again import TraceAgain, with_verdicts
 from aotbuild.build.executors.bundle import make_bundle
 from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines, refuse_passwords
 from aotbuild.build.executors.remote import Remote, open_remote
+from aotbuild.build.executors.urls import shown_url
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import Plan
@@ -138,13 +139,15 @@ def _opened(
         with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
             yield partial(run_attempt, pool), threads
         return
+    name = type(chosen).__name__
     if isinstance(chosen, str):
         refuse_passwords(chosen)
+        name = shown_url(chosen, ("wait",))
     project = project_requirements(sources.root)
     toolchains = {t: ExactToolchain.of(t, project) for t in plan.environment.toolchains}
     bundle = make_bundle(sources)
     # Only one unit says so, until it is over.
-    first, name = plan.units[0], chosen if isinstance(chosen, str) else type(chosen).__name__
+    first = plan.units[0]
     listener(UnitBusy(first, f"connecting to {name}", waits=True))
     with open_machines(chosen) as machines:
         listener(UnitBusy(first, ""))

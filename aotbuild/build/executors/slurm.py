@@ -20,12 +20,15 @@ from urllib.parse import parse_qsl, urlsplit
 from aotbuild.build.executors.bundle import Bundle, remove_old
 from aotbuild.build.executors.machines import Given, Machines, Unusable
 from aotbuild.build.executors.submitted import Listed, Passing, SubmittedJobs
+from aotbuild.build.executors.urls import shown_url
 from aotbuild.errors import PlanError
 from aotbuild.spec.target import is_count
 from aotbuild.toolchains.uv import cache_folder
 
 # Minutes that a job may take, unless the URL says `time`.
 _TIME = "60"
+# Options that this module knows; values of others, as export, are not printed.
+_OWN = ("partition", "time", "folder")
 # Jobs of an array, where Slurm does not say.
 _ARRAY = 1000
 # For one command, in seconds. Slurm's own limit for an answer is 10 s by default.
@@ -71,12 +74,13 @@ def submitting(text: str) -> SlurmMachines:
     try:
         import submitit
     except ImportError as err:
-        msg = f"{text}: {err}; install aotbuild[slurm]"
+        msg = f"{shown_url(text, _OWN)}: {err}; install aotbuild[slurm]"
         raise PlanError(msg) from err
     parts = urlsplit(text)
     options = {"time": _TIME, **dict(parse_qsl(parts.query))}
     if parts.netloc or parts.path or not is_count(options["time"]):
-        msg = f"executor: expected slurm://?partition=NAME&time=MINUTES, found {text!r}"
+        found = shown_url(text, _OWN)
+        msg = f"executor: expected slurm://?partition=NAME&time=MINUTES, found {found!r}"
         raise PlanError(msg)
     place = _place(options.pop("folder", ""))
     place.mkdir(parents=True, exist_ok=True)
@@ -87,7 +91,7 @@ def submitting(text: str) -> SlurmMachines:
         executor.update_parameters(**_parameters(options, executor))
     except Exception as err:  # submitit raises several types for what it cannot take
         shutil.rmtree(folder, ignore_errors=True)
-        msg = f"{text}: {err}"
+        msg = f"{shown_url(text, _OWN)}: {err}"
         raise PlanError(msg) from err
     return SlurmMachines(SubmittedJobs(SlurmQueue(executor)), folder, "slurm")
 
