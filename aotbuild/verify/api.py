@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -24,6 +25,7 @@ from aotbuild.spec.files import open_regular
 from aotbuild.spec.index import FOLDER_NAME, Index
 from aotbuild.spec.layout import companions_of, home_of
 from aotbuild.spec.portable import window_of
+from aotbuild.spec.record import Record
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.spec.weights import WEIGHTS, expected_interface
 from aotbuild.verify import requirements
@@ -34,6 +36,7 @@ from aotbuild.verify.contents import (
     check_contents,
     files_of_folder,
     files_of_wheel,
+    stated_problem,
 )
 from aotbuild.verify.identity import IdentityOptions, check_identity
 from aotbuild.verify.jobs import Job
@@ -288,6 +291,9 @@ def _load(
     examined: Examined, reason: str | None, options: Options, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
     path, records = examined.path, examined.contents.records
+    if reason == NOT_RUN:
+        with closing(locate(path)) as source:
+            return [outcome for record in records for outcome in _not_run(source, record)]
     if reason is not None:
         names = (LOAD, GOLDEN)
         return [not_checked(name, str(record), reason) for record in records for name in names]
@@ -303,3 +309,12 @@ def _load(
     loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))
     pairs = [found.get(at) or (next(loaded), next(loaded)) for at in range(len(records))]
     return [outcome for pair in pairs for outcome in pair]
+
+
+def _not_run(source: Source, record: Record) -> tuple[Outcome, Outcome]:
+    """Return the outcomes of a record whose executable is read, and not loaded."""
+    problem = stated_problem(source, record)
+    load = not_checked(LOAD, str(record), NOT_RUN)
+    if problem is not None:
+        load = concluded(LOAD, str(record), [problem])
+    return load, not_checked(GOLDEN, str(record), NOT_RUN)

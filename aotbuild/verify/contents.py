@@ -13,6 +13,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.package import check_policy
 from aotbuild.runtime.source import Source, index_place, read_index
+from aotbuild.runtime.stated import check_stated, read_stated
 from aotbuild.spec.about import About
 from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.canonical import sha256_hex
@@ -244,6 +245,15 @@ def _blob_problems(source: Source, blobs: dict[str, Blob]) -> Iterator[str]:
             read_blob(source, blob)
         except AotbuildError as err:
             yield str(err)
+
+
+def stated_problem(source: Source, record: Record) -> str | None:
+    """Return what an executable for CPUs says against its record; it is read, and not loaded."""
+    try:
+        check_stated(record, read_stated(record, read_blob(source, record.blob)))
+    except AotbuildError as err:
+        return str(err)
+    return None
 
 
 def _strays(names: list[str], blobs: dict[str, Blob], index: Index) -> Iterator[str]:

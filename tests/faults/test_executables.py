@@ -11,11 +11,13 @@ import pytest
 from damage.forks import Forks
 from faults import lies
 from faults.lies import BACKENDS, Edit
+from support.cli import invoke
 
 from aotbuild.spec import protobuf
 from aotbuild.spec.protobuf import Field, bytes_field
 
 pytestmark = [pytest.mark.process, pytest.mark.cause(5)]
+FAILED = 9  # docs/reference/cli.md: a check failed
 # From the message behind the head of an executable to another.
 Rewrite = Callable[[bytes], bytes]
 
@@ -177,3 +179,19 @@ def test_as_it_was_built(honest: Path, forks: dict[str, Forks], tmp_path: Path) 
     for number, arrays in enumerate(BACKENDS):
         place = rewritten(honest, tmp_path / str(number), "factor", same, nothing)
         assert forks[arrays].told(place, ["factor"]) == "right"
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "says"),
+    [
+        ("narrow", of_4096, "calling.outputs[0]"),
+        ("factor", without_calls, "requires.custom_calls"),
+    ],
+)
+def test_a_lie_that_verify_finds_without_loading(
+    name: str, edit: Edit, says: str, honest: Path, tmp_path: Path
+) -> None:
+    place = lies.edited(honest, tmp_path, name, edit)
+    ended = invoke("verify", place, "--no-run")
+    assert ended.exit_code == FAILED, ended.output
+    assert says in ended.output

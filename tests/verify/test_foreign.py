@@ -14,6 +14,7 @@ from attacks.wheels import Built, check, failures, loads
 from support.cli import run
 
 from aotbuild.platforms.cpu import host as cpuinfo
+from aotbuild.spec import protobuf
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import write_index
 from aotbuild.spec.record import Blob, Record, Requirements
@@ -38,6 +39,9 @@ def foreign(built: Built, target: str, jaxlib_version: str | None = None, **requ
     """Return the same function for another host, with bytes that nothing here may load."""
     where = Target.parse(target)
     data = f"an executable for {target} {jaxlib_version}".encode()
+    if where.platform == "cpu":  # what it says of itself is compared with the record
+        (code,) = built.blobs.values()
+        data = code + protobuf.bytes_field(100, data)
     needs = Requirements(
         where.platforms,
         where.devices,

@@ -15,6 +15,7 @@ from attacks.wheels import AOT, INFO, Built, Files, check, failures, loads, with
 from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
+from aotbuild.spec import protobuf
 from aotbuild.spec.signing import Seal, read_seals, write_seals
 from aotbuild.verify.api import NO_KEY, NOT_SIGNED, SignatureOptions
 from aotbuild.verify.outcome import Outcome, Status
@@ -139,7 +140,8 @@ class TestVerify:
 class TestAttacks:
     def mend(self, wheel: Path, built: list[Built], seals: bytes) -> Path:
         """Change a record of a signed wheel and mend every digest: index, blobs and RECORD."""
-        changed = [wheels.with_other_bytes(built[0], b"back door"), *built[1:]]
+        other = wheels.bytes_of(built[0]) + protobuf.bytes_field(100, b"back door")
+        changed = [wheels.with_other_bytes(built[0], other), *built[1:]]
         files = {**wheels.aot_files(changed), "index.sig": seals}
         return wheels.write_wheel(wheel, with_record(wheels.wheel_files(files)).items())
 
