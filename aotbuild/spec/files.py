@@ -16,12 +16,46 @@ from typing import IO
 # O_EXCL follows no link and opens no existing file.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _MODE = 0o644
+_FOLDER_MODE = 0o777
 # The disk, the user's share of it, or what a file may have is full; shutil names what it read.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# Where Linux says what the umask is, without a change of it that other threads would notice.
+_STATUS = "/proc/self/status"
+_kept_umask: int | None = None
 # Characters of the file's name in the temporary one: a name may have 255 bytes.
 _LONGEST = 50
 # Bytes of a text file that somebody wrote: no manifest, lock, key or recording of trees has more.
 MOST_TEXT = 64 << 20
+
+
+def keep_umask() -> None:
+    """Have what this module writes from now on the modes of the present umask.
+
+    A worker asks for it before the user's code runs, which may set another one for its own files.
+    """
+    global _kept_umask  # noqa: PLW0603 (a umask is the process's, too)
+    _kept_umask = os.umask(0)
+    os.umask(_kept_umask)
+
+
+def set_mode(new: int | Path, mode: int) -> None:
+    """Give a new file, by its number, or folder its mode less the kept umask, if another is set.
+
+    Otherwise the system has done so, or what it has instead, such as a folder's default ACL.
+    """
+    if _kept_umask is not None and _umask() != _kept_umask:
+        special = stat.S_IMODE(os.stat(new).st_mode) & ~0o777  # noqa: PTH116 (or a number)
+        os.chmod(new, special | (mode & ~_kept_umask))  # noqa: PTH101
+
+
+def _umask() -> int:
+    with contextlib.suppress(OSError, ValueError), open_regular(_STATUS) as status:
+        for line in status:
+            if line.startswith(b"Umask:"):
+                return int(line[len(b"Umask:") :], 8)
+    now = os.umask(0)
+    os.umask(now)
+    return now
 
 
 def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
@@ -35,6 +69,7 @@ def write_whole(path: Path, data: bytes, temporary: Path | None = None) -> None:
         number = os.open(temporary, _NEW, _MODE)
         try:
             with os.fdopen(number, "wb") as file:
+                set_mode(number, _MODE)
                 file.write(data)
             move_whole(temporary, path)
         except BaseException:
@@ -126,7 +161,7 @@ def make_folders(path: Path) -> None:
     missing = []
     while True:
         try:
-            path.mkdir(exist_ok=True)
+            _make_folder(path)
             break
         except FileNotFoundError:
             if path.parent == path:
@@ -135,7 +170,18 @@ def make_folders(path: Path) -> None:
             path = path.parent
     # What a folder that exists refuses, as /proc does with the same error, is not tried again.
     for folder in reversed(missing):
-        folder.mkdir(exist_ok=True)
+        _make_folder(folder)
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder if it is missing; FileNotFoundError if the one above it is."""
+    try:
+        path.mkdir()
+    except OSError:
+        if not path.is_dir():
+            raise
+    else:
+        set_mode(path, _FOLDER_MODE)
 
 
 def sync_folder(folder: Path) -> None:

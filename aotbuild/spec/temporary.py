@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from aotbuild.spec.files import set_mode
+
 LOCK = ".aotbuild-lock"
 # The names of folders that belong to a build alone, and never into a package.
 NAMES = ".aotbuild-*"
@@ -130,7 +132,9 @@ def _new(parent: Path, prefix: str) -> Iterator[Path]:
             folder.mkdir(0o700)
             # Until it is locked, another process may take it for abandoned, and remove it.
             with suppress(FileNotFoundError):
+                set_mode(folder, 0o700)
                 number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                set_mode(number, 0o600)
                 if _lock(number) is not False and os.fstat(number).st_nlink:
                     break
                 os.close(number)

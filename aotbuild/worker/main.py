@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 from aotbuild.build.protocol import WrongVersion, read_request, to_line
 from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, RunJob
+from aotbuild.spec.files import keep_umask
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.worker.printed import keep_printed
 from aotbuild.worker.recording.recorder import Recorder
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Serve jobs until stdin ends, and then end the process."""
     lines, out = _take_stdin(), _take_stdout()
+    keep_umask()
     # A compiler that dies of a signal leaves the Python stack in the log.
     faulthandler.enable()
     try:
