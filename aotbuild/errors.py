@@ -101,6 +101,17 @@ class BuildError(AotbuildError):
         super().__init__(f"{found}\n{listing(self.failures)}")
 
 
+class SourcesEdited(BuildError):
+    """Files of the project were edited while they were compiled, and nothing was packaged."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        super().__init__((), 0)
+        self.files = tuple(files)
+        many = len(self.files) > 1
+        found = f"{', '.join(self.files)} {'were' if many else 'was'} edited during the build"
+        self.args = (f"{found}; nothing was packaged: build again",)
+
+
 def listing(failures: Sequence[UnitFailure]) -> str:
     """Return failures as text; each message is there once, under the names of all its units."""
     return "\n".join(map(str, _merge_equal(failures)))

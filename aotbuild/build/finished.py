@@ -105,7 +105,8 @@ class Finished:
     `package` is the import package that gets it, `tag` the wheel's, and `sbom` its bill of
     materials, if there is one. `lines` and `notes` are for the user, and `made` begins the last
     line. `missing` says how many units were left out, as `2 units`; `size_remedy` ends a note about
-    the size.
+    the size. `checked` is when this build found its sources to be what was compiled, in
+    nanoseconds; 0 for one of the store, which are compared first.
     """
 
     package: str
@@ -116,10 +117,12 @@ class Finished:
     missing: str = ""
     size_remedy: str = ""
     sbom: bytes | None = None
+    checked: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form, without the bill of materials."""
-        return {name: value for name, value in asdict(self).items() if name != "sbom"}
+        """Return the JSON form, without the bill of materials, and what is of this build alone."""
+        left_out = ("sbom", "checked")
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], sbom: bytes | None) -> Finished:

@@ -17,6 +17,7 @@ from typing import Any
 
 from aotbuild.build.assemble import Assembled, assemble
 from aotbuild.build.direct.reads import Reads
+from aotbuild.build.edits import refuse_edits
 from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import run_units
@@ -42,7 +43,6 @@ from aotbuild.spec.shard import SHARD_NAME
 from aotbuild.store.layers import Counts, Layers, open_store
 from aotbuild.store.local import UNKEPT
 
-_EDITED = "{} was edited while it was compiled: build again"
 # For the zip of kept stages: the earliest time it can hold, Unix, and rw-r--r--.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
@@ -90,7 +90,7 @@ class Package:
     theirs. `failures` are of the units that were left out. `stages` is the file of kept stages
     beside the folder, if the manifest asks for one. `size_remedy` ends a note about the size.
     `store` says what the store was good for, `origins` where the units came from, and `reads` what
-    is known of what their jobs read.
+    is known of what their jobs read. `checked` is when nothing was found to be edited.
     """
 
     folder: Path
@@ -103,6 +103,7 @@ class Package:
     store: Counts = field(default_factory=Counts)
     origins: Origins = field(default_factory=Origins)
     reads: Reads = field(default_factory=Reads)
+    checked: int = 0
 
     @property
     def left_out(self) -> str | None:
@@ -136,6 +137,8 @@ def build_package(
     direct: bool = True,
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
+
+    SourcesEdited, another BuildError, if a file that was compiled is not what it was.
 
     With `keep_going`, units that failed are left out, and BuildError is raised only if all failed.
     The environments of its toolchains must exist (`make_environments`). Nothing is written to
@@ -197,6 +200,8 @@ def _packed(
         made = assemble(facts, results, files, secrets)
         if made.failures and not (keep_going and (made.done or share)):
             raise BuildError(made.failures, made.total)
+        checked = time.time_ns()
+        edited = refuse_edits(sources, traced, files, started)
         if share:
             cleaned = tuple(result.without(secrets) for result in results)
             labels = share.labels(plan, secrets)
@@ -209,7 +214,6 @@ def _packed(
     by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
     done = [by_unit[result.unit] for result in made.done]
     embedded = embedded_in(done)
-    edited = map(_EDITED.format, sorted(traced.changed))
     types = [*_result_type_notes(plan, sources, made.records), *_import_notes(plan, sources, made)]
     empty = share.notes if share else ()
     notes = (*_notes(done), *embedded_notes(embedded), *types, *edited, *empty)
@@ -219,6 +223,7 @@ def _packed(
         *(folder, reduced, made.records, notes, kept, made.failures, remedy),
         origins=origins,
         reads=traced.reads,
+        checked=checked,
     )
 
 

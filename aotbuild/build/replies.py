@@ -98,10 +98,17 @@ class Busy(Message):
 
 
 class Imported(Message):
-    """Files below the project's folder that were imported for this job: paths and digests."""
+    """Files below the project's folder that were imported for this job: paths and digests.
+
+    The digests are those of what was loaded. `written` are files and folders there that the user's
+    code wrote, made or removed so far. `processes` says whether it started processes, which may
+    have written others.
+    """
 
     type: Literal["imported"] = "imported"
-    files: tuple[tuple[str, str], ...]
+    files: tuple[tuple[str, str], ...] = ()
+    written: tuple[str, ...] = ()
+    processes: bool = False
 
 
 class CompileStarted(Message):

@@ -96,11 +96,7 @@ def data_files(sources: SourceTree, reads: Reads, since: int) -> dict[str, str]:
     that changed after `since`, in nanoseconds: the build itself may write them.
     """
     digests, found = FileDigests(), dict[str, str]()
-    files = ((world, each.files) for world, names in reads.seen for each in names.sets)
-    for path in sorted({world.places.place(name) for world, names in files for name in names}):
-        name = _in_project(path, sources.root)
-        if name is None or any(p in _APART or p.startswith(".") for p in name.split("/")):
-            continue
+    for path, name in read_files(sources, reads):
         try:
             digest = digests.of(path, since=since)
         except ChangedSince:
@@ -108,6 +104,24 @@ def data_files(sources: SourceTree, reads: Reads, since: int) -> dict[str, str]:
         if digest not in (FOLDER, UNREADABLE):
             found[name] = digest
     return found
+
+
+def read_files(sources: SourceTree, reads: Reads) -> Iterator[tuple[str, str]]:
+    """Yield the project's files that jobs opened, and that may not be there: paths and names.
+
+    Names are relative to the project. Hidden files and what was installed or built are left out.
+    """
+    # Most jobs read the same.
+    files = {
+        (id(world.places), name): world.places
+        for world, names in reads.seen
+        for each in names.sets
+        for name in each.files
+    }
+    for path in sorted({places.place(name) for (_, name), places in files.items()}):
+        name = _in_project(path, sources.root)
+        if name and not any(p in _APART or p.startswith(".") for p in name.split("/")):
+            yield path, name
 
 
 def _in_project(path: str, root: Path) -> str | None:

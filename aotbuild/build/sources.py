@@ -6,7 +6,7 @@ import linecache
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from aotbuild.build.direct.reads import Reads
@@ -45,13 +45,26 @@ class SourceTree:
 class TracedFiles:
     """The files of a project that its build has imported, with their digests.
 
-    `changed` are those that were edited meanwhile. `reads` is what direct mode knows of the build's
-    jobs. Several threads add to it.
+    `changed` are those that were edited meanwhile. `written` are files and folders that the user's
+    code wrote itself, and `processes` says whether it started some that may have written others.
+    `reads` is what direct mode knows of the build's jobs. Several threads add to it.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    processes: bool = False
     reads: Reads = field(default_factory=Reads)
+
+    def wrote(self, written: Iterable[str], *, processes: bool) -> None:
+        """Add what the code of one worker wrote."""
+        self.written.update(written)
+        self.processes |= processes
+
+    def is_written(self, name: str) -> bool:
+        """Return whether the user's code wrote a file, or made or moved a folder around it."""
+        path = PurePosixPath(name)
+        return not self.written.isdisjoint(map(str, (path, *path.parents)))
 
     def add(self, files: Iterable[tuple[str, str]]) -> None:
         """Add what one worker has imported."""

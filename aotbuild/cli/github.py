@@ -65,7 +65,7 @@ def of_error(error: BaseException, message: str, manifest: Path | None) -> list[
             )
             for p in error.problems
         ]
-    if isinstance(error, BuildError):
+    if isinstance(error, BuildError) and error.failures:
         return of_failures("error", error.failures, manifest)
     return [Annotation("error", message, str(manifest or ""))]
 

@@ -33,7 +33,7 @@ def keep_umask() -> None:
 
     A worker asks for it before the user's code runs, which may set another one for its own files.
     """
-    global _kept_umask  # noqa: PLW0603 (a umask is the process's, too)
+    global _kept_umask
     _kept_umask = os.umask(0)
     os.umask(_kept_umask)
 

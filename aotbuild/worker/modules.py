@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from aotbuild.spec.sources import file_digest
+from aotbuild.worker.seen_files import SeenFiles
 
 _FOREIGN = ("site-packages", "dist-packages", "__pycache__")
 
@@ -24,13 +25,22 @@ class ProjectModules:
     def __init__(self, root: Path | None) -> None:
         self._root = None if root is None else os.path.realpath(root)
         self._known: dict[str, str] = {}
+        self.seen = None if root is None else SeenFiles(str(root), partial(_below, str(self._root)))
 
     def added(self) -> tuple[tuple[str, str], ...]:
         """Return the path and the digest of each module's file that was imported since then."""
         new = sorted(self._files() - self._known.keys())
-        digests = {name: file_digest(Path(str(self._root), name)) for name in new}
+        digests = {name: self._digest(name) for name in new}
         self._known |= digests
         return tuple(digests.items())
+
+    def _digest(self, name: str) -> str:
+        """Return the digest of a file as it was loaded: it may have been edited since.
+
+        What a loader of the user's own read, or Python before this, is not known.
+        """
+        loaded = self.seen and self.seen.loaded.get(name)
+        return loaded or file_digest(Path(str(self._root), name))
 
     def of(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """Return the path and the digest of each of these modules' files that is the project's."""

@@ -112,6 +112,7 @@ class Session:
         if self._recorder:
             self._recorder.begin(job.function.references, job.function.model_dump_json())
         yield from self._run(job)
+        yield from self._written()
         entries = self._entries
         if entries.made or entries.used or entries.problems:
             used = entries.used - entries.made
@@ -164,6 +165,11 @@ class Session:
     def _imported(self) -> Iterator[Reply]:
         if files := self._modules.added():
             yield Imported(files=files)
+
+    def _written(self) -> Iterator[Reply]:
+        seen = self._modules.seen
+        if seen and ((written := seen.written()) or seen.started_processes):
+            yield Imported(written=written, processes=seen.started_processes)
 
     def _own_files(self) -> tuple[tuple[str, str], ...]:
         """Return the project's files that this job imported, if that is asked for."""

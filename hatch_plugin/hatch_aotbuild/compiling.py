@@ -90,6 +90,7 @@ def compile_wheel(
         missing=plural(failed, "unit") if failed else "",
         size_remedy=package.size_remedy,
         sbom=sbom_of(folder, wheel) if inputs.sbom else None,
+        checked=package.checked,
     )
     # Stages are no part of the folder, and what uv made or resolved is not among the inputs.
     by_uv = any(toolchain.recipe for toolchain in environment.toolchains)

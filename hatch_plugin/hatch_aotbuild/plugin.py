@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -29,6 +29,7 @@ from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
 from aotbuild.spec.temporary import NAMES, temporary_folder
 from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild.ci import tell_ci
+from hatch_aotbuild.edited import refuse_edited
 from hatch_aotbuild.kept_stages import put_stages
 from hatch_aotbuild.options import (
     NAME,
@@ -48,6 +49,7 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     PLUGIN_NAME = NAME
     _finished: Finished | None = None
+    _started = 0
 
     def dependencies(self) -> list[str]:
         """Return what the build environment needs: the project's dependencies and the toolchain."""
@@ -86,22 +88,31 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Put the kept stages beside the wheel, and remove the temporary folder."""
-        if self.target_name == "wheel" and version != "editable":
-            stages, wheel = stages_path(self._artifacts), Path(artifact_path)
-            if place := put_stages(stages, wheel, Path(self.root), os.environ):
-                self.app.display_info(f"aotbuild: kept stages are in {place}")
-            remedy = self._finished.size_remedy if self._finished else ""
-            notes = (
-                size_note(wheel.stat().st_size, wheel.name, remedy),
-                self._shard_note(wheel.name),
-                self._missing_note(wheel.name),
-                self._version_note(wheel.name),
-                self._sdist_note(),
-            )
-            for note in filter(None, notes):
-                self._warn(note)
-            self._tell_ci(None, wheel.name)
-        self._end_temporary()
+        try:
+            if self.target_name == "wheel" and version != "editable":
+                self._finish(Path(artifact_path))
+        finally:
+            self._end_temporary()
+
+    def _finish(self, wheel: Path) -> None:
+        """Say what there is to say of a finished wheel, unless its sources were edited."""
+        stages = stages_path(self._artifacts)
+        since = (self._finished.checked if self._finished else 0) or self._started
+        with self._abort_on_error():
+            refuse_edited(wheel, self._artifacts, Path(self.root), since)
+        if place := put_stages(stages, wheel, Path(self.root), os.environ):
+            self.app.display_info(f"aotbuild: kept stages are in {place}")
+        remedy = self._finished.size_remedy if self._finished else ""
+        notes = (
+            size_note(wheel.stat().st_size, wheel.name, remedy),
+            self._shard_note(wheel.name),
+            self._missing_note(wheel.name),
+            self._version_note(wheel.name),
+            self._sdist_note(),
+        )
+        for note in filter(None, notes):
+            self._warn(note)
+        self._tell_ci(None, wheel.name)
 
     def _refuse_shard(self, version: str) -> None:
         """End an editable install that has but a share of the package."""
@@ -203,6 +214,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         # Also here: without build isolation, nobody asks for `dependencies`.
         self._check_dynamic()
         prebuilt = chosen_folder(os.environ, PREBUILT)
+        self._started = time_ns()
         metadata, started = self.metadata, monotonic()
         name, version, sbom = metadata.core.raw_name, metadata.version, self._options.sbom
         wheel = (name, version, sbom, self._shard)

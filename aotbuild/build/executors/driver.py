@@ -234,6 +234,7 @@ class _Runner:
             progress.busy(message)
         elif isinstance(message, Imported):
             self.traced.add(message.files)
+            self.traced.wrote(message.written, processes=message.processes)
         elif isinstance(message, Inputs):
             progress.obstacle, progress.traced_because = message.obstacle, message.because
             progress.machine = tuple(message.machine)

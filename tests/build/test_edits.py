@@ -1,0 +1,189 @@
+"""Files of the project that somebody edits while a build is at work."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from support.projects import MANIFEST, ONE_FUNCTION, build, write_project
+
+from aotbuild.build.check import out_of_date
+from aotbuild.build.pack import Package
+from aotbuild.build.plan import make_plan
+from aotbuild.build.sources import find_sources
+from aotbuild.errors import SourcesEdited
+from aotbuild.manifest import load_manifest
+from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.index import Index
+from aotbuild.toolchains.toolchain import probe
+
+pytestmark = pytest.mark.process
+
+# It waits where a trace takes long.
+CODE = """\
+import os
+import time
+from pathlib import Path
+
+from proj import parts
+
+HERE = Path(__file__).parent
+SHIFT = float((HERE / "shift.txt").read_text())
+OTHER = float((HERE.parent / "other.txt").read_text())
+
+
+def f(x):
+    Path({started!r}).touch()
+    while not os.path.exists({go!r}):
+        time.sleep(0.01)
+    return x * parts.FACTOR + SHIFT + OTHER
+"""
+# It writes a module, another one each time, also after it was imported.
+WRITES = """\
+import os
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+(HERE / "made.py").write_text("FACTOR = 1.0\\n")
+(HERE / "made.txt").write_text("1.0")
+
+from proj import made
+
+SHIFT = float((HERE / "made.txt").read_text())
+
+
+def f(x):
+    (HERE / "made.py").write_text(f"FACTOR = 1.0  # {time.time_ns()}\\n")
+    (HERE / "new.txt").write_text("1.0")
+    os.replace(HERE / "new.txt", HERE / "made.txt")
+    return x * made.FACTOR + SHIFT
+"""
+Edit = Callable[[Path], object]
+
+
+class Project:
+    """A project whose trace waits until somebody edits a file of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.started, self.go = folder / "started", folder / "go"
+        code = CODE.format(started=str(self.started), go=str(self.go))
+        parts = "FACTOR = 2.0\n"
+        self.root = write_project(folder / "here", ONE_FUNCTION, code=code, parts=parts)
+        (self.root / "proj" / "shift.txt").write_text("1.0")
+        (self.root / "other.txt").write_text("1.0")
+        self.package = folder / "out" / "_aot"
+
+    def build(self, edit: Edit) -> Package:
+        """Build, and edit once the function is traced."""
+
+        def wait() -> None:
+            end = monotonic() + 60
+            while not self.started.exists() and monotonic() < end:
+                sleep(0.01)
+            edit(self.root)
+            self.go.touch()
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        try:
+            return build(self.root, self.package)
+        finally:
+            thread.join()
+
+    def refused(self, edit: Edit) -> str:
+        with pytest.raises(SourcesEdited) as caught:
+            self.build(edit)
+        assert not self.package.parent.exists(), "nothing is left"
+        return str(caught.value)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("AOTBUILD_DIRECT", "on")
+    return Project(tmp_path)
+
+
+def text_into(name: str, text: str) -> Edit:
+    return lambda root: (root / name).write_text(text)
+
+
+def other_file(root: Path) -> None:
+    """Replace a file as rsync does: the new one has the times of the old one, and its size."""
+    path, new = root / "proj" / "parts.py", root / "new"
+    new.write_text("FACTOR = 3.0\n")
+    os.utime(new, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    new.replace(path)
+
+
+def header(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = Index.open((folder / "index").read_bytes(), "").header["sources"]
+    return found
+
+
+@pytest.mark.parametrize("direct", ["on", "off"])
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("proj/parts.py", text_into("proj/parts.py", "FACTOR = 3.0\n")),
+        ("proj/parts.py", other_file),
+        ("proj/parts.py", lambda root: (root / "proj" / "parts.py").unlink()),
+        ("aot.yaml", text_into("aot.yaml", ONE_FUNCTION.replace("f32[2]", "f32[3]"))),
+    ],
+)
+def test_an_edit_of_what_is_compiled(
+    project: Project, monkeypatch: pytest.MonkeyPatch, direct: str, name: str, edit: Edit
+) -> None:
+    monkeypatch.setenv("AOTBUILD_DIRECT", direct)
+    assert project.refused(edit) == (
+        f"{name} was edited during the build; nothing was packaged: build again"
+    )
+
+
+def test_the_next_build_has_the_edit(project: Project) -> None:
+    """The store has nothing under the name of the new text that was made from the old one."""
+    project.refused(text_into("proj/parts.py", "FACTOR = 3.0\n"))
+    package = build(project.root, project.package)
+    digests = header(package.folder)["files"]
+    assert digests["proj/parts.py"] == sha256_hex(b"FACTOR = 3.0\n")
+    manifest = load_manifest(project.root / MANIFEST)
+    plan = make_plan(manifest, probe())
+    assert out_of_date(plan, find_sources(project.root, "proj"), package.folder) == []
+
+
+def test_data_of_the_package(project: Project) -> None:
+    assert project.refused(text_into("proj/shift.txt", "5.0")) == (
+        "proj/shift.txt was edited during the build; nothing was packaged: build again"
+    )
+
+
+def test_data_beside_the_package_is_noted(project: Project) -> None:
+    found = project.build(text_into("other.txt", "5.0"))
+    assert found.notes == ("other.txt was edited while it was compiled: build again",)
+
+
+def test_the_same_text_again_is_no_edit(project: Project) -> None:
+    found = project.build(text_into("proj/parts.py", "FACTOR = 2.0\n"))
+    assert found.notes == ()
+    digests = header(found.folder)["files"]
+    assert digests["proj/parts.py"] == sha256_hex(b"FACTOR = 2.0\n")
+
+
+@pytest.mark.parametrize("direct", ["on", "off"])
+def test_what_the_code_writes_itself_is_no_edit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct: str
+) -> None:
+    """The digest is that of what was loaded, so a check says that it is another one now."""
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("AOTBUILD_DIRECT", direct)
+    root = write_project(tmp_path / "here", ONE_FUNCTION, code=WRITES)
+    found = build(root, tmp_path / "out" / "_aot")
+    assert found.notes[-1] == "proj/made.py was edited while it was compiled: build again"
+    digests = header(found.folder)["files"]
+    assert digests["proj/made.py"] == sha256_hex(b"FACTOR = 1.0\n")

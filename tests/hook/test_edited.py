@@ -1,0 +1,53 @@
+"""An edit after the executables were made, and before hatchling packs the sources."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.projects import ONE_FUNCTION, PYPROJECT, write_project
+
+pytestmark = pytest.mark.process
+
+# Hooks run in the order of their tables.
+LATER = "\n[tool.hatch.build.targets.wheel.hooks.custom]\n"
+HOOK = """\
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Edits(BuildHookInterface):
+    def initialize(self, version, build_data):
+        path = Path(self.root, "proj", "code.py")
+        path.write_text({text!r})
+"""
+CODE = "def f(x):\n    return x + 1\n"
+
+
+def wheel(root: Path) -> subprocess.CompletedProcess[str]:
+    """Have hatchling build a wheel into `dist`."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_an_edit_after_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the store has the finished build; the same text again is no edit."""
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("AOTBUILD_DIRECT", "on")
+    root = write_project(tmp_path / "here", ONE_FUNCTION, code=CODE)
+    (root / "pyproject.toml").write_text(PYPROJECT + LATER)
+    for text in (CODE.replace("1", "2"), CODE, CODE.replace("1", "2")):
+        (root / "proj" / "code.py").write_text(CODE)
+        (root / "hatch_build.py").write_text(HOOK.format(text=text))
+        ended = wheel(root)
+        found = [path.name for path in root.glob("dist/*")]
+        if text == CODE:
+            assert (ended.returncode, len(found)) == (0, 1), ended.stderr
+            continue
+        assert ended.returncode == 1
+        said = "aotbuild: proj/code.py was edited during the build; nothing was packaged"
+        assert said in ended.stdout + ended.stderr
+        assert found == []
