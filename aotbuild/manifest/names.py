@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 from aotbuild.platforms.building import descriptions
 from aotbuild.platforms.options import refuse
 from aotbuild.spec.padding import one_nan
+from aotbuild.spec.requirement_line import line_problem
 from aotbuild.spec.signature import LIBRARY_NAMES
 from aotbuild.spec.words import did_you_mean, quote
 
@@ -119,6 +120,8 @@ def requirement(text: str) -> str:
         Requirement(text)
     except InvalidRequirement:
         refuse(f"expected a requirement such as 'numpy>=2', found {quote(text)}")
+    if problem := line_problem(text):
+        refuse(f"{quote(text)} {problem}")
     return text
 
 

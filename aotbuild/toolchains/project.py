@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from aotbuild.errors import PlanError
 from aotbuild.spec.files import open_regular
 
 _OWN = "aotbuild"
 _DYNAMIC = "dependencies"
+# What hooks see as the version where none is worked out: no version of anybody.
+_NO_VERSION = "0+not.worked.out"
 # The table of pyproject.toml in which a project lists its own dependencies.
 METADATA_TABLE = f"tool.hatch.metadata.hooks.{_OWN}"
 
@@ -41,9 +43,15 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
             settings.hook_config.clear()  # they set something else
         elif not run_code:
             _check_runs_nothing(file, metadata)
+        if not run_code:
+            _leave_out_version(metadata)
+            metadata.context.add_context(_without_environment())
         # What it adds is known only when the environment is.
         settings.hooks.pop(_OWN, None)
-        return (*map(str, metadata.core.dependencies), *own_dependencies(table))
+        found = (*map(str, metadata.core.dependencies), *own_dependencies(table))
+        if not run_code:
+            _check_names_no_version(found)
+        return found
     except (ValueError, TypeError, OSError) as err:
         reason = err.strerror if isinstance(err, OSError) else err
         msg = f"{file}: the project's dependencies cannot be read: {reason}"
@@ -52,19 +60,60 @@ def project_requirements(root: Path, *, run_code: bool = True) -> tuple[str, ...
 
 def _check_runs_nothing(file: Path, metadata: Any) -> None:
     """Raise PlanError if reading the dependencies would run a file of the project."""
-    hooks = metadata.hatch.metadata.hook_config.keys() - {_OWN}
-    version = metadata.hatch.config.get("version", {})
-    if "custom" in hooks:
-        found = f"[{METADATA_TABLE.removesuffix(_OWN)}custom]"
-    elif hooks and version.get("source") == "code":
-        found = '[tool.hatch.version] source = "code"'
-    else:
+    if "custom" not in metadata.hatch.metadata.hook_config:
         return
+    found = f"[{METADATA_TABLE.removesuffix(_OWN)}custom]"
     msg = (
         f"{file}: {found} runs code of the project to say its dependencies, and no plan runs any; "
         f"list them under [project], or in [{METADATA_TABLE}]"
     )
     raise PlanError(msg)
+
+
+def _leave_out_version(metadata: Any) -> None:
+    """Have hatchling work out no version before it runs hooks; they see a fixed one.
+
+    Some sources run a file of the project (`code`) or a command that it names (`vcs`), also as the
+    `base` of others. Which do, only each plugin knows; and dependencies need no version.
+    """
+    metadata.hatch.config.pop("version", None)
+    if "version" in metadata.dynamic:
+        metadata.core_raw_metadata.setdefault("version", _NO_VERSION)
+
+
+def _check_names_no_version(found: tuple[str, ...]) -> None:
+    for text in found:
+        if _NO_VERSION in text:
+            msg = (
+                f"{text!r} names the version of the project, which code may have to say, and no "
+                f"plan runs any; list it in [{METADATA_TABLE}]"
+            )
+            raise ValueError(msg)
+
+
+def _without_environment() -> Any:
+    """Return a context of hatchling in which `{env:NAME}` is an error.
+
+    What a dependency names is asked of a server, and printed.
+    """
+    from hatchling.utils.context import ContextFormatter
+
+    class WithoutEnvironment(ContextFormatter):
+        CONTEXT_NAME = _OWN
+
+        def get_formatters(self) -> dict[str, Any]:
+            return {"env": _refuse_variable}
+
+    return WithoutEnvironment()
+
+
+def _refuse_variable(value: object, data: str) -> NoReturn:  # noqa: ARG001 - as hatchling calls it
+    name = data.partition(":")[0]
+    msg = (
+        f"{{env:{name}}} would put an environment variable into a requirement, and no plan sends "
+        "any; write what it stands for"
+    )
+    raise ValueError(msg)
 
 
 def own_dependencies(table: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,9 @@ from pathlib import Path
 from aotbuild.errors import PlanError
 from aotbuild.manifest import Manifest
 from aotbuild.spec.files import naming, read_regular_text, write_whole
+from aotbuild.spec.requirement_line import line_problem
 from aotbuild.spec.temporary import temporary_folder
+from aotbuild.spec.words import quote
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python
@@ -43,7 +45,7 @@ def resolved(
     if committed is not None:
         return checked_lock(wanted, python, committed), committed
     inputs = {
-        "requirements": list(wanted.requirements),
+        "requirements": _lines(wanted),
         "python": python,
         "machine": [platform.system(), platform.machine()],
         # Another index may have other versions.
@@ -83,14 +85,16 @@ def compile_lock(
     Versions in the lock `before` are kept where possible. What is neither a wheel nor says in a
     file what it requires has to be built to find out, which runs its code: `build_sources`.
     """
+    lines = _lines(wanted)
     with temporary_folder() as temporary:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         with naming(temporary):
-            given.write_text("".join(f"{r}\n" for r in wanted.requirements), encoding="utf-8")
+            given.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             if before is not None:
                 made.write_text(before, encoding="utf-8")
         try:
-            run_uv(_compile(given, made, python, *(() if build_sources else NO_BUILD)), folder)
+            options = () if build_sources else NO_BUILD
+            run_uv(_compile(given, made, python, *options), folder, builds=build_sources)
         except UvFailed as err:
             is_source = not build_sources and _SOURCE.search(str(err))
             reason = _indented(str(err))
@@ -98,6 +102,18 @@ def compile_lock(
             msg = f"{wanted.title}: uv cannot resolve it for Python {python}\n{reason}\n{hint}"
             raise PlanError(msg) from err
         return made.read_text(encoding="utf-8")
+
+
+def _lines(wanted: Wanted) -> list[str]:
+    """Return the requirements as lines of a file; PlanError where uv would take one for more.
+
+    Those of the manifest were checked; here are also the project's, and what hooks made of them.
+    """
+    for text in wanted.requirements:
+        if problem := line_problem(text):
+            msg = f"{wanted.title}: the requirement {quote(text)} {problem}"
+            raise PlanError(msg)
+    return list(wanted.requirements)
 
 
 def _compile(given: Path, made: Path, python: str, *more: str) -> list[str | Path]:
@@ -140,7 +156,7 @@ def _newest(requirement: str, python: str, folder: Path) -> str | None:
         given, made = Path(temporary, "requirements.in"), Path(temporary, "pylock.toml")
         given.write_text(f"{requirement}\n", encoding="utf-8")
         try:
-            run_uv(_compile(given, made, python, *NO_BUILD, "--no-deps"), folder)
+            run_uv(_compile(given, made, python, *NO_BUILD, "--no-deps"), folder, builds=False)
         except UvFailed:
             return None
         (package,) = tomllib.loads(made.read_text(encoding="utf-8"))["packages"]

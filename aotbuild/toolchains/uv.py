@@ -34,16 +34,49 @@ _DROPPED = frozenset(
         "VIRTUAL_ENV",
     }
 )
+# uv puts environment variables into requirements: `${NAME}`, also in those of a folder's or wheel's
+# metadata, and in the project's settings of uv. Where no code runs, it gets only what it may need:
+# its own settings, and what leads to indexes and servers of git, as who the user is there.
+_PASSED = frozenset(
+    {
+        *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NETRC"),
+        *(
+            "DBUS_SESSION_BUS_ADDRESS",
+            "HOME",
+            "LANG",
+            "LOGNAME",
+            "PATH",
+            "TEMP",
+            "TMP",
+            "TMPDIR",
+            "USER",
+        ),
+    }
+)
+_PASSED_PREFIXES = ("DYLD_", "GIT_", "LC_", "LD_", "RUST_", "SSH_", "SSL_", "UV_", "XDG_")
+# A keyring that the user let uv ask is a program of a cloud, which has its own variables.
+_KEYRING, _KEYRING_PREFIXES = (
+    "UV_KEYRING_PROVIDER",
+    ("AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "PYTHON_KEYRING_"),
+)
 
 
 class UvFailed(Exception):
     """uv exited with an error; the text is its stderr."""
 
 
-def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
-    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails."""
+def run_uv(arguments: Sequence[str | Path], folder: Path, *, builds: bool = True) -> str:
+    """Run uv in `folder`, whose uv.toml it reads, and return its stdout; UvFailed if it fails.
+
+    What `builds` packages has the whole environment: compilers and their code may need any of it.
+    """
     line = Lifeline()
-    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _DROPPED and (builds or _is_passed(name))
+    }
     try:
         # Tied: if this process is killed, another one may make the same environment at once.
         with subprocess.Popen(
@@ -64,6 +97,13 @@ def run_uv(arguments: Sequence[str | Path], folder: Path) -> str:
     if process.returncode:
         raise UvFailed(err.strip() or f"exit code {process.returncode}")
     return out
+
+
+def _is_passed(name: str) -> bool:
+    prefixes = _PASSED_PREFIXES
+    if os.environ.get(_KEYRING, "disabled") != "disabled":
+        prefixes += _KEYRING_PREFIXES
+    return name.upper() in _PASSED or name.startswith(prefixes)
 
 
 def uv_program() -> str:

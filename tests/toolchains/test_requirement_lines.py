@@ -1,0 +1,168 @@
+"""What of a requirement could be more than one to uv: other lines, options, and the environment."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from support.cli import run
+from support.fake_index import NEW, OLD
+from support.fake_index import index as index  # a fixture
+from support.manifests import refused, whole
+from support.projects import write_project
+
+from aotbuild.errors import PlanError
+from aotbuild.manifest import load_manifest
+from aotbuild.toolchains.environments import find_environment
+from aotbuild.toolchains.project import project_requirements
+
+BREAKS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\x00", "\x7f", "\u00a0"]
+SPACE = "has a line break, a control character or an odd space"
+VARIABLE = "has a '$', which would name an environment variable; write %24 in a URL"
+SECRET = "s3cr3t-token"
+
+
+def packages(*texts: str) -> str:
+    listed = ", ".join('"' + "".join(f"\\U{ord(c):08x}" for c in text) + '"' for text in texts)
+    return f"toolchains: [{{jax: {OLD}, packages: [{listed}]}}]\n"
+
+
+def project(root: Path, text: str, extra: str = f"toolchains: [{{jax: {OLD}}}]\n") -> Path:
+    """Write a project with a pyproject.toml; return its manifest."""
+    write_project(root, whole(extra).replace("package: p", "package: proj"), code="")
+    (root / "pyproject.toml").write_text(text)
+    return root / "aot.yaml"
+
+
+class TestInTheManifest:
+    @pytest.mark.parametrize("character", BREAKS, ids=ascii)
+    def test_other_lines(self, character: str) -> None:
+        text = f"foo @ https://x.org/f.whl{character}-r=/etc/passwd"
+        (found,) = refused(whole(packages(text)))
+        assert found.startswith("toolchains.0.packages.0: ")
+        assert SPACE in found or "expected a requirement such as" in found
+
+    def test_the_most_dangerous_ones_are_named(self) -> None:
+        (found,) = refused(whole(packages("f @ https://x.org\n-r=/x")))
+        assert found == f"toolchains.0.packages.0: 'f @ https://x.org\\n-r=/x' {SPACE}"
+
+    @pytest.mark.parametrize("text", ["${TOKEN}", "$TOKEN", "a$b", "x${TOKEN}y"])
+    def test_variables(self, text: str) -> None:
+        (found,) = refused(whole(packages(f"f @ https://x.org/{text}")))
+        assert found == f"toolchains.0.packages.0: 'f @ https://x.org/{text}' {VARIABLE}"
+
+    def test_a_line_that_goes_on(self) -> None:
+        (found,) = refused(whole(packages("f @ https://x.org/\\")))
+        assert found.endswith("has a backslash")
+
+
+def resolve(manifest: Path, *dependencies: str) -> str:
+    """Return why a project with these dependencies is refused."""
+    with pytest.raises(PlanError) as caught:
+        find_environment(load_manifest(manifest), dependencies)
+    return str(caught.value)
+
+
+OTHER = OLD if metadata.version("jax") == NEW else NEW
+UNMET = f"toolchains: [{{jax: {OTHER}}}]\n"
+
+
+class TestOfTheProject:
+    @pytest.mark.parametrize("character", [*BREAKS, "$", "\\"], ids=ascii)
+    def test_other_lines_and_variables(self, index: Path, tmp_path: Path, character: str) -> None:
+        manifest = project(tmp_path / "p", "", UNMET)
+        found = resolve(manifest, f"foo @ https://x.org/f.whl{character}-r=/etc/passwd")
+        assert "toolchains.0" in found
+        assert "the requirement 'foo @ https" in found
+
+    def test_a_lock_of_an_earlier_run_does_not_hide_it(self, index: Path, tmp_path: Path) -> None:
+        manifest = project(tmp_path / "p", "", UNMET)
+        (tmp_path / "toolchains").mkdir()
+        resolve(manifest, "foo @ https://x.org/${TOKEN}")
+        assert not list((tmp_path / "toolchains").rglob("pylock.toml"))
+
+
+HEAD = """
+[project]
+name = "proj"
+version = "1"
+[tool.hatch.metadata]
+allow-direct-references = true
+"""
+VARIABLES = ["{env:TOKEN}", "{env:NOT_SET:{env:TOKEN}}", "{env!s:TOKEN}", "{home:{env:TOKEN}}"]
+
+
+class TestVariablesOfHatchling:
+    @pytest.mark.parametrize("text", VARIABLES)
+    @pytest.mark.parametrize("command", ["plan", "lock"])
+    def test_no_plan_reads_them(
+        self,
+        index: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        text: str,
+        command: str,
+    ) -> None:
+        monkeypatch.setenv("TOKEN", SECRET)
+        listed = f'dependencies = ["foo @ https://x.org/{text}/f.whl"]'
+        manifest = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1), UNMET)
+        result = run(command, manifest, code=4)
+        assert "would put an environment variable into a requirement" in result.stderr
+        assert SECRET not in result.output
+
+    def test_a_build_does(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TOKEN", SECRET)
+        listed = 'dependencies = ["foo @ https://x.org/{env:TOKEN}/f.whl"]'
+        root = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1)).parent
+        (found,) = project_requirements(root)
+        assert found.endswith(f"https://x.org/{SECRET}/f.whl")
+
+    def test_folders_are_known_to_a_plan(self, tmp_path: Path) -> None:
+        listed = 'dependencies = ["foo @ {root:uri}/f.whl"]'
+        root = project(tmp_path / "p", HEAD.replace("[tool", f"{listed}\n[tool", 1)).parent
+        (found,) = project_requirements(root, run_code=False)
+        assert found.endswith(f"{root.as_uri()}/f.whl")
+
+
+class TestVariablesOfUv:
+    """uv reads more requirements than it is given, and has few variables to put into them."""
+
+    ADDRESS = "file:///nowhere/${TOKEN}/foo-1-py3-none-any.whl"
+
+    @pytest.mark.process
+    @pytest.mark.parametrize("command", ["plan", "lock"])
+    def test_metadata_of_a_folder(
+        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    ) -> None:
+        monkeypatch.setenv("TOKEN", SECRET)
+        text = f'[project]\nname = "own"\nversion = "1"\ndependencies = ["foo @ {self.ADDRESS}"]\n'
+        (tmp_path / "own").mkdir()
+        (tmp_path / "own" / "pyproject.toml").write_text(text)
+        extra = f"toolchains: [{{jax: {OTHER}, packages: ['own @ file://{tmp_path}/own']}}]\n"
+        result = run(command, project(tmp_path / "p", "", extra), code=4)
+        assert "/nowhere/" in result.output
+        assert SECRET not in result.output
+
+    @pytest.mark.process
+    def test_settings_of_the_project(
+        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TOKEN", SECRET)
+        monkeypatch.delenv("UV_NO_CONFIG")
+        text = f'[tool.uv]\noverride-dependencies = ["einops @ {self.ADDRESS}"]\n'
+        extra = f"toolchains: [{{jax: {OTHER}, packages: [einops]}}]\n"
+        result = run("plan", project(tmp_path / "p", text, extra), code=4)
+        assert "/nowhere/" in result.output
+        assert SECRET not in result.output
+
+    @pytest.mark.process
+    def test_what_builds_sources_has_all(
+        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TOKEN", SECRET)
+        monkeypatch.delenv("UV_NO_CONFIG")
+        text = f'[tool.uv]\noverride-dependencies = ["einops @ {self.ADDRESS}"]\n'
+        extra = f"toolchains: [{{jax: {OTHER}, packages: [einops]}}]\n"
+        manifest = project(tmp_path / "p", text, extra)
+        assert SECRET in run("lock", manifest, "--build-sources", code=4).output
