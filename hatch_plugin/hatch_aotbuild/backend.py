@@ -27,6 +27,7 @@ from hatchling.builders.wheel import WheelBuilder
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path
 from aotbuild.spec.temporary import NAMES
+from hatch_aotbuild.shipped import leave_out
 
 __all__ = [
     "build_editable",
@@ -50,9 +51,7 @@ def build_sdist(
 ) -> str:
     """Make a source distribution, and return its name (PEP 517)."""
     builder = SdistBuilder(str(Path.cwd()))
-    config = builder.config
-    table = config.target_config if "exclude" in config.target_config else config.build_config
-    table["exclude"] = [*table.get("exclude", []), *_BUILT]
+    leave_out(builder.config, _BUILT)
     return Path(next(builder.build(directory=sdist_directory, versions=["standard"]))).name
 
 

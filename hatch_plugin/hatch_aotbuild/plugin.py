@@ -42,6 +42,7 @@ from hatch_aotbuild.options import (
     missing_extra,
     read_options,
 )
+from hatch_aotbuild.shipped import leave_out, shipped_otherwise
 
 
 class AotBuildHook(BuildHookInterface[Any]):
@@ -50,6 +51,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = NAME
     _finished: Finished | None = None
     _started = 0
+    _place = ""
 
     def dependencies(self) -> list[str]:
         """Return what the build environment needs: the project's dependencies and the toolchain."""
@@ -71,6 +73,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         self._refuse_shard(version)
         self._finished = finished = self._build_or_abort()
         sources = find_sources(Path(self.root), finished.package, self._packages)
+        self._place = sources.artifacts
         self._leave_out_source_artifacts(sources)
         key = "force_include_editable" if version == "editable" else "force_include"
         included = build_data.setdefault(key, {})
@@ -100,6 +103,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         since = (self._finished.checked if self._finished else 0) or self._started
         with self._abort_on_error():
             refuse_edited(wheel, self._artifacts, Path(self.root), since)
+        self._check_shipped(wheel)
         if place := put_stages(stages, wheel, Path(self.root), os.environ):
             self.app.display_info(f"aotbuild: kept stages are in {place}")
         remedy = self._finished.size_remedy if self._finished else ""
@@ -113,6 +117,14 @@ class AotBuildHook(BuildHookInterface[Any]):
         for note in filter(None, notes):
             self._warn(note)
         self._tell_ci(None, wheel.name)
+
+    def _check_shipped(self, wheel: Path) -> None:
+        """End the build if the wheel holds other files than it made, and leave no such wheel."""
+        with self._abort_on_error():
+            config, built = self.build_config, self._artifacts
+            if self._place and (problem := shipped_otherwise(wheel, config, built, self._place)):
+                wheel.unlink()
+                raise PlanError(problem)
 
     def _refuse_shard(self, version: str) -> None:
         """End an editable install that has but a share of the package."""
@@ -171,7 +183,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         )
 
     def _leave_out_source_artifacts(self, sources: SourceTree) -> None:
-        """Exclude what `aotbuild build --in-place` wrote, and what it left behind if it was killed.
+        """Leave out what `aotbuild build --in-place` wrote, or left behind when it was killed.
 
         The wheel gets a new one.
         """
@@ -179,9 +191,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         place = sources.import_root / sources.artifacts
         relative = place.relative_to(Path(self.root).resolve()).as_posix()
         names = (relative, stages_path(Path(relative)).as_posix())
-        owner = config.target_config if "exclude" in config.target_config else config.build_config
-        owner.setdefault("exclude", []).extend((*(f"/{name}" for name in names), NAMES))
-        config.__dict__.pop("exclude_spec", None)  # hatchling may have cached it
+        leave_out(config, (*(f"/{name}" for name in names), NAMES))
 
     def _build_or_abort(self) -> Finished:
         # Until finalize, so also while hatchling packs the wheel.
