@@ -102,14 +102,15 @@ class BuildError(AotbuildError):
 
 
 class SourcesEdited(BuildError):
-    """Files of the project were edited while they were compiled, and nothing was packaged."""
+    """Files of the project were edited during a build, and nothing was packaged. See `files`."""
 
     def __init__(self, files: Sequence[str]) -> None:
         super().__init__((), 0)
         self.files = tuple(files)
-        many = len(self.files) > 1
-        found = f"{', '.join(self.files)} {'were' if many else 'was'} edited during the build"
-        self.args = (f"{found}; nothing was packaged: build again",)
+        were = "were" if len(self.files) > 1 else "was"
+        found = f"{', '.join(self.files)} {were} edited during the build"
+        # In place of the message about units.
+        AotbuildError.__init__(self, f"{found}; nothing was packaged: build again")
 
 
 def listing(failures: Sequence[UnitFailure]) -> str:

@@ -15,6 +15,7 @@ ERRORS = [
     errors.MissingJax("demo", "0.10.2"),
     errors.CompanionMismatch("demo", "demo-aot-cuda", "one", "another"),
     errors.ManifestError([errors.Problem("aot.yaml", 1, 2, "functions", "is missing")]),
+    errors.SourcesEdited(["a.py", "b.py"]),
     errors.AotbuildError("plain"),
 ]
 
