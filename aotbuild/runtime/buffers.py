@@ -138,3 +138,11 @@ def give_back() -> None:
 def is_aligned(array: Any) -> bool:
     """Return whether an array is aligned to 64 bytes."""
     return bool(array.__array_interface__["data"][0] % ALIGNMENT == 0)
+
+
+def of_byte_order(value: object) -> str | None:
+    """Return what to do about an array whose bytes are in another order than this machine's."""
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "isnative", True) or getattr(dtype, "kind", "") not in "iufc":
+        return None
+    return 'Convert it to the byte order of this machine: x.astype(x.dtype.newbyteorder("=")).'

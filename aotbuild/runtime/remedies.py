@@ -139,14 +139,6 @@ def _of_key(cause: Cause, have: Aval, want: Aval, arrays: str) -> str:
     return f"Pass {make}." if arrays == "jax" else f'Load it with arrays="jax", and pass {make}.'
 
 
-def of_byte_order(value: object) -> str | None:
-    """Return what to do about an array whose bytes are in another order than this machine's."""
-    dtype = getattr(value, "dtype", None)
-    if not isinstance(dtype, np.dtype) or dtype.isnative or dtype.kind not in "iufc":
-        return None
-    return 'Convert it to the byte order of this machine: x.astype(x.dtype.newbyteorder("=")).'
-
-
 def _of_strength(cause: Cause, want: Aval) -> str:
     rest = f"or write {cause.have} in the manifest and build again."
     if want.weak_type:

@@ -100,7 +100,7 @@ def run_uv(arguments: Sequence[str | Path], folder: Path, *, builds: bool = True
 
 
 def _is_passed(name: str) -> bool:
-    prefixes = _PASSED_PREFIXES
+    prefixes: tuple[str, ...] = _PASSED_PREFIXES
     if os.environ.get(_KEYRING, "disabled") != "disabled":
         prefixes += _KEYRING_PREFIXES
     return name.upper() in _PASSED or name.startswith(prefixes)

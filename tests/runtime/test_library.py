@@ -137,11 +137,19 @@ class TestDamage:
         np.testing.assert_array_equal(library.f(X), X * 2)
 
     def test_bytes_that_jaxlib_refuses_raise_our_error(self, tmp_path: Path) -> None:
+        from aotbuild.spec import protobuf
         from aotbuild.spec.canonical import sha256_hex
         from aotbuild.spec.record import Blob
 
-        data = b"not an executable"
         built = build("f", double, {"x": X})
+        (whole,) = built.blobs.values()
+        size, at = protobuf.varint(whole, 0)
+        head, message = whole[: at + size], whole[at + size :]
+        # What it states stays, its thunks go.
+        rest = protobuf.changed(
+            protobuf.bytes_of(message, 1), lambda field: b"" if field.number == 5 else None
+        )
+        data = head + protobuf.replaced(message, (1,), rest)
         record = dataclasses.replace(built.record, blob=Blob("pjrt", sha256_hex(data), len(data)))
         wrong = dataclasses.replace(built, record=record, blobs={record.blob.path: data})
         with pytest.raises(AotbuildError, match="jaxlib could not load the executable"):

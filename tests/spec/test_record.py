@@ -88,6 +88,9 @@ CALLS_PYTHON = ["host callback", "python"]
 def called_back(*calls: list[str], platform: str = "cpu", **changes: Any) -> Edit:
     def edit(data: dict[str, Any]) -> None:
         data["requires"] |= {"custom_calls": list(calls), "platforms": [platform]}
+        if platform != "cpu":
+            data["target"] = f"{platform}:h100-sxm:2"
+            data["requires"]["isa"] = None
         data["calling"]["callbacks"] = [{**CALLBACK, **changes}]
 
     return edit

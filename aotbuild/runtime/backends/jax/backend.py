@@ -58,7 +58,7 @@ class JaxBackend:
 
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
-        from aotbuild.runtime.remedies import of_byte_order  # for errors only
+        from aotbuild.runtime.buffers import of_byte_order
 
         return of_byte_order(value) or (
             "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."

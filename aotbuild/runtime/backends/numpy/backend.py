@@ -70,7 +70,7 @@ class NumpyBackend:
 
     def remedy(self, value: Any) -> str:
         """Return what to do about a leaf that has no aval."""
-        from aotbuild.runtime.remedies import of_byte_order  # for errors only
+        from aotbuild.runtime.buffers import of_byte_order
 
         if words := of_byte_order(value):
             return words
