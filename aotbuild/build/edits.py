@@ -6,15 +6,14 @@ files that changed since the build began are read again.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from aotbuild.build.planned import TICK
+from aotbuild.build.edited_files import edited_since, is_newer
 from aotbuild.build.shares import read_files
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import SourcesEdited
-from aotbuild.spec.sources import SourceDigests, file_digest
+from aotbuild.spec.sources import SourceDigests
 
 _NOTE = "{} was edited while it was compiled: build again"
 
@@ -41,39 +40,14 @@ def refuse_edits(
     return [_NOTE.format(name) for name in sorted(notes)]
 
 
-def edited_since(
-    files: SourceDigests, root: Path, since: int, always: set[str | None] | None = None
-) -> Iterator[str]:
-    """Yield the files that are others now, of those that changed after `since`, in nanoseconds.
-
-    Those in `always` are read whenever they changed: they were read before. A manifest that is
-    missing does not count, because it may be kept elsewhere.
-    """
-    for name, digest in files.files.items():
-        path = root / name
-        try:
-            is_new = name in (always or ()) or _is_newer(path, since - TICK)
-            if is_new and file_digest(path) != digest:
-                yield name
-        except OSError:
-            if name != files.manifest:
-                yield name
-
-
 def _changed_data(
     sources: SourceTree, traced: TracedFiles, files: SourceDigests, since: int
 ) -> Iterator[str]:
     """Yield the files of the project that jobs opened and others changed, but no modules."""
     for path, name in read_files(sources, traced.reads):
         try:
-            is_new = _is_newer(Path(path), since)
+            is_new = is_newer(Path(path), since)
         except OSError:
             continue
         if is_new and name not in files.files and not traced.is_written(name):
             yield name
-
-
-def _is_newer(path: Path, since: int) -> bool:
-    """Return whether a file, and no folder, changed after `since`; OSError if it is missing."""
-    found = path.stat()
-    return stat.S_ISREG(found.st_mode) and max(found.st_mtime_ns, found.st_ctime_ns) >= since

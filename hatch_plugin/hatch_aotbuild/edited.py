@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aotbuild.build.edits import edited_since
+from aotbuild.build.edited_files import edited_since
 from aotbuild.errors import SourcesEdited
 from aotbuild.spec.files import read_regular
 from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Index
