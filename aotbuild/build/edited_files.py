@@ -1,4 +1,4 @@
-"""Files that are not what an index says of them, of those that changed meanwhile. Imports little."""
+"""Files that are not what an index says of them. Imports little: each build of a wheel asks."""
 
 from __future__ import annotations
 
