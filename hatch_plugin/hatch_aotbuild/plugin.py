@@ -101,8 +101,9 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Say what there is to say of a finished wheel, unless its sources were edited."""
         stages = stages_path(self._artifacts)
         since = (self._finished.checked if self._finished else 0) or self._started
-        with self._abort_on_error():
-            refuse_edited(wheel, self._artifacts, Path(self.root), since)
+        if since:
+            with self._abort_on_error():
+                refuse_edited(wheel, self._artifacts, Path(self.root), since)
         self._check_shipped(wheel)
         if place := put_stages(stages, wheel, Path(self.root), os.environ):
             self.app.display_info(f"aotbuild: kept stages are in {place}")
