@@ -11,6 +11,7 @@ from typing import Any
 from attacks import wheels
 
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.protobuf import bytes_field
 from aotbuild.spec.record import Blob
 from aotbuild.spec.target import Target
 from support.packages import Built
@@ -19,9 +20,11 @@ NOT_CODE = b"not an executable: "
 
 
 def for_target(built: Built, target: str, **requires: Any) -> Built:
-    """Return a record for hardware that is not here; its blob is a text."""
+    """Return a record for hardware that is not here; its blob is a text, or no code of that CPU."""
     where = Target.parse(target)
     data = NOT_CODE + target.encode() + built.record.function.encode()
+    if where.platform == "cpu":  # what it says of itself is compared with the record
+        data = built.blobs[built.record.blob.path] + bytes_field(100, data)
     blob = Blob("pjrt", sha256_hex(data), len(data))
     changes = {"platforms": (where.platform,), "devices": where.devices, "isa": None, **requires}
     if where.platform == "cpu":
