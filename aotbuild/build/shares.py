@@ -135,7 +135,8 @@ def _in_project(path: str, root: Path) -> str | None:
 def _digests(sources: SourceTree) -> list[list[str]]:
     """Return the names and digests of the package's modules."""
     place = sources.import_root.joinpath(*sources.package.split("."))
-    files = sorted(place.rglob("*.py"))
+    # Folders, pipes and links that lead nowhere, such as locks of editors, are no modules.
+    files = sorted(file for file in place.rglob("*.py") if file.is_file())
     return [[file.relative_to(place).as_posix(), file_digest(file)] for file in files]
 
 

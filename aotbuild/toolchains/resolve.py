@@ -20,6 +20,7 @@ from aotbuild.spec.words import quote
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python
+from aotbuild.toolchains.uv_settings import settings_key
 from aotbuild.toolchains.wanted import Wanted, wanted_toolchains
 
 Say = Callable[[str], None]
@@ -48,8 +49,8 @@ def resolved(
         "requirements": _lines(wanted),
         "python": python,
         "machine": [platform.system(), platform.machine()],
-        # Another index may have other versions.
-        "uv": {name: value for name, value in os.environ.items() if name.startswith("UV_")},
+        # Another index may have other versions, and a stranger's any code.
+        "uv": settings_key(folder, os.environ),
     }
     place = cache_folder() / "locks" / key_of(inputs) / "pylock.toml"
     with locked(place.parent, say):

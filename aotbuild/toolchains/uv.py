@@ -19,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 from aotbuild.errors import PlanError
 from aotbuild.spec.files import make_folders
 from aotbuild.spec.lifeline import Lifeline, run_tied
+from aotbuild.spec.words import quote
 from aotbuild.store.places import user_cache
 
 # These would choose an environment or an interpreter for uv; every call names its own. Settings of
@@ -201,7 +202,13 @@ def cache_root(environment: Mapping[str, str]) -> Path:
     """Return AOTBUILD_TOOLCHAINS, or a folder in the user's cache; PlanError if there is none."""
     chosen = environment.get(VARIABLE)
     if chosen:
-        return Path(chosen).absolute()
+        # A relative one would be another one in each folder, and shipped in source distributions.
+        place = Path(os.path.expanduser(chosen))  # noqa: PTH111 - raises for no user
+        if not place.is_absolute():
+            expected = "an absolute path, or one that begins with ~/"
+            msg = f"{VARIABLE}: expected {expected}, found {quote(chosen)}"
+            raise PlanError(msg)
+        return place
     cache = user_cache(environment)
     if cache is None:
         msg = f"toolchains have no place: set HOME, or {VARIABLE} to a folder that is kept"

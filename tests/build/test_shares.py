@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,13 @@ class TestMachines:
         Machine(project, tmp_path / "a").learn(1, 1, 9, 1)
         shared = tmp_path / "shared"
         assert Machine(project, tmp_path / "a", shared).numbers("1/2") == COUNTED
+
+    def test_what_is_no_module_is_not_read(self, project: Path, tmp_path: Path) -> None:
+        """A lock of Emacs is a link that leads nowhere; templates and pipes have such names."""
+        (project / "proj" / ".#m.py").symlink_to("user@host.123:456")
+        (project / "proj" / "setup.py").mkdir()
+        os.mkfifo(project / "proj" / "pipe.py")
+        assert Machine(project, tmp_path / "shared").numbers("1/2") == COUNTED
 
     def test_switched_off(self, project: Path, tmp_path: Path) -> None:
         machine = Machine(project, tmp_path / "a")
