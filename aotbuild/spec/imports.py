@@ -19,6 +19,8 @@ from aotbuild.spec.values import cut, import_module
 
 # What every process has that calls executables.
 ARRAYS = ("jax", "jaxlib", "numpy", "ml_dtypes")
+# Of these, what runs texts, compilers and libraries, and what no result or callback needs.
+_TOOLS = ("numpy.testing", "numpy.f2py", "numpy.distutils", "numpy.ctypeslib")
 # Modules of the standard library whose types may be nodes, if somebody registers them.
 _TYPES = frozenset(
     (
@@ -109,7 +111,7 @@ class Imports:
         if self._is_known and (_is_below(module, [self.package]) or self._is_own(top)):
             return True
         if top in ARRAYS:
-            return True
+            return not _is_below(module, _TOOLS)
         if top in sys.stdlib_module_names:
             return module in _TYPES or module in _FUNCTIONS
         if module not in self._provided:

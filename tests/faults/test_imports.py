@@ -138,6 +138,7 @@ OUTSIDE = (
     "pytest:main",
     "tool:x",
     "_pytest.config:main",
+    "numpy.testing._private.utils:runstring",
 )
 # Names that lead from a module that is allowed to one that is not.
 AROUND = (
@@ -156,6 +157,7 @@ AROUND = (
     "demo.types:__spec__.loader.exec_module",
     "demo.__main__:x",
     "numpy:__loader__.get_data",
+    "numpy:testing.rundocs",
 )
 MALFORMED = (
     "",
