@@ -17,6 +17,9 @@ from aotbuild.spec.sources import SourceDigests
 if TYPE_CHECKING:
     from aotbuild.manifest import Manifest
 
+# Files that can be imported, and the folders in a package whose files are made.
+_MODULES = frozenset((".py", ".pyc", ".so", ".pyd"))
+_NO_MODULES = frozenset(("__pycache__", FOLDER_NAME))
 _REMEDY = (
     "Correct package: in the manifest, or build where the package is (on the command line: --root)."
 )
@@ -85,10 +88,14 @@ class TracedFiles:
 def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> SourceTree:
     """Find the folder from which `package` is imported: one of `roots`, the root, or `src`.
 
+    One with modules comes before one without, such as what git leaves of a folder that has moved.
     PlanError names the places that were searched.
     """
     relative = Path(*package.split("."))
     places = [root / place for place in dict.fromkeys((*roots, ".", "src"))]
+    folders = [place for place in places if (place / relative).is_dir()]
+    if not roots and len(folders) > 1:
+        places.sort(key=lambda place: place in folders and not _has_modules(place / relative))
     for place in places:
         if (place / relative).is_dir() or (place / relative).with_suffix(".py").is_file():
             if not (place / relative).is_dir():
@@ -98,6 +105,13 @@ def find_sources(root: Path, package: str, roots: tuple[str, ...] = ()) -> Sourc
     searched = "".join(f"\n  searched {place / relative}" for place in places)
     msg = f"package {package!r} of the manifest is not in the project{searched}\n{_REMEDY}"
     raise PlanError(msg)
+
+
+def _has_modules(folder: Path) -> bool:
+    return any(
+        path.suffix in _MODULES and not _NO_MODULES & {*path.relative_to(folder).parts}
+        for path in folder.rglob("*")
+    )
 
 
 _PLACE = re.compile(r"(.+):(\d+) in (.*)")
