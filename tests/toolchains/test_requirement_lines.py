@@ -144,15 +144,19 @@ class TestVariablesOfUv:
         assert "/nowhere/" in result.output
         assert SECRET not in result.output
 
-    @pytest.mark.process
-    def test_settings_of_the_project(
-        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def overriding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """Return a manifest whose project tells uv to take a package from the address."""
         monkeypatch.setenv("TOKEN", SECRET)
         monkeypatch.delenv("UV_NO_CONFIG")
         text = f'[tool.uv]\noverride-dependencies = ["einops @ {self.ADDRESS}"]\n'
         extra = f"toolchains: [{{jax: {OTHER}, packages: [einops]}}]\n"
-        result = run("plan", project(tmp_path / "p", text, extra), code=4)
+        return project(tmp_path / "p", text, extra)
+
+    @pytest.mark.process
+    def test_settings_of_the_project(
+        self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        result = run("plan", self.overriding(tmp_path, monkeypatch), code=4)
         assert "/nowhere/" in result.output
         assert SECRET not in result.output
 
@@ -160,9 +164,5 @@ class TestVariablesOfUv:
     def test_what_builds_sources_has_all(
         self, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("TOKEN", SECRET)
-        monkeypatch.delenv("UV_NO_CONFIG")
-        text = f'[tool.uv]\noverride-dependencies = ["einops @ {self.ADDRESS}"]\n'
-        extra = f"toolchains: [{{jax: {OTHER}, packages: [einops]}}]\n"
-        manifest = project(tmp_path / "p", text, extra)
+        manifest = self.overriding(tmp_path, monkeypatch)
         assert SECRET in run("lock", manifest, "--build-sources", code=4).output
