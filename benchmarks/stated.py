@@ -49,7 +49,8 @@ name, place = sys.argv[1:]
 library = aotbuild.load(place)
 import aotbuild.spec.aval, aotbuild.spec.record  # which every load has
 start = perf_counter()
-import aotbuild.runtime.stated as stated
+from aotbuild.runtime.stated import read_stated
+from aotbuild.runtime.stated_check import check_stated
 imported = perf_counter() - start
 shapes = {"small": [(16,)], "solved": [(16, 16), (16,)], "many": [(16,)]}[name]
 values = [np.eye(*shape) if len(shape) == 2 else np.ones(shape) for shape in shapes]
@@ -66,7 +67,7 @@ data = source.read(record.blob.path)
 times = []
 for _ in range(20):
     start = perf_counter()
-    stated.check_stated(record, stated.read_stated(record, data))
+    check_stated(record, read_stated(record, data))
     times.append(perf_counter() - start)
 print(json.dumps([len(data), *(1e6 * t for t in (imported, times[0], min(times), called))]))
 """

@@ -30,13 +30,17 @@ def making() -> Iterator[None]:
     """Make something that a fork must not cut into two: imports, clients, loaded executables.
 
     A process that was forked meanwhile has the locks of the thread that does it, but not the
-    thread. So it may make nothing: AotbuildError.
+    thread. So it may make nothing: AotbuildError. A signal handler that interrupted an import of
+    the same thread finds a module that is half there: AotbuildError, too.
     """
     refuse_if_cut_off()
     thread = threading.get_ident()
     _makers.append(thread)
     try:
         yield
+    except (ImportError, AttributeError) as err:
+        _explain_if_half_imported(err)
+        raise
     finally:
         _makers.remove(thread)
 
@@ -52,6 +56,23 @@ def refuse_if_cut_off() -> None:
             "it with spawn or forkserver."
         )
         raise AotbuildError(msg)
+
+
+# What Python says of a module that the same thread is importing, and whose modules calls import.
+_HALF_IMPORTED = "partially initialized module '"
+_IMPORTED = ("aotbuild", "jax", "jaxlib", "ml_dtypes", "numpy")
+
+
+def _explain_if_half_imported(err: Exception) -> None:
+    module = str(err).partition(_HALF_IMPORTED)[2].partition("'")[0]
+    if module.partition(".")[0] in _IMPORTED:
+        msg = (
+            "nothing can be loaded by a signal handler that interrupts an import\n"
+            "  expected no module that this thread is importing\n"
+            f"  found    {module}, which the interrupted code is importing\n"
+            "Call a function of this package once, or its preload(), before handlers may call."
+        )
+        raise AotbuildError(msg) from err
 
 
 def _after_fork_in_child() -> None:

@@ -20,7 +20,8 @@ from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.stated import Stated, check_stated, read_stated
+from aotbuild.runtime.stated import Stated, read_stated
+from aotbuild.runtime.stated_check import check_stated
 from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
-"""What a serialized CPU executable states of itself, compared with its record before XLA loads it.
+"""What a serialized CPU executable states of itself, read from its bytes before XLA has them.
 
-jaxlib believes what it is told of results: a record that claims others than the executable returns
-would make arrays over memory that is not theirs. It would also run native functions that nobody
-initialized. So the shapes of the program are read from the bytes, and the names of the functions
-that need to be known: neither takes more than some microseconds. XLA reads more spellings of a
-message than it writes; those that it never writes are refused, lest something hide in them.
+The shapes of the program, what it takes the memory of, and the names of the functions that need to
+be known: none takes more than some microseconds. XLA reads more spellings of a message than it
+writes; those that it never writes are refused, lest something hide in them. `stated_check` compares
+what is found with a record.
 
 Numbers of fields are those of xla/service/cpu/executable.proto, xla/service/hlo.proto and
 xla/xla_data.proto. Tried on jaxlib 0.10.2 and 0.12.0.1.
@@ -12,13 +11,12 @@ xla/xla_data.proto. Tried on jaxlib 0.10.2 and 0.12.0.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from aotbuild.errors import DamagedBlob, InvalidIndex
+from aotbuild.errors import DamagedBlob
 from aotbuild.frozen import dataclass
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import PYTHON_CALL, PartitionSpec, Record
+from aotbuild.spec.record import Record
 from aotbuild.spec.target import HOST
 
 # The format is known before this version; the bytes of a later one are not looked into.
@@ -29,24 +27,15 @@ _CONFIGURED = 1, 1
 _MODULE, _CONFIGURATION = 1, 2
 _REPLICAS, _PARTITIONS = 4, 5
 # HloModuleProto and HloComputationProto.
-_COMPUTATIONS, _PROGRAM_SHAPE = 3, 4
+_COMPUTATIONS, _PROGRAM_SHAPE, _ALIASES, _DONORS = 3, 4, 8, 18
 _INSTRUCTIONS = 2
+# HloInputOutputAliasProto and HloBufferDonorProto: their entries, and in these the parameter.
+_ENTRIES, _ALIASED, _DONATED = 1, 2, 1
 # ProgramShapeProto and ShapeProto.
 _PARAMETERS, _RESULT = 1, 2
 _ELEMENT_TYPE, _DIMENSIONS, _TUPLE_SHAPES = 2, 3, 4
+# PrimitiveType.
 _TUPLE, _TOKEN = 13, 17
-# PrimitiveType, by the long names of dtypes.
-_TYPES = {
-    name: number
-    for first, names in (
-        (1, "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"),
-        (15, "complex64 bfloat16"),
-        (18, "complex128 float8_e5m2 float8_e4m3fn int4 uint4 float8_e4m3b11fnuz"),
-        (24, "float8_e5m2fnuz float8_e4m3fnuz int2 uint2 float8_e4m3 float8_e3m4"),
-        (32, "float4_e2m1fn float8_e8m0fnu"),
-    )
-    for number, name in enumerate(names.split(), first)
-}
 # HloInstructionProto.
 _CALLED = 28
 _LAPACK, _CALLBACK = b"lapack_", b"xla_ffi_python_"
@@ -63,12 +52,14 @@ _Part: TypeAlias = tuple[int, int]
 class Stated:
     """What an executable takes and returns, on each of how many devices, and what it calls.
 
-    `python` is the first host callback, `lapack` the first function of LAPACK, empty without one.
+    `donated` are the positions of inputs whose memory it takes. `python` is the first host
+    callback, `lapack` the first function of LAPACK, empty without one.
     """
 
     devices: int
     inputs: list[Shape]
     outputs: list[Shape]
+    donated: list[int]
     python: str
     lapack: str
 
@@ -83,88 +74,12 @@ def read_stated(record: Record, data: bytes) -> Stated | None:
     try:
         module, configuration = _module(data)
         devices = _devices(data, configuration)
-        return Stated(devices, *_stated_shapes(data, module), *_called(data, module))
+        inputs, outputs = _program(data, module)
+        donated = _taken(data, module, inputs)
+        return Stated(devices, _arrays(inputs), _arrays(outputs), donated, *_called(data, module))
     except (IndexError, ValueError) as err:
         expected = f"an executable of jaxlib {record.requires.jaxlib}"
         raise DamagedBlob(str(record), expected, f"what it does not write: {err}") from err
-
-
-def check_stated(record: Record, stated: Stated | None) -> None:
-    """Raise InvalidIndex if an executable takes, returns or calls something else than its record.
-
-    Or if it is one for another number of devices. None is not compared.
-    """
-    if stated is None:
-        return
-    if stated.devices != record.requires.devices:
-        raise _lie(record, "requires.devices", f"{stated.devices}", f"{record.requires.devices}")
-    _check_calls(record, stated)
-    calling = record.calling
-    mesh, constants, leaves = dict(calling.mesh), calling.constants, record.signature.leaves
-    specs = calling.in_specs or ((),) * len(leaves)
-    # XLA chooses how a constant lies on several devices.
-    places = [f"calling.constants[{index}]" for index in range(len(constants))]
-    places += [f"signature.leaves[{index}]" for index in range(len(leaves))]
-    shapes = [None if mesh else _shape(each.aval) for each in constants]
-    shapes += [_shape(aval, spec, mesh) for aval, spec in zip(leaves, specs, strict=True)]
-    kept = sorted(calling.kept)
-    found = [shapes[index] for index in kept]
-    _compare(record, "calling.kept", [places[index] for index in kept], found, stated.inputs)
-    specs = calling.out_specs or ((),) * len(calling.outputs)
-    found = [_shape(aval, s, mesh) for aval, s in zip(calling.outputs, specs, strict=True)]
-    places = [f"calling.outputs[{index}]" for index in range(len(found))]
-    _compare(record, "calling.outputs", places, found, stated.outputs)
-
-
-def _check_calls(record: Record, stated: Stated) -> None:
-    calls, python, lapack = record.requires.custom_calls, stated.python, stated.lapack
-    if python and PYTHON_CALL not in calls:
-        raise _lie(record, "calling.callbacks", f"that of {python}", "none")
-    if lapack and not any(call.provider == "lapack" for call in calls):
-        raise _lie(record, "requires.custom_calls", f"{lapack} of lapack", "none")
-
-
-def _lie(record: Record, place: str, expected: str, found: str) -> InvalidIndex:
-    return InvalidIndex(f"{record}: {place}", f"{expected}, as the executable has", found)
-
-
-def _compare(
-    record: Record,
-    numbers: str,
-    places: Sequence[str],
-    found: Sequence[Shape | None],
-    stated: Sequence[Shape],
-) -> None:
-    if len(found) != len(stated):
-        raise _lie(record, numbers, f"{len(stated)} arrays", f"{len(found)}")
-    for place, have, want in zip(places, found, stated, strict=True):
-        if have is not None and have != want:
-            each = " on each device" if record.calling.mesh else ""
-            raise _lie(record, place, _text(want) + each, _text(have))
-
-
-def _shape(
-    aval: Aval, spec: PartitionSpec = (), mesh: dict[str, int] | None = None
-) -> Shape | None:
-    """Return the shape of an array on one device of a mesh; None if its dtype is not known."""
-    if aval.dtype.startswith("key<"):
-        from aotbuild.spec.golden import stored_shape  # few functions take keys
-
-        aval = Aval(stored_shape(aval), "uint32")
-    number = _TYPES.get(aval.dtype)
-    if number is None:
-        return None
-    sizes = list(aval.shape)
-    for index, axes in enumerate(spec):
-        for axis in (axes,) if isinstance(axes, str) else axes or ():
-            sizes[index] = -(-sizes[index] // (mesh or {})[axis])
-    return number, tuple(sizes)
-
-
-def _text(shape: Shape) -> str:
-    names = {number: name for name, number in _TYPES.items()}
-    number, sizes = shape
-    return f"{names.get(number, f'type {number}')}[{','.join(map(str, sizes))}]"
 
 
 def _is_known(jaxlib: str | None) -> bool:
@@ -194,13 +109,35 @@ def _devices(data: bytes, configuration: _Part) -> int:
     return (counts.get(_REPLICAS) or 1) * (counts.get(_PARTITIONS) or 1)
 
 
-def _stated_shapes(data: bytes, module: _Part) -> tuple[list[Shape], list[Shape]]:
-    """Return the shapes of the arrays that a program takes and returns."""
+def _program(data: bytes, module: _Part) -> tuple[list[Shape], list[Shape]]:
+    """Return the shapes of what a program takes and returns."""
     program = _field(data, *module, _PROGRAM_SHAPE)
     inputs = [_read_shape(data, *part) for part in _fields(data, *program, _PARAMETERS)]
     result = _field(data, *program, _RESULT)
     parts = list(_fields(data, *result, _TUPLE_SHAPES)) or [result]
-    return _arrays(inputs), _arrays([_read_shape(data, *part) for part in parts])
+    return inputs, [_read_shape(data, *part) for part in parts]
+
+
+def _taken(data: bytes, module: _Part, inputs: list[Shape]) -> list[int]:
+    """Return which arrays a program takes the memory of, by their positions among `_arrays`."""
+    parameters = set[int]()
+    for number, inside in ((_ALIASES, _ALIASED), (_DONORS, _DONATED)):
+        # XLA appends the entries of a message that comes again.
+        for part in _fields(data, *module, number):
+            for entry in _fields(data, *part, _ENTRIES):
+                parameters.add(_last_number(data, entry, inside))
+    if not parameters <= {*range(len(inputs))}:
+        msg = f"the memory of parameter {max(parameters)} of {len(inputs)}"
+        raise ValueError(msg)
+    return [len(_arrays(inputs[:number])) for number in sorted(parameters)]
+
+
+def _last_number(data: bytes, part: _Part, wanted: int) -> int:
+    """Return the last number under a number, which counts; 0 without one."""
+    found = [
+        value for number, wire, value, _ in _walk(data, *part) if (number, wire) == (wanted, 0)
+    ]
+    return found[-1] if found else 0
 
 
 def _arrays(shapes: list[Shape]) -> list[Shape]:

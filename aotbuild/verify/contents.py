@@ -13,7 +13,8 @@ from aotbuild.errors import AotbuildError
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.package import check_policy
 from aotbuild.runtime.source import Source, index_place, read_index
-from aotbuild.runtime.stated import check_stated, read_stated
+from aotbuild.runtime.stated import read_stated
+from aotbuild.runtime.stated_check import check_stated
 from aotbuild.spec.about import About
 from aotbuild.spec.archives import RegularZip
 from aotbuild.spec.canonical import sha256_hex

@@ -45,6 +45,7 @@ def base(factory: pytest.TempPathFactory) -> Path:
     | factor | f32[8,8] | f32[8,8], by LAPACK |
     | shifted | f32[16] | f32[16], with a constant of 64 bytes |
     | first | f32[8], f32[4] that is not used | f32[8] |
+    | taken | f32[4] that is not used, f32[8], which it donates | f32[8] |
     | rows | f32[n,4] for n = 2 and 4, padded between | f32[n,4] |
     | wide | f64[4], under x64 | f64[4] |
     """
@@ -149,7 +150,9 @@ def _make(folder: Path) -> None:
         ("first", lambda x, y: x * 3, {"x": ones(8), "y": ones(4)}, {}),
     ]
     cases: dict[str, Any] = {}
-    made = []
+    taken = packages.build("taken", _second, {"x": ones(4), "y": ones(8)}, donate=["y"])
+    made = [_golden(taken, _second)]
+    _case(cases, "taken", _second, [(4,), (8,)])
     for name, fn, args, constants in plain:
         made.append(_golden(packages.build(name, fn, args, constants=constants), fn, constants))
         _case(cases, name, fn, [value.shape for value in args.values()], constants)
@@ -170,6 +173,10 @@ def _make(folder: Path) -> None:
 
 def _rows(x: Any) -> Any:
     return x * 2 + 1
+
+
+def _second(_: Any, y: Any) -> Any:
+    return y + 1
 
 
 def _case(

@@ -115,6 +115,8 @@ LIES: dict[str, tuple[str, Edit, str]] = {
         requires(custom_calls=[["lapack_spotrf_ffi", "xla"]]),
         "requires.custom_calls",
     ),
+    "a donation that is hidden": ("taken", calling(donated=[]), "calling.donated"),
+    "another donation": ("taken", calling(donated=[0]), "calling.donated"),
     "no constant": ("shifted", constants(), "calling.kept"),
     "a constant twice": ("shifted", constants(0, 0), "calling.kept"),
     **{

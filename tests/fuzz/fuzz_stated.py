@@ -34,6 +34,11 @@ def shapes(found: list[bytes]) -> list[stated.Shape]:
     return [each for each in map(shape, found) if each[0] not in (13, 17)]
 
 
+def number_in(data: bytes, number: int) -> int:
+    found = [f.value for f in protobuf.fields(data) if f.number == number]
+    return ([0] + [value for value in found if isinstance(value, int)])[-1]
+
+
 def TestOneInput(data: bytes) -> None:
     try:
         found = stated.read_stated(RECORD, b"\0" + data)
@@ -45,6 +50,14 @@ def TestOneInput(data: bytes) -> None:
     result = merged(program, 2)
     assert found.inputs == shapes(parts(program, 1))
     assert found.outputs == shapes(parts(result, 4) or [result])
+    donated = {
+        number_in(entry, inside)
+        for number, inside in ((8, 2), (18, 1))
+        for part in parts(module, number)
+        for entry in parts(part, 1)
+    }
+    taken = parts(program, 1)
+    assert found.donated == [len(shapes(taken[:number])) for number in sorted(donated)]
     try:
         called = [
             name

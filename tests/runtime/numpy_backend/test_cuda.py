@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,11 +61,13 @@ def plugin_at(root: Path, major: int) -> Path:
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in [name for name in sys.modules if name.split(".")[0] == "jax_plugins"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    return tmp_path
+    backend.platform_unasked.cache_clear()
+    yield tmp_path
+    backend.platform_unasked.cache_clear()
 
 
 class TestPlugin:
@@ -95,7 +98,9 @@ class TestPlatform:
         monkeypatch.setattr(cuda, "OF_GPUS", gpus)
         assert backend.default_platform() == "cpu"
         plugin_at(path, 13)
+        assert backend.default_platform() == "cpu"  # a process looks once
         sys.path_importer_cache.clear()
+        backend.platform_unasked.cache_clear()
         assert backend.default_platform() == expected
         monkeypatch.setenv("JAX_PLATFORMS", "cpu")
         assert backend.default_platform() == "cpu"

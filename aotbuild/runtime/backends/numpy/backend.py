@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
@@ -282,6 +282,16 @@ def default_platform() -> str:
         expected = f'one of {", ".join(known)} (arrays="numpy" knows no other)'
         msg = f"JAX_PLATFORMS\n  expected {expected}\n  found    {','.join(asked)}"
         raise AotbuildError(msg)
+    return platform_unasked()
+
+
+@cache
+def platform_unasked() -> str:
+    """Return the platform that jit would use if JAX_PLATFORMS named none: a GPU, or the CPU.
+
+    Kept, because what is installed stays. `find_spec` takes Python's import lock, and a signal
+    handler that raises there leaves it taken for ever; calls should not risk that each time.
+    """
     # Without a plugin of jax, no other platform can be used, so none is looked at.
     others = names("client") if find_spec("jax_plugins") else ()
     return next((name for name in others if client_part(name).is_default()), HOST)
