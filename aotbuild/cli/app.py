@@ -47,7 +47,7 @@ from aotbuild.cli.stubs import stubs
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.cli.weights import weights
-from aotbuild.report.words import printable
+from aotbuild.report.words import os_error_text
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, coverage, diff, doctor, verify, bench, sbom, stubs)
@@ -157,7 +157,7 @@ def _message(error: BaseException) -> str:
             "out of memory: this process may not take more of it (ulimit -v, a container's limit)"
         )
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+        return os_error_text(error)
     return str(error)
 
 

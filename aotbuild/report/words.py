@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -66,6 +67,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def os_error_text(error: OSError) -> str:
+    """Return what could not be done with the file that an error names."""
+    name = error.filename
+    named = str(name) if isinstance(name, int) else os.fsdecode(name)
+    return f"{printable(named)}: {error.strerror}"
 
 
 def compact_json(value: Any) -> str:

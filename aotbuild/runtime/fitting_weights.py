@@ -94,5 +94,7 @@ def _copied(array: Any, dtype: Any) -> Any:
     is_narrower = array.dtype.kind in "fc" and dtype.itemsize < array.dtype.itemsize
     if is_narrower and np.any(np.isinf(copy) & np.isfinite(array)):
         return f"{array.dtype}{list(array.shape)} with numbers that are inf in {dtype}"
+    if array.dtype.kind in "iu" and not np.array_equal(copy, array):
+        return f"{array.dtype}{list(array.shape)} with numbers that {dtype} does not hold"
     copy.flags.writeable = False
     return copy

@@ -12,7 +12,7 @@ from typing import Any
 
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.code_parts import name_of
-from aotbuild.spec.values import NotEncodable, type_name
+from aotbuild.spec.values import NotEncodable, is_of_numpy, type_name
 
 # Larger arrays take longer to read than a call may wait.
 _MOST_BYTES = 1 << 28
@@ -21,8 +21,7 @@ _ADDRESS = r"0x[0-9a-f]+"
 
 def is_numpy(value: Any) -> bool:
     """Return whether this is an array or a scalar of numpy."""
-    kinds = type(value).__mro__
-    return any(k.__name__ in ("ndarray", "generic") and k.__module__ == "numpy" for k in kinds)
+    return is_of_numpy(value, "ndarray", "generic")
 
 
 def is_treedef(value: Any) -> bool:
@@ -127,13 +126,9 @@ def _jaxpr(value: Any) -> Any:
     return "jaxpr", re.sub(_ADDRESS, "0x", str(value)), [(".consts", constants)]
 
 
-def _is_dtype(value: Any) -> bool:
-    return any(k.__name__ == "dtype" and k.__module__ == "numpy" for k in type(value).__mro__)
-
-
 FOREIGN_READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...] = (
     (is_numpy, _numpy),
-    (_is_dtype, lambda value: ("dtype", str(value), [])),
+    (lambda value: is_of_numpy(value, "dtype"), lambda value: ("dtype", str(value), [])),
     (lambda value: _is_of_jaxlib(value, "PjitFunction"), _jitted),
     (is_treedef, _treedef),
     (_is_of_jax("Array"), _jax_array),

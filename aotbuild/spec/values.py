@@ -177,14 +177,26 @@ def _encode_object(value: Any) -> Any:
         return {"name": qualified_name(value)}
     if isinstance(value, enum.Enum):
         return {"enum": [qualified_name(type(value)), value.name]}
-    if _is_dtype(value):
+    if is_of_numpy(value, "dtype"):
         return {"dtype": str(value)}
+    if reason := _of_numpy(value):
+        raise NotEncodable(reason)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {"object": [qualified_name(type(value)), [encode(item) for item in value]]}
     if isinstance(value, tuple | list | dict | set | frozenset | str | bytes | int | float):
         msg = f"a {type(value).__qualname__} (a subclass of a builtin) has no encoding"
         raise NotEncodable(msg)
     return {"object": [qualified_name(type(value)), _encode_state(value)]}
+
+
+def _of_numpy(value: Any) -> str | None:
+    """Return why a value of numpy has no encoding, and what has; None for other values."""
+    if is_of_numpy(value, "generic"):
+        kind = type(value.item()).__name__
+        return f"a numpy.{type(value).__name__} has no encoding; {kind}(…) of it does"
+    if is_of_numpy(value, "ndarray"):
+        return "a numpy array is no static value; declare it among the arrays"
+    return None
 
 
 def _encode_state(value: Any) -> Any:
@@ -222,10 +234,10 @@ def slots_of(kind: type) -> list[str]:
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
-def _is_dtype(value: Any) -> bool:
-    """Return whether this is a `numpy.dtype`, without importing numpy."""
+def is_of_numpy(value: Any, *names: str) -> bool:
+    """Return whether this is an instance of one of some types of numpy, without importing it."""
     kinds = type(value).__mro__
-    return any(kind.__name__ == "dtype" and kind.__module__ == "numpy" for kind in kinds)
+    return any(kind.__name__ in names and kind.__module__ == "numpy" for kind in kinds)
 
 
 _ENCODERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (

@@ -6,17 +6,14 @@ default there is a warning. Folders whose entries must be signed need no check.
 
 from __future__ import annotations
 
-import grp
 import logging
-import os
-import pwd
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.spec.owners import who_else_writes
 from aotbuild.spec.switches import is_on
 from aotbuild.store.folder import FORMAT
 
@@ -53,7 +50,7 @@ def _problems(root: Path) -> Iterator[str]:
     """Yield why somebody else may write to a folder of the store, or to a folder in it."""
     for path in _folders(root):
         with suppress(OSError):  # it is not there, or has just been removed
-            if problem := _problem(path.stat()):
+            if problem := who_else_writes(path.stat()):
                 yield f"{path}: {problem}"
 
 
@@ -61,30 +58,3 @@ def _folders(root: Path) -> Iterator[Path]:
     yield root
     with suppress(OSError):
         yield from sorted((root / FORMAT, *(root / FORMAT).iterdir()))
-
-
-def _problem(found: os.stat_result) -> str | None:
-    if found.st_uid not in (os.geteuid(), 0):
-        return f"it belongs to {_user(found.st_uid)}"
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & stat.S_IWOTH:
-        return f"everybody may write to it (mode {mode:o})"
-    if mode & stat.S_IWGRP and not _is_own(found.st_gid):
-        return f"its group may write to it (mode {mode:o})"
-    return None
-
-
-def _is_own(gid: int) -> bool:
-    """Return whether a group is that of this user alone, as most systems make one for each."""
-    try:
-        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
-    except KeyError:
-        return False
-    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"

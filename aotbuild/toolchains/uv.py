@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import platform
 import shutil
@@ -19,6 +20,7 @@ from packaging.version import InvalidVersion, Version
 from aotbuild.errors import PlanError
 from aotbuild.spec.files import make_folders
 from aotbuild.spec.lifeline import Lifeline, run_tied
+from aotbuild.spec.owners import who_else_writes
 from aotbuild.spec.words import quote
 from aotbuild.store.places import user_cache
 
@@ -196,6 +198,7 @@ def _version_of(path: Path) -> str | None:
 
 
 VARIABLE = "AOTBUILD_TOOLCHAINS"
+_LOG = logging.getLogger("aotbuild")
 
 
 def cache_root(environment: Mapping[str, str]) -> Path:
@@ -233,7 +236,15 @@ def locked(place: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Return `cache_root` of this process, made if needed."""
+    """Return `cache_root` of this process, made if needed; a warning if others may write to it."""
     folder = cache_root(os.environ)
     make_folders(folder)
+    if problem := who_else_writes(folder.stat()):
+        _warn(f"{folder}: {problem}, and builds would run what others put there")
     return folder
+
+
+@cache
+def _warn(text: str) -> None:
+    """Warn once: a build asks for this folder several times."""
+    _LOG.warning("%s. Choose another folder with %s", text, VARIABLE)

@@ -22,6 +22,7 @@ from aotbuild.build.size import size_note
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.cli.ending import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.report.words import os_error_text
 from aotbuild.spec.files import naming
 from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.layout import SBOM_NAME, stages_path
@@ -216,6 +217,10 @@ class AotBuildHook(BuildHookInterface[Any]):
             raise
         except ModuleNotFoundError as err:
             self.app.abort(missing_extra(err))
+            raise
+        except OSError as err:
+            if err.filename is not None:  # else it says too little without the traceback
+                self.app.abort(f"aotbuild: {os_error_text(err)}")
             raise
 
     def _build(self) -> Finished:

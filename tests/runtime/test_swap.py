@@ -105,6 +105,19 @@ class TestMisuse:
         assert np.all(np.isinf(library.g(X)))
 
     @BACKENDS
+    def test_whole_numbers_that_the_dtype_of_the_build_does_not_hold(
+        self, tmp_path: Path, arrays: str
+    ) -> None:
+        """They went round: 2**32 became 0."""
+        table = {"table": np.arange(4, dtype=np.int32)}
+        made = build("h", lambda x, table: x + table, {"x": X}, constants=table)
+        library = aotbuild.load(write(tmp_path, [made]), arrays=arrays)
+        with pytest.raises(WeightsMismatch, match=r"found int64.4. with numbers that int32 does"):
+            library.swap_constants({"table": np.array([1, 2**32, 3, 4])})
+        library.swap_constants({"table": np.array([1, 2, 3, 4])})
+        assert np.asarray(library.h(X))[0].tolist() == [2, 3, 4, 5]
+
+    @BACKENDS
     def test_a_mask_is_not_lost(self, folder: Path, arrays: str) -> None:
         given = {"w": W, "b": np.ma.array(B, mask=True)}
         with pytest.raises(WeightsMismatch, match=r"P\.b: expected f32.4., found a masked array"):

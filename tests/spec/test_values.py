@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import json
+import re
 import threading
 from typing import NamedTuple
 
@@ -149,3 +150,17 @@ def test_a_class_method_is_found_by_its_name() -> None:
 def test_decoding_never_runs_code(data: object) -> None:
     with pytest.raises(ValueError, match="not the encoding of a plain value"):
         decode(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (np.int64(3), "a numpy.int64 has no encoding; int(…) of it does"),
+        (np.float64(3), "a numpy.float64 has no encoding; float(…) of it does"),
+        (np.bool_(True), "bool(…) of it does"),
+        (np.ones(3), "a numpy array is no static value"),
+    ],
+)
+def test_values_of_numpy_are_no_static_ones(value: object, says: str) -> None:
+    with pytest.raises(NotEncodable, match=re.escape(says)):
+        encode(value)

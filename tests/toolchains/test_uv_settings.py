@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aotbuild.errors import PlanError
-from aotbuild.toolchains.uv import cache_root
+from aotbuild.toolchains.uv import cache_folder, cache_root
 from aotbuild.toolchains.uv_settings import settings_key
 
 TABLE = '[tool.uv]\nfind-links = ["links"]\n'
@@ -88,3 +88,18 @@ def test_a_place_of_toolchains_is_absolute() -> None:
         with pytest.raises(PlanError, match="AOTBUILD_TOOLCHAINS: expected an absolute path"):
             cache_root({"AOTBUILD_TOOLCHAINS": text})
     assert cache_root({"AOTBUILD_TOOLCHAINS": "~/tc"}) == Path.home() / "tc"
+
+
+def test_others_may_not_write_to_the_place_of_toolchains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is there runs, so it is told once; a folder of one's own is not mentioned."""
+    for mode in (0o777, 0o755):
+        place = tmp_path / f"{mode:o}"
+        place.mkdir()
+        place.chmod(mode)
+        monkeypatch.setenv("AOTBUILD_TOOLCHAINS", str(place))
+        assert [cache_folder(), cache_folder()] == [place, place]
+    (record,) = caplog.records
+    said = f"{tmp_path / '777'}: everybody may write to it (mode 777), and builds would run what"
+    assert record.getMessage().startswith(said)
