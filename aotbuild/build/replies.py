@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -26,15 +26,21 @@ from aotbuild.spec.signature import Function
 _V = TypeVar("_V")
 
 
-def _named(found: dict[str, _V]) -> dict[str, _V]:
-    """Return a dict whose names are text: pydantic would write others as something else."""
-    if not all(map(is_utf8, found)):
-        msg = "expected names in UTF-8"
-        raise ValueError(msg)
+def _named(found: _V) -> _V:
+    """Return JSON whose names are text: pydantic writes no others, or as something else."""
+    parts: Iterable[Any] = found if isinstance(found, list | tuple) else ()
+    if isinstance(found, dict):
+        if not all(map(is_utf8, found)):
+            msg = "expected names in UTF-8"
+            raise ValueError(msg)
+        parts = found.values()
+    for each in parts:
+        _named(each)
     return found
 
 
 _Values = Annotated[dict[str, Any], AfterValidator(_named)]
+_List = Annotated[list[Any], AfterValidator(_named)]
 _Texts = Annotated[dict[str, str], AfterValidator(_named)]
 
 
@@ -244,7 +250,7 @@ class TracedAgain(Message):
     type: Literal["traced_again"] = "traced_again"
     trace: dict[str, str]
     variables: dict[str, tuple[str, str]]
-    machine: list[Any]
+    machine: _List
 
 
 class Wanted(Message):
@@ -285,7 +291,7 @@ class Inputs(Message):
     obstacle: str = ""
     imported: tuple[tuple[str, str], ...] = ()
     stored: _Texts = Field(default_factory=dict)
-    machine: list[Any] = Field(default_factory=list)
+    machine: _List = Field(default_factory=list)
     python: str = ""
     encodings: tuple[str, ...] = ()
     marks: tuple[_Texts, _Texts] | None = None
