@@ -22,6 +22,7 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
 from aotbuild.worker.avals import describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
+from aotbuild.worker.equal_data import forget_equal
 from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
@@ -58,6 +59,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
     reference = find_reference(job)
+    forget_equal(jitted, described)
     jitted, traced, notes = _trace_over_mesh(jitted)
     described = with_aliases(described, jitted.canonical)
     own = next(meshes(traced.jaxpr), None)

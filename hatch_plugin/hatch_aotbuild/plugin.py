@@ -24,14 +24,15 @@ from aotbuild.cli.ending import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.report.words import os_error_text
 from aotbuild.spec.files import naming
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import SBOM_NAME, stages_path
 from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
 from aotbuild.spec.temporary import NAMES, temporary_folder
 from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild.ci import tell_ci
-from hatch_aotbuild.edited import refuse_edited
+from hatch_aotbuild.edited import refuse_edited, removed_on_error
 from hatch_aotbuild.kept_stages import put_stages
+from hatch_aotbuild.notes import missing_note, sdist_note, shard_note, version_note
 from hatch_aotbuild.options import (
     NAME,
     PREBUILT,
@@ -44,6 +45,7 @@ from hatch_aotbuild.options import (
     read_options,
 )
 from hatch_aotbuild.shipped import leave_out, shipped_otherwise
+from hatch_aotbuild.tags import check_tag, tag_for_all
 
 
 class AotBuildHook(BuildHookInterface[Any]):
@@ -53,6 +55,7 @@ class AotBuildHook(BuildHookInterface[Any]):
     _finished: Finished | None = None
     _started = 0
     _place = ""
+    _tag = ""
 
     def dependencies(self) -> list[str]:
         """Return what the build environment needs: the project's dependencies and the toolchain."""
@@ -83,7 +86,9 @@ class AotBuildHook(BuildHookInterface[Any]):
         if stages.exists() and version == "editable":
             included[str(stages)] = str(stages_path(Path(sources.artifacts)))
         build_data["pure_python"] = False
-        build_data["tag"] = finished.tag
+        builder = self.build_config.builder
+        self._tag = tag_for_all(finished.tag, build_data, builder.get_best_matching_tag)
+        build_data["tag"] = self._tag
         if finished.sbom is not None:
             sbom = self._workplace / SBOM_NAME
             with naming(sbom):
@@ -94,39 +99,39 @@ class AotBuildHook(BuildHookInterface[Any]):
         """Put the kept stages beside the wheel, and remove the temporary folder."""
         try:
             if self.target_name == "wheel" and version != "editable":
-                self._finish(Path(artifact_path))
+                self._finish(Path(artifact_path), build_data)
         finally:
             self._end_temporary()
 
-    def _finish(self, wheel: Path) -> None:
+    def _finish(self, wheel: Path, build_data: dict[str, Any]) -> None:
         """Say what there is to say of a finished wheel, unless its sources were edited."""
         stages = stages_path(self._artifacts)
         since = (self._finished.checked if self._finished else 0) or self._started
-        if since:
-            with self._abort_on_error():
-                refuse_edited(wheel, self._artifacts, Path(self.root), since)
-        self._check_shipped(wheel)
+        with self._abort_on_error(), removed_on_error(wheel):
+            if since:
+                refuse_edited(wheel, self._artifacts, Path(self.root), since, self.build_config)
+            self._check_shipped(wheel)
+            if self._finished:
+                check_tag(self._finished.tag, self._tag, build_data)
         if place := put_stages(stages, wheel, Path(self.root), os.environ):
             self.app.display_info(f"aotbuild: kept stages are in {place}")
-        remedy = self._finished.size_remedy if self._finished else ""
+        finished = self._finished
         notes = (
-            size_note(wheel.stat().st_size, wheel.name, remedy),
-            self._shard_note(wheel.name),
-            self._missing_note(wheel.name),
-            self._version_note(wheel.name),
-            self._sdist_note(),
+            size_note(wheel.stat().st_size, wheel.name, finished.size_remedy if finished else ""),
+            shard_note(wheel.name, self._shard),
+            missing_note(wheel.name, finished.missing if finished else ""),
+            version_note(wheel.name, self.metadata, self._plan_inputs.manifest),
+            sdist_note(Path(self.root)),
         )
         for note in filter(None, notes):
             self._warn(note)
         self._tell_ci(None, wheel.name)
 
     def _check_shipped(self, wheel: Path) -> None:
-        """End the build if the wheel holds other files than it made, and leave no such wheel."""
-        with self._abort_on_error():
-            config, built = self.build_config, self._artifacts
-            if self._place and (problem := shipped_otherwise(wheel, config, built, self._place)):
-                wheel.unlink()
-                raise PlanError(problem)
+        """Raise PlanError if the wheel holds other files than it made."""
+        config, built = self.build_config, self._artifacts
+        if self._place and (problem := shipped_otherwise(wheel, config, built, self._place)):
+            raise PlanError(problem)
 
     def _refuse_shard(self, version: str) -> None:
         """End an editable install that has but a share of the package."""
@@ -134,55 +139,6 @@ class AotBuildHook(BuildHookInterface[Any]):
             if self._shard and version == "editable":
                 msg = f"{SHARD_VARIABLE}: an editable install takes the whole package; unset it"
                 raise PlanError(msg)
-
-    def _shard_note(self, wheel: str) -> str | None:
-        """Return a note about a wheel that must be joined with others."""
-        if self._shard is None:
-            return None
-        return f"{wheel} is shard {self._shard} of a build: `aotbuild merge` joins all of them"
-
-    def _missing_note(self, wheel: str) -> str | None:
-        """Return a note about a wheel without everything that its manifest asks for."""
-        missing = self._finished.missing if self._finished else ""
-        if not missing:
-            return None
-        return (
-            f"{wheel} lacks {missing} of its manifest, which failed and on-failure = skip left "
-            "out; `aotbuild inspect` lists them"
-        )
-
-    def _version_note(self, wheel: str) -> str | None:
-        """Return a note about a wheel whose version should name its jax, and does not."""
-        if self.metadata.hatch.config.get("version", {}).get("source") != NAME:
-            return None
-        if "version" in self.metadata.config["project"]:
-            return (
-                f"{wheel} has the version of [project], so its jax is not added; list version "
-                "under dynamic, and write it under [tool.hatch.version]"
-            )
-        from hatch_aotbuild.compiling import expected_local_version
-
-        local = expected_local_version(self._plan_inputs.manifest)
-        if local in self.metadata.version:
-            return None
-        return (
-            f"{wheel} has the version of its source distribution, without +{local}: that was made "
-            "without jax. Build the wheel from the project itself (--wheel), or name a toolchain"
-        )
-
-    def _sdist_note(self) -> str | None:
-        """Return a note if this is a source distribution that holds executables."""
-        root = Path(self.root)
-        if not (root / "PKG-INFO").is_file():
-            return None
-        found = sorted(path.parent for path in root.rglob(f"{FOLDER_NAME}/{INDEX_NAME}"))
-        if not found:
-            return None
-        named = ", ".join(folder.relative_to(root).as_posix() for folder in found)
-        return (
-            f"{root.name}.tar.gz holds executables: {named}; build-backend = "
-            '"hatch_aotbuild.backend" leaves them out'
-        )
 
     def _leave_out_source_artifacts(self, sources: SourceTree) -> None:
         """Leave out what `aotbuild build --in-place` wrote, or left behind when it was killed.

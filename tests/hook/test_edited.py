@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
@@ -53,3 +54,39 @@ def test_an_edit_after_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         said = "aotbuild: proj/code.py was edited during the build; nothing was packaged"
         assert said in ended.stdout + ended.stderr
         assert found == []
+
+
+GENERATES = """\
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Generates(BuildHookInterface):
+    @property
+    def path(self):
+        return Path(self.root, "proj", "made.py")
+
+    def initialize(self, version, build_data):
+        self.path.write_text("K = 3.0\\n")
+        {select}
+
+    def finalize(self, version, build_data, artifact_path):
+        self.path.unlink()
+"""
+
+
+@pytest.mark.parametrize("shipped", [True, False])
+def test_a_hook_that_removes_what_it_generated(tmp_path: Path, shipped: bool) -> None:
+    """It comes after the packing, so the wheel has what was compiled. It was taken for an edit."""
+    code = "from proj.made import K\ndef f(x):\n    return x * K\n"
+    root = write_project(tmp_path / "here", ONE_FUNCTION, code=code)
+    # Hooks of all targets come first.
+    (root / "pyproject.toml").write_text(PYPROJECT + "\n[tool.hatch.build.hooks.custom]\n")
+    select = 'build_data["artifacts"].append("/proj/made.py")' if shipped else ""
+    (root / "hatch_build.py").write_text(GENERATES.format(select=select))
+    (root / ".gitignore").write_text("made.py\n")
+    ended = wheel(root)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (found,) = root.glob("dist/*.whl")
+    assert ("proj/made.py" in ZipFile(found).namelist()) == shipped

@@ -1,0 +1,79 @@
+"""Static data that is equal and not the same: each signature has the program of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.cli import run
+from support.projects import write_project
+
+import aotbuild
+
+pytestmark = pytest.mark.process
+
+CODE = """
+import dataclasses, functools
+import jax
+import jax.numpy as jnp
+
+def signed(x, *, s):
+    return jnp.copysign(x, s)
+
+def halved(x, *, s):
+    return x * (s[0] // 2 if isinstance(s[0], int) else s[0] / 2)
+
+@functools.partial(jax.jit, static_argnames="scale")
+def within(x, scale):
+    return x * (scale // 2 if isinstance(scale, int) else scale / 2)
+
+def one(x, *, scale):
+    return within(x, scale) + 0
+
+def other(x, *, scale):
+    return within(x, scale) + 10
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["s"])
+@dataclasses.dataclass
+class Signed:
+    x: jax.Array
+    s: float
+
+def positive(): return Signed(jnp.ones(2), 0.0)
+def negative(): return Signed(jnp.ones(2), -0.0)
+def of_tree(p): return jnp.copysign(p.x, p.s)
+"""
+MANIFEST = """\
+version: 1
+package: proj
+functions:
+  signed: {call: "proj.code:signed", args: [x: "f32[2]"], static: {s: [0.0, -0.0, 0]}}
+  halved: {call: "proj.code:halved", args: [x: "f32[2]"], static: {s: [[1, 2], [1.0, 2]]}}
+  one: {call: "proj.code:one", args: [x: "f32[2]"], static: {scale: [1]}}
+  other: {call: "proj.code:other", args: [x: "f32[2]"], static: {scale: [1.0]}}
+  plus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:positive"}]}
+  minus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:negative"}]}
+"""
+
+
+def test_one_process_traces_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """jax's caches took the first of two for both, and the wheel had one program twice."""
+    monkeypatch.setenv("AOTBUILD_JOBS", "1")
+    monkeypatch.setenv("AOTBUILD_STORE", "off")
+    root = write_project(tmp_path / "here", MANIFEST, code=CODE)
+    monkeypatch.chdir(root)
+    monkeypatch.syspath_prepend(str(root))
+    run("build", "--out", tmp_path / "_aot")
+    library, x = aotbuild.load(tmp_path / "_aot"), np.array([1, 1], np.float32)
+
+    def of(name: str, **static: object) -> float:
+        return float(getattr(library, name)(x, **static)[0])
+
+    assert [of("signed", s=s) for s in (0.0, -0.0, 0)] == [1, -1, 1]
+    assert [of("halved", s=s) for s in ((1, 2), (1.0, 2))] == [0, 0.5]
+    assert (of("one", scale=1), of("other", scale=1.0)) == (0, 10.5)
+    from proj import code
+
+    assert np.asarray(library.plus(code.positive())).tolist() == [1, 1]
+    assert np.asarray(library.minus(code.negative())).tolist() == [-1, -1]
