@@ -230,16 +230,19 @@ def _read(file: str) -> bytes:
         with open_regular(file) as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as err:
-        raise _refusal(file, _unreadable(err)) from err
+        raise _refusal(file, _unreadable(file, err)) from err
     if len(data) > MAX_BYTES:
         raise _refusal(file, TOO_LARGE)
     return data
 
 
-def _unreadable(err: OSError | ValueError) -> str:
+def _unreadable(file: str, err: OSError | ValueError) -> str:
     if isinstance(err, IsADirectoryError):
         return "a directory; expected a YAML file"
     if isinstance(err, FileNotFoundError):
+        if Path(file).with_name("PKG-INFO").is_file():
+            table = "[tool.hatch.build.targets.sdist]"
+            return f"no such file in this source distribution; select it under {table}"
         return "no such file; expected a YAML manifest: write it, or give the path of another"
     return f"cannot be read: {getattr(err, 'strerror', None) or err}"
 

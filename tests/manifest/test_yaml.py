@@ -228,6 +228,11 @@ class TestFile:
             "write it, or give the path of another"
         )
 
+    def test_missing_from_a_source_distribution(self, tmp_path: Path) -> None:
+        (tmp_path / "PKG-INFO").touch()
+        with pytest.raises(ManifestError, match="in this source distribution; select it under"):
+            load_manifest(tmp_path / "aot.yaml")
+
     def test_directory(self, tmp_path: Path) -> None:
         with pytest.raises(ManifestError, match="a directory; expected a YAML file"):
             load_manifest(tmp_path)
