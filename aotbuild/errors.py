@@ -174,13 +174,13 @@ class TraceRefused(AotbuildError):
 class PackageNotFound(AotbuildError):
     """There is no package, folder or wheel of that name. `searched` holds the places."""
 
-    def __init__(self, package: str, searched: Sequence[str]) -> None:
+    def __init__(self, package: str, searched: Sequence[str], hint: str = "") -> None:
         self.package = package
         self.searched = tuple(searched)
         places = "".join(f"\n  searched {place}" for place in self.searched)
         super().__init__(
             f"no package, _aot folder or wheel {package!r} was found{places}\n"
-            "Install the wheel that was built for it, or give the path of its _aot folder."
+            f"Install the wheel that was built for it, or give the path of its _aot folder.{hint}"
         )
 
 

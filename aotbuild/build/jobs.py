@@ -53,7 +53,8 @@ class Job(BaseModel):
     the row is the function's first with these sizes. `hardware` has what is known of each target.
     `buckets` are the sizes of the padded dims in all rows, each once, sorted. `golden` is as in the
     manifest, or why the function is not called this time. `fed` has what calls pass back: the
-    result of the call before, the last being this job's.
+    result of the call before, the last being this job's. `numpy_only`: results will be arrays of
+    numpy, which have no weak types.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,6 +70,7 @@ class Job(BaseModel):
     symbolic: dict[str, int | str] = {}
     buckets: Buckets = ()
     fed: tuple[Fed, ...] = ()
+    numpy_only: bool = False
 
     @property
     def call(self) -> str:
@@ -205,4 +207,5 @@ def _job(units: list[BuildUnit], buckets: Buckets) -> Job:
         golden=unit.function.verify.golden,
         symbolic=row if is_symbolic else {},
         buckets=buckets,
+        numpy_only=unit.numpy_only,
     )

@@ -30,6 +30,7 @@ class BuildUnit:
     argument, by name or position, its value. `suffix` tells units of several toolchains apart.
     A unit with `fed_back` is not in a plan: `first` is, and when that was traced, its result turned
     out to have other avals than the arguments under `feedback:`, which are those of this unit.
+    `numpy_only`: the wheel requires no jax, so its results are arrays of numpy.
     """
 
     name: str
@@ -40,6 +41,7 @@ class BuildUnit:
     toolchain: Toolchain
     hardware: Hardware = field(default_factory=Hardware)
     suffix: str = ""
+    numpy_only: bool = False
     fed_back: int = 0
     first: BuildUnit | None = field(default=None, compare=False, repr=False)
 
@@ -145,7 +147,8 @@ def _units(manifest: Manifest, environment: Environment, name: str) -> Iterator[
             given = _symbolic_row(row, function) if target.is_portable else row
             for toolchain in _toolchains(target, environment):
                 suffix = _suffix(target, toolchain, environment)
-                yield BuildUnit(name, function, given, statics, target, toolchain, hardware, suffix)
+                rest = (target, toolchain, hardware, suffix, manifest.runtime == "jaxlib")
+                yield BuildUnit(name, function, given, statics, *rest)
 
 
 def _toolchains(target: Target, environment: Environment) -> tuple[Toolchain, ...]:

@@ -62,6 +62,8 @@ def load_manifest(path: str | os.PathLike[str]) -> Manifest:
     if not is_utf8(Path(file).name):
         # An index names the manifest that it was made of.
         raise _refusal(as_utf8(file), "a name that is not UTF-8; rename the file")
+    if "\\" in Path(file).name or Path(file).name[1:2] == ":":
+        raise _refusal(file, "a name that other systems take for a folder; rename the file")
     text = _decode(file, _read(file))
     try:
         return parse_manifest(text, file)

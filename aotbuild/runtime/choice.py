@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from aotbuild.runtime.padding import PaddedCalls, PadPlan
 
 _MOST_MISMATCHES = 1024
+# Characters of one that is kept: a static value may be long.
+_LONGEST_KEPT = 1 << 14
 _REFUSED_REMEDY = (
     "Change what a reason names, install a wheel that was built for this host, or set "
     "AOTBUILD_FALLBACK=portable or =jit."
@@ -82,7 +84,8 @@ class Choice:
                 self._mismatches.clear()
             steps = leaf_steps(call.bound, self.backend.trees)
             known = signature_mismatch(call, steps, self.package.index, host, self.backend.arrays)
-            self._mismatches[key] = known
+            if len(str(known)) <= _LONGEST_KEPT:
+                self._mismatches[key] = known
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)
         shard = shard_lines(self.package.index)

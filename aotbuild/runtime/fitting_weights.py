@@ -69,7 +69,7 @@ def _converted(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return problem
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError) as err:
+    except (TypeError, ValueError, RuntimeError) as err:  # such as one that was donated
         return f"{type(value).__name__}: {err}"
     bits = f"uint{8 * dtype.itemsize}"
     if str(array.dtype) == bits and dtype.isbuiltin != 1:

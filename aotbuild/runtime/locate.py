@@ -78,7 +78,10 @@ def _of_package(package: str) -> DirectorySource:
         if (folder / INDEX_NAME).is_file():
             return DirectorySource(folder)
     if not locations:
-        raise PackageNotFound(package, [str(folder.parent) for folder in searched])
+        archive = next(filter(os.path.isfile, sys.path), "")
+        hint = f" Nothing is loaded from within {archive}: give the path of a wheel instead."
+        places = [str(folder.parent) for folder in searched]
+        raise PackageNotFound(package, places, hint if archive else "")
     exists = [str(folder) for folder in searched if folder.parent.is_dir()]
     raise NoArtifacts(package, exists)
 

@@ -15,6 +15,7 @@ from aotbuild.spec.record import Record
 _GENERAL = "Call it with what was compiled, or add this call to the manifest and build again."
 # The fallback needs jax.
 FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
+_WEAK_ARRAY = "Pass a weakly typed array, as jax makes them of Python numbers."
 _OTHER_DTYPE = "Or add the dtype to the manifest and build again."
 # What makes the weakly typed scalars of a Python number, by dtype.
 _NUMBERS = {
@@ -114,7 +115,7 @@ def _of_dtype(cause: Cause, want: Aval, arrays: str) -> str:
     if want.weak_type:
         make = _NUMBERS.get(want.dtype)
         if make is None or want.shape:
-            return f"Pass a weakly typed array, as jax makes them of Python numbers. {_OTHER_DTYPE}"
+            return f"{_WEAK_ARRAY} {_OTHER_DTYPE}"
         if have and have.shape:
             return f"Pass a Python number for {path}. {_OTHER_DTYPE}"
         text = f"{make}({path})"
@@ -141,6 +142,8 @@ def _of_key(cause: Cause, have: Aval, want: Aval, arrays: str) -> str:
 
 def _of_strength(cause: Cause, want: Aval) -> str:
     rest = f"or write {cause.have} in the manifest and build again."
+    if want.weak_type and want.shape:
+        return f"{_WEAK_ARRAY} In numpy there is none: give it a dtype where it is made, {rest}"
     if want.weak_type:
         return f"Pass a Python number for {cause.subject}, {rest}"
     path = cause.subject

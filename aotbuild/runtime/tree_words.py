@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from aotbuild.runtime.binding import Call
-from aotbuild.spec.canonical import canonical_json
+from aotbuild.spec.canonical import canonical_digest
 from aotbuild.spec.facts import Facts, differing
 from aotbuild.spec.tree import LEAF, MARKERS, Describer, Tree, children_of, field_labels, type_words
 from aotbuild.spec.values import cut, shown
@@ -123,7 +123,7 @@ class TreeWords:
 
 def is_same(one: Any, other: Any) -> bool:
     """Return whether two descriptions are equal, which `==` cannot tell: 1 == 1.0 == True."""
-    return canonical_json(one) == canonical_json(other)
+    return canonical_digest(one) == canonical_digest(other)
 
 
 def _python(path: str, compiled: Facts) -> Iterator[str]:

@@ -75,8 +75,13 @@ def save_constants(path: str | os.PathLike[str], tree: Any, *, prefix: str = "")
 
 def _writable(name: str, leaf: Any) -> Any:
     """Return a leaf as an array; AotbuildError if a file could not say what it is."""
-    problem = "safetensors keeps this name for itself" if name == METADATA else None
-    array = np.asarray(leaf)
+    problem, array = None, None
+    if name == METADATA:
+        problem = "safetensors keeps this name for itself"
+    try:
+        array = np.asarray(leaf)
+    except (TypeError, ValueError, RuntimeError) as err:  # a typed key, or one that was donated
+        problem = f"{type(leaf).__name__}: {err}"
     problem = problem or masked(leaf) or odd_bools(array)
     if problem:
         msg = f"save_constants: {as_utf8(name)}: {problem}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass, field
 from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json, mapping, optional, sha256_hex, text, whole
+from aotbuild.spec.canonical import canonical_digest, mapping, optional, text, whole
 from aotbuild.spec.tree import Ignored, Referenced, Tree
 from aotbuild.spec.values import cut, shown
 
@@ -44,7 +44,7 @@ class Signature:
 
     def key(self) -> str:
         """Return the identity of this signature: 32 hexadecimal digits."""
-        return sha256_hex(canonical_json(self.to_json()))[:KEY_DIGITS]
+        return canonical_digest(self.to_json())[:KEY_DIGITS]
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""

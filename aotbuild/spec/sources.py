@@ -158,5 +158,6 @@ def _is_below(name: str) -> bool:
         name == str(path)
         and not path.is_absolute()
         and ".." not in path.parts
-        and not any(char in name for char in "\\:\0")
+        and name[1:2] != ":"
+        and not any(char in name for char in "\\\0")
     )

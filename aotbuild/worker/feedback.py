@@ -40,6 +40,7 @@ def passed_back(job: Job, declared: Arguments, result: Any) -> Fed | None:
     `result` is a tree of `jax.ShapeDtypeStruct`. TraceRefused if it has no part that fits, or if
     its avals change with each call.
     """
+    result = _as_returned(job, result)
     parts, found = dict(_parts(result)), {}
     for name in job.function.feedback:
         part = _part_for(declared[name], parts)
@@ -110,6 +111,7 @@ def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]
     Only where that is likely: the trees and shapes are equal, the dtypes or weak types are not, and
     no other argument is equal in all.
     """
+    result = _as_returned(job, result)
     parts = {
         name: tree
         for name, tree in _parts(result)
@@ -125,6 +127,13 @@ def feedback_notes(job: Job, arguments: Arguments, result: Any) -> Iterator[str]
                 f"{part} could be passed back as `{argument}`, but its avals differ: {changes}; "
                 f"feedback: {argument} compiles both"
             )
+
+
+def _as_returned(job: Job, result: Any) -> Any:
+    """Return a result as calls have it: without weak types, if they will be of numpy."""
+    if not job.numpy_only:
+        return result
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), result)
 
 
 def _parts(result: Any) -> Iterator[tuple[str, Any]]:

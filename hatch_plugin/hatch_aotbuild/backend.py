@@ -5,17 +5,18 @@ dependencies are dynamic: a build hook could still change them, so both compile 
 read its metadata. The hook of this package does not change them (`hatch_aotbuild.metadata`).
 
 Source distributions leave out what `aotbuild build` wrote into the project, and what it left there
-if it was killed.
+if it was killed. A wheel has none of that which is older than its sources.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
+from hatchling import build as hatchling
 from hatchling.build import (
     build_editable,
-    build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
@@ -24,10 +25,13 @@ from hatchling.builders.constants import EDITABLES_REQUIREMENT
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from aotbuild.errors import AotbuildError
 from aotbuild.spec.index import FOLDER_NAME
 from aotbuild.spec.layout import stages_path
 from aotbuild.spec.temporary import NAMES
+from hatch_aotbuild.edited import removed_on_error
 from hatch_aotbuild.shipped import leave_out
+from hatch_aotbuild.stale import checked, refuse_stale
 
 __all__ = [
     "build_editable",
@@ -53,6 +57,26 @@ def build_sdist(
     builder = SdistBuilder(str(Path.cwd()))
     leave_out(builder.config, _BUILT)
     return Path(next(builder.build(directory=sdist_directory, versions=["standard"]))).name
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Make a wheel, and return its name (PEP 517).
+
+    The hook may be switched off: then what an earlier build left in the project is looked at here.
+    """
+    name = hatchling.build_wheel(wheel_directory, config_settings, metadata_directory)
+    wheel = Path(wheel_directory, name)
+    if wheel.resolve() not in checked:
+        try:
+            with removed_on_error(wheel):
+                refuse_stale(wheel, Path.cwd())
+        except AotbuildError as err:
+            sys.exit(f"aotbuild: {err}")
+    return name
 
 
 def prepare_metadata_for_build_wheel(

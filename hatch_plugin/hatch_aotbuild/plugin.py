@@ -24,7 +24,7 @@ from aotbuild.cli.ending import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.report.words import os_error_text
 from aotbuild.spec.files import naming
-from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.spec.layout import SBOM_NAME, stages_path
 from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
 from aotbuild.spec.temporary import NAMES, temporary_folder
@@ -45,6 +45,7 @@ from hatch_aotbuild.options import (
     read_options,
 )
 from hatch_aotbuild.shipped import leave_out, shipped_otherwise
+from hatch_aotbuild.stale import refuse_stale
 from hatch_aotbuild.tags import check_tag, tag_for_all
 
 
@@ -111,6 +112,8 @@ class AotBuildHook(BuildHookInterface[Any]):
             if since:
                 refuse_edited(wheel, self._artifacts, Path(self.root), since, self.build_config)
             self._check_shipped(wheel)
+            own = self.build_config.get_distribution_path(f"{self._place}/{INDEX_NAME}")
+            refuse_stale(wheel, Path(self.root), own)
             if self._finished:
                 check_tag(self._finished.tag, self._tag, build_data)
         if place := put_stages(stages, wheel, Path(self.root), os.environ):
@@ -253,8 +256,12 @@ class AotBuildHook(BuildHookInterface[Any]):
 
     @property
     def _packages(self) -> tuple[str, ...]:
-        """The folders that hatchling's packages are in."""
-        return tuple(str(Path(path).parent) for path in self.build_config.packages)
+        """The folders that hatchling's packages are in, by `packages` or by `sources`."""
+        found = [str(Path(path).parent) for path in self.build_config.packages]
+        for source, packed in self.build_config.sources.items():
+            if source.endswith(packed):
+                found.append(source.removesuffix(packed).rstrip("/") or ".")
+        return tuple(dict.fromkeys(found))
 
     @property
     def _artifacts(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -179,6 +180,17 @@ class TestPackages:
         message = r"^wheel .*\n.*\nIt was built without the aotbuild hook"
         with pytest.raises(NoArtifacts, match=message):
             locate(str(wheel))
+
+    def test_a_package_in_a_zip_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Python imports it from there, so the error says that nothing is loaded from it."""
+        place = tmp_path / "app.zip"
+        with zipfile.ZipFile(place, "w") as archive:
+            archive.writestr("locate_zipped/__init__.py", "")
+            archive.writestr("locate_zipped/_aot/index", "")
+        monkeypatch.setattr(sys, "path", [str(place), *sys.path])
+        message = f"Nothing is loaded from within {place}: give the path of a wheel"
+        with pytest.raises(PackageNotFound, match=re.escape(message)):
+            locate("locate_zipped")
 
     @pytest.mark.parametrize("name", ["locate_absent", "locate_absent.inner", "no such name", ""])
     def test_not_found(self, name: str) -> None:

@@ -75,6 +75,19 @@ def test_an_array_with_a_weak_type(tmp_path: Path) -> None:
     assert np.array_equal(opened.f(of_numbers.astype(of_numbers.dtype), of_numbers[0]), [4.0] * 4)
 
 
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_an_array_that_lacks_a_weak_type(tmp_path: Path, arrays: str) -> None:
+    """The advice was to pass a Python number, which has no axes."""
+    made = build("f", lambda x: x * 2, {"x": jnp.full(4, 2.0)})
+    opened = aotbuild.load(write(tmp_path, [made]), arrays=arrays)
+    with pytest.raises(SignatureMismatch) as caught:
+        opened.f(np.ones(4, "float32"))
+    assert caught.value.remedy.startswith(
+        "Pass a weakly typed array, as jax makes them of Python numbers. In numpy there is none: "
+        "give it a dtype where it is made, or write f32[4] in the manifest and build again."
+    )
+
+
 def test_a_result_of_the_call_before(tmp_path: Path) -> None:
     """As an environment's state, which begins with Python numbers."""
 
@@ -108,6 +121,12 @@ def test_paths_into_trees(library: Any) -> None:
         ({**PARAMS, "b": [1.0]}, "params['b']: expected a list of 2, found a list of 1"),
         ({**PARAMS, "b": (1.0, None)}, "params['b']: expected a list of 2, found a tuple of 2"),
         ({**PARAMS, "b": [1.0, 2.0]}, "params['b'][1]: expected None, found an array"),
+        # As `os.listdir` gives it for bytes that are no UTF-8.
+        (
+            {**PARAMS, "\udcff": 1},
+            "params: expected a dict with keys 'b', 'w', "
+            "found a dict with keys 'b', 'w', '\\udcff'",
+        ),
         ({**PARAMS, "w": None}, "params['w']: expected an array, found None"),
         (1.0, "params: expected a dict with keys 'b', 'w', found an array"),
     ],

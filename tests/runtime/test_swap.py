@@ -186,6 +186,10 @@ class TestSave:
         [
             ({"__metadata__": B}, "__metadata__: safetensors keeps this name for itself"),
             ({"b": np.ma.array(B, mask=True)}, "b: a masked array, whose mask would be lost"),
+            (
+                {"rng": jax.random.key(0)},
+                "rng: .*: JAX array with PRNGKey dtype cannot",
+            ),
             ({"m": np.full(2, 2, np.uint8).view(np.bool_)}, "m: bools that are neither 0 nor 1"),
         ],
     )

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.cli import Result, invoke
 from support.forks import forked
 from support.projects import MANIFEST, build, write_project
 
+import aotbuild
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
 from aotbuild.spec.record import Record
@@ -130,6 +132,30 @@ def test_both_signatures_are_compiled(package: Package) -> None:
     ]
     assert leaves(found["tell(b=2)"]) == ["f32[3]", "~i32[]", "~i32[]", "f32[2,3]"]
     assert leaves(found["tell(b=2) after feedback"]) == ["f32[3]", "f32[]", "~i32[]", "f32[2,3]"]
+
+
+def test_results_of_numpy_have_no_weak_types(tmp_path: Path) -> None:
+    """A wheel that requires no jax had no signature for the second call of such a loop."""
+    source = """
+import jax.numpy as jnp
+def init(): return {"x": jnp.zeros(4), "n": 0}
+def step(state): return {"x": state["x"] + 1, "n": state["n"] + 1}
+"""
+    manifest = """\
+version: 1
+package: proj
+runtime: jaxlib
+functions:
+  step: {call: "proj.m:step", args: [state: {like: "proj.m:init"}], feedback: state}
+"""
+    package = build(write_project(tmp_path, manifest, m=source))
+    found = records(package, "step")
+    assert [leaves(record)[0] for record in found.values()] == ["~i32[]", "i32[]"]
+    library = aotbuild.load(package.folder, arrays="numpy")
+    state: Any = {"x": np.zeros(4, np.float32), "n": 0}
+    for _ in range(3):
+        state = library.step(state)
+    assert int(state["n"]) == 3
 
 
 def test_each_target_has_both(package: Package) -> None:
