@@ -24,6 +24,9 @@ FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 PARAMS = {"w": np.ones((8, 4), "float32"), "b": [np.ones(4, "float32"), None]}
 
 
+OTHER_KEYS = "params: expected a dict with keys 'b', 'w', found a dict with keys"
+
+
 def apply(params: Any, x: Any, scale: Any) -> Any:
     return (x @ params["w"] + params["b"][0]) * scale
 
@@ -124,8 +127,7 @@ def test_paths_into_trees(library: Any) -> None:
         # As `os.listdir` gives it for bytes that are no UTF-8.
         (
             {**PARAMS, "\udcff": 1},
-            "params: expected a dict with keys 'b', 'w', "
-            "found a dict with keys 'b', 'w', '\\udcff'",
+            f"{OTHER_KEYS} 'b', 'w', '\\udcff'",
         ),
         ({**PARAMS, "w": None}, "params['w']: expected an array, found None"),
         (1.0, "params: expected a dict with keys 'b', 'w', found an array"),
