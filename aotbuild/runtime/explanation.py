@@ -21,7 +21,8 @@ class Explanation:
         function: The name of the function.
         verdicts: The verdict on each record of the call's signature, best first.
         chosen: The record that would run, or None.
-        error: What the call would raise with `fallback: none`, if nothing would run.
+        error: What the call would raise with `fallback: none`, if nothing would run; inside a
+            transformation, that the source is traced.
         padded: How the call would be padded, as `batch 3 → 8`, or empty.
         compared: Static data that was compared with that of a tree which the manifest names, as
             `state.rule with that of mypkg.model:init`.
@@ -49,6 +50,12 @@ class Explanation:
 def explain(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Explanation:
     """Explain what a call would do; load and run nothing."""
     name, verdicts = kernel.function.name, tuple[Verdict, ...]()
+    if kernel.is_traced(tuple(args), dict(kwargs)):
+        msg = (
+            f"{name}: called inside a JAX transformation (jit, grad, vmap and the like), where its "
+            "source is traced and no executable runs"
+        )
+        return Explanation(name, verdicts, None, AotbuildError(msg))
     try:
         call, verdicts = kernel.judge(*args, **kwargs)
         padded, chosen = kernel.padding(call), kernel.choose(call, verdicts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import AotbuildError
 from aotbuild.frozen import per_instance
-from aotbuild.runtime.binding import Call, bind
+from aotbuild.runtime.binding import Call, bind, dynamic_values
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.dispatch import Dispatch
 from aotbuild.runtime.loader import Loader
@@ -186,6 +186,11 @@ class Kernel:
             bound, _ = with_markers(bound, dispatch.backend)
         call = flatten(bound, dispatch.backend)
         return call, dispatch.choice.judge(call, dispatch.pad_plan(call))
+
+    def is_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a call is inside a transformation, which calls the source."""
+        values = dynamic_values(self.function, args, kwargs)
+        return self._dispatch.backend.has_tracers(values)
 
     def padding(self, call: Call) -> str:
         """Return how a call is padded, as `batch 3 → 8`; empty if it is not padded."""

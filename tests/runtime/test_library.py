@@ -185,6 +185,18 @@ class TestVerbs:
         with pytest.raises(UnknownFunction):
             library.preload("quadruple")
 
+    def test_explain_inside_a_transformation(self, library: Library) -> None:
+        """It advised to convert the tracer."""
+        found = []
+
+        def call(x: Any) -> Any:
+            found.append(library.explain("double", x))
+            return x
+
+        jax.jit(call)(X)
+        assert "called inside a JAX transformation" in str(found[0])
+        assert found[0].chosen is None
+
     def test_explain(self, library: Library) -> None:
         explanation = library.explain("double", X)
         assert explanation.chosen is not None
