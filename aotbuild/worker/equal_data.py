@@ -1,47 +1,76 @@
 """Static data that is equal and yet not the same, as 0.0 and -0.0, or (1,) and (1.0,).
 
 jax's caches compare with `==`. What was traced for one of two such values would be taken for the
-other, if the same process traces both. So its caches are cleared in between. Each function that is
-jitted inside of the program has such caches too.
+other, if the same process traces both. So its caches are cleared in between. Functions that are
+jitted inside of the program have such caches, too, and get parts of the data: a number in a static
+argument, or a node of a tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import jax
 
 from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.values import encode
 from aotbuild.worker.jitted import Jitted
-from aotbuild.worker.static_data import Described
 
-# By the data, as jax compares it: the JSON of what was traced last, which tells types and signs.
-_traced: dict[Hashable, bytes] = {}
+# What needs no look: the static data of these nodes is their keys.
+_CONTAINERS = (dict, list, tuple, type(None))
+# By the data, as jax compares it: what was traced last, as text with types and signs.
+_traced: dict[Hashable, set[str]] = {}
 
 
-def forget_equal(jitted: Jitted, described: Described) -> None:
+def forget_equal(jitted: Jitted) -> None:
     """Clear jax's caches if they may hold a trace for data that is equal and not the same."""
-    found = [*_data(jitted, described)]
-    if any(_last(key) not in (None, text) for key, text in found):
+    found: dict[Hashable, set[str]] = {}
+    for key, value in _data(jitted):
+        # User types may refuse to be hashed, compared or written down; then nothing is cached, or
+        # nobody can tell.
+        with suppress(Exception):
+            found.setdefault(key, set()).add(canonical_json(encode(value)).decode())
+    if any(_last(key, texts) != texts for key, texts in found.items()):
         jax.clear_caches()
         _traced.clear()
-    for key, text in found:
-        with suppress(Exception):  # of user types: jax cannot have cached anything by them
-            _traced[key] = text
+    for key, texts in found.items():
+        with suppress(Exception):
+            _traced[key] = texts
 
 
-def _last(key: Hashable) -> bytes | None:
+def _last(key: Hashable, otherwise: set[str]) -> set[str]:
     with suppress(Exception):
-        return _traced.get(key)
-    return None
+        return _traced.get(key, otherwise)
+    return otherwise
 
 
-def _data(jitted: Jitted, described: Described) -> Iterator[tuple[Hashable, bytes]]:
-    """Yield static arguments, and trees of arrays with the static data in them."""
+def _data(jitted: Jitted) -> Iterator[tuple[Hashable, Any]]:
+    """Yield keys and what they stand for: static arguments, numbers in them, and nodes of trees."""
     # By the name alone: functions may share one that is jitted.
     for name, value in jitted.binding.statics:
-        yield (name, value), canonical_json(encode(value))
-    tree = jax.tree.structure(jitted.canonical)
-    yield (jitted.job.call, tree), canonical_json(described.tree)
+        yield (name, value), value
+        for number in _numbers(encode(value)):
+            yield (name, number), number
+    yield from _nodes(jax.tree.structure(jitted.canonical))
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """Yield the numbers in the JSON of a static value."""
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(each)
+
+
+def _nodes(treedef: Any) -> Iterator[tuple[Hashable, Any]]:
+    node = treedef.node_data()
+    if node is None:
+        return
+    kind, data = node
+    if kind not in _CONTAINERS:
+        yield (kind, data), data
+    for child in treedef.children():
+        yield from _nodes(child)

@@ -59,7 +59,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
     reference = find_reference(job)
-    forget_equal(jitted, described)
+    forget_equal(jitted)
     jitted, traced, notes = _trace_over_mesh(jitted)
     described = with_aliases(described, jitted.canonical)
     own = next(meshes(traced.jaxpr), None)

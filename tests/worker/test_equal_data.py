@@ -34,6 +34,9 @@ def one(x, *, scale):
 def other(x, *, scale):
     return within(x, scale) + 10
 
+def first(x, *, s):
+    return within(x, s[0]) + s[1]
+
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["s"])
 @dataclasses.dataclass
 class Signed:
@@ -43,6 +46,11 @@ class Signed:
 def positive(): return Signed(jnp.ones(2), 0.0)
 def negative(): return Signed(jnp.ones(2), -0.0)
 def of_tree(p): return jnp.copysign(p.x, p.s)
+
+@jax.jit
+def inner(p): return jnp.copysign(p.x, p.s)
+def once(p): return inner(p)
+def twice(p, x): return inner(p) + x
 """
 MANIFEST = """\
 version: 1
@@ -52,6 +60,9 @@ functions:
   halved: {call: "proj.code:halved", args: [x: "f32[2]"], static: {s: [[1, 2], [1.0, 2]]}}
   one: {call: "proj.code:one", args: [x: "f32[2]"], static: {scale: [1]}}
   other: {call: "proj.code:other", args: [x: "f32[2]"], static: {scale: [1.0]}}
+  first: {call: "proj.code:first", args: [x: "f32[2]"], static: {s: [[1, 5], [1.0, 6]]}}
+  once: {call: "proj.code:once", args: [p: {like: "proj.code:positive"}]}
+  twice: {call: "proj.code:twice", args: [p: {like: "proj.code:negative"}, x: "f32[2]"]}
   plus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:positive"}]}
   minus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:negative"}]}
 """
@@ -73,7 +84,11 @@ def test_one_process_traces_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [of("signed", s=s) for s in (0.0, -0.0, 0)] == [1, -1, 1]
     assert [of("halved", s=s) for s in ((1, 2), (1.0, 2))] == [0, 0.5]
     assert (of("one", scale=1), of("other", scale=1.0)) == (0, 10.5)
+    assert [of("first", s=s) for s in ((1, 5), (1.0, 6))] == [5, 6.5]
     from proj import code
+
+    assert np.asarray(library.once(code.positive())).tolist() == [1, 1]
+    assert np.asarray(library.twice(code.negative(), x)).tolist() == [0, 0]
 
     assert np.asarray(library.plus(code.positive())).tolist() == [1, 1]
     assert np.asarray(library.minus(code.negative())).tolist() == [-1, -1]
