@@ -2,8 +2,8 @@
 
 jax's caches compare with `==`. What was traced for one of two such values would be taken for the
 other, if the same process traces both. So its caches are cleared in between. Functions that are
-jitted inside of the program have such caches, too, and get parts of the data: a number in a static
-argument, or a node of a tree.
+jitted inside of the program have such caches, too, and get parts of the data: an element of a
+static argument, or a node of a tree.
 """
 
 from __future__ import annotations
@@ -47,22 +47,21 @@ def _last(key: Hashable, otherwise: set[str]) -> set[str]:
 
 
 def _data(jitted: Jitted) -> Iterator[tuple[Hashable, Any]]:
-    """Yield keys and what they stand for: static arguments, numbers in them, and nodes of trees."""
-    # By the name alone: functions may share one that is jitted.
+    """Yield keys and what they stand for: static arguments, their parts, and nodes of trees."""
     for name, value in jitted.binding.statics:
-        yield (name, value), value
-        for number in _numbers(encode(value)):
-            yield (name, number), number
+        # By the name alone: functions may share one that is jitted.
+        yield from (((name, part), part) for part in _parts(value))
     yield from _nodes(jax.tree.structure(jitted.canonical))
 
 
-def _numbers(value: Any) -> Iterator[Any]:
-    """Yield the numbers in the JSON of a static value."""
-    if isinstance(value, int | float):
-        yield value
-    elif isinstance(value, list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _numbers(each)
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield a static value and what is in it, but what jax tells apart by type."""
+    if isinstance(value, int | str) or value is None or (isinstance(value, float) and value):
+        return
+    yield value
+    inside = value if isinstance(value, tuple | frozenset) else getattr(value, "__dict__", {})
+    for each in inside.values() if isinstance(inside, dict) else inside:
+        yield from _parts(each)
 
 
 def _nodes(treedef: Any) -> Iterator[tuple[Hashable, Any]]:

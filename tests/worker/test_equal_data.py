@@ -28,6 +28,10 @@ def halved(x, *, s):
 def within(x, scale):
     return x * (scale // 2 if isinstance(scale, int) else scale / 2)
 
+@functools.partial(jax.jit, static_argnames="pair")
+def within_pair(x, pair):
+    return halved(x, s=pair)
+
 def one(x, *, scale):
     return within(x, scale) + 0
 
@@ -35,7 +39,7 @@ def other(x, *, scale):
     return within(x, scale) + 10
 
 def first(x, *, s):
-    return within(x, s[0]) + s[1]
+    return within_pair(x, s[0]) + s[1]
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["s"])
 @dataclasses.dataclass
@@ -60,7 +64,7 @@ functions:
   halved: {call: "proj.code:halved", args: [x: "f32[2]"], static: {s: [[1, 2], [1.0, 2]]}}
   one: {call: "proj.code:one", args: [x: "f32[2]"], static: {scale: [1]}}
   other: {call: "proj.code:other", args: [x: "f32[2]"], static: {scale: [1.0]}}
-  first: {call: "proj.code:first", args: [x: "f32[2]"], static: {s: [[1, 5], [1.0, 6]]}}
+  first: {call: "proj.code:first", args: [x: "f32[2]"], static: {s: [[[1, 2], 5], [[1.0, 2], 6]]}}
   once: {call: "proj.code:once", args: [p: {like: "proj.code:positive"}]}
   twice: {call: "proj.code:twice", args: [p: {like: "proj.code:negative"}, x: "f32[2]"]}
   plus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:positive"}]}
@@ -84,7 +88,7 @@ def test_one_process_traces_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [of("signed", s=s) for s in (0.0, -0.0, 0)] == [1, -1, 1]
     assert [of("halved", s=s) for s in ((1, 2), (1.0, 2))] == [0, 0.5]
     assert (of("one", scale=1), of("other", scale=1.0)) == (0, 10.5)
-    assert [of("first", s=s) for s in ((1, 5), (1.0, 6))] == [5, 6.5]
+    assert [of("first", s=s) for s in (((1, 2), 5), ((1.0, 2), 6))] == [5, 6.5]
     from proj import code
 
     assert np.asarray(library.once(code.positive())).tolist() == [1, 1]
