@@ -16,6 +16,7 @@ from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.concurrency import making
 from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.observers import listeners, log
 from aotbuild.runtime.package import Package
@@ -163,6 +164,7 @@ class Dispatch:
         if self._are_constants_replaced:
             trace = [*error.trace, f"fallback {policy}: {_REPLACED}"]
             raise type(error)(error.function, error.summary, trace, error.remedy)
+        refuse_if_forked(self.function.name)
         start = perf_counter()
         outputs = self._run_fallback(policy, error, args, kwargs)
         if listeners:

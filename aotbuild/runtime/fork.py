@@ -38,12 +38,12 @@ def clear_in_child(cache: Any, clear: Callable[[Any], None]) -> None:
     _clear_in_child[cache] = clear
 
 
-def refusal(record: Record) -> AotbuildError | None:
-    """Return why this process may run nothing, if it was forked after XLA's threads started."""
+def refusal(what: Record | str) -> AotbuildError | None:
+    """Return why this process may not run this: it was forked after XLA's threads started."""
     if _parent is None:
         return None
     msg = (
-        f"{record}: it cannot run in a process that was forked after XLA's threads were started\n"
+        f"{what}: it cannot run in a process that was forked after XLA's threads were started\n"
         "  expected no use of devices before the fork\n"
         f"  found    process {os.getpid()}, forked from {_parent}, which had devices already\n"
         "Make the first call in the new process (with gunicorn in post_worker_init), or start it "
@@ -52,9 +52,9 @@ def refusal(record: Record) -> AotbuildError | None:
     return AotbuildError(msg)
 
 
-def refuse_if_forked(record: Record) -> None:
-    """Raise `refusal(record)`, if there is one."""
-    if error := refusal(record):
+def refuse_if_forked(what: Record | str) -> None:
+    """Raise `refusal(what)`, if there is one."""
+    if error := refusal(what):
         raise error
 
 

@@ -56,6 +56,7 @@ from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.modules import ProjectModules
+from aotbuild.worker.own_caches import own_caches
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
@@ -111,7 +112,8 @@ class Session:
         self._blobs.stored.clear()
         if self._recorder:
             self._recorder.begin(job.function.references, job.function.model_dump_json())
-        yield from self._run(job)
+        with own_caches():
+            yield from self._run(job)
         yield from self._written()
         entries = self._entries
         if entries.made or entries.used or entries.problems:
@@ -146,6 +148,8 @@ class Session:
             return
         yield from self._imported()
         own_files = self._own_files()
+        # Else they would decide the program of whatever is traced next in this process.
+        self._imports.is_lost |= traced.changes_others
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
         if self._say:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,7 +22,6 @@ from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
 from aotbuild.worker.avals import describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
-from aotbuild.worker.equal_data import forget_equal
 from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
 from aotbuild.worker.jitted import Jitted, in_mesh, jit_job
@@ -59,8 +58,8 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     # Before the trace: it may change what the arguments' functions close over.
     described = describe_arguments(job, jitted.canonical, jitted.names)
     reference = find_reference(job)
-    forget_equal(jitted)
-    jitted, traced, notes = _trace_over_mesh(jitted)
+    jitted, checked = _trace_over_mesh(jitted)
+    traced = checked.traced
     described = with_aliases(described, jitted.canonical)
     own = next(meshes(traced.jaxpr), None)
     if own is not None and jitted.mesh is not None and _is_reordered(own, jitted.mesh):
@@ -104,13 +103,14 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         notes=(
             *_wrap_notes(jitted),
             *_empty_notes(job, outputs, closed_jaxpr),
-            *notes,
+            *checked.notes,
             *feedback_notes(job, arguments, after),
             *(reference.notes if reference else ()),
         ),
         fed=passed_back(job, jitted.declared, after),
         again=tuple(again),
         own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),
+        changes_others=checked.changes_others,
     )
 
 
@@ -169,21 +169,30 @@ def known_of(job: Job) -> tuple[Function | None, str | None]:
         return function, None
 
 
-def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Any, tuple[str, ...]]:
+@dataclass(frozen=True)
+class Checked:
+    """A `jax.stages.Traced`, notes about side effects, and whether other functions may see them."""
+
+    traced: Any
+    notes: tuple[str, ...]
+    changes_others: bool
+
+
+def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Checked]:
     """Trace and check a function in the manifest's mesh; without it, where it makes other meshes.
 
     jax takes no other mesh inside of its context's. The error is that of the first trace.
     """
     try:
-        return jitted, *_trace_and_check(jitted)
+        return jitted, _trace_and_check(jitted)
     except TraceRefused:
         if jitted.mesh is None:
             raise
         alone = replace(jitted, context=None)
         with contextlib.suppress(TraceRefused):
-            traced, notes = _trace_and_check(alone)
-            if any(meshes(traced.jaxpr)):
-                return alone, traced, notes
+            checked = _trace_and_check(alone)
+            if any(meshes(checked.traced.jaxpr)):
+                return alone, checked
         raise
 
 
@@ -193,8 +202,8 @@ def _is_reordered(own: Mesh, mesh: Mesh) -> bool:
     return mine != others and set(mine) == set(others)
 
 
-def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
-    """Return the trace, and notes about side effects, which a second trace finds."""
+def _trace_and_check(jitted: Jitted) -> Checked:
+    """Return the trace, and what a second trace finds of side effects."""
     job = jitted.job
     purity = None if job.function.purity == "skip" else Purity(job, jitted.function)
 
@@ -203,7 +212,8 @@ def _trace_and_check(jitted: Jitted) -> tuple[Any, tuple[str, ...]]:
 
     traced = purity.trace(trace) if purity else trace()
     check_jaxpr(job, traced.jaxpr)
-    return traced, purity.check(traced, trace) if purity else ()
+    notes = purity.check(traced, trace) if purity else ()
+    return Checked(traced, notes, changes_others=purity is not None and purity.changes_others)
 
 
 def _wrap_notes(jitted: Jitted) -> Iterator[str]:

@@ -74,6 +74,16 @@ def test_called_before_and_refused_after(
     assert text.endswith("start it with spawn or forkserver.")
 
 
+@pytest.mark.parametrize("after", ["lib.f(np.ones(3, np.float32))", "lib.place(x)"])
+def test_what_compiles_or_moves_is_refused_too(
+    package: str, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    """With `fallback: jit` the source was called, and hung as jit does."""
+    before = "os.environ['AOTBUILD_FALLBACK'] = 'jit'; lib.f(x)"
+    text = fresh(CODE, package, "jax", before, after)
+    assert "cannot run in a process that was forked after XLA's threads were started" in text
+
+
 @pytest.mark.parametrize("looked_up", ["lib.f; ", ""])
 @pytest.mark.parametrize("used", ["jax.devices()", "jax.numpy.ones(3).block_until_ready()"])
 def test_devices_of_jax_count_too(package: str, looked_up: str, used: str) -> None:

@@ -82,6 +82,16 @@ def describe_changes(*moments: Snapshot) -> tuple[str, ...]:
     return (*found[:_MOST_SHOWN], *more)
 
 
+def replaces_values(*moments: Snapshot) -> bool:
+    """Return whether a value of the project's own was replaced: another function may read it.
+
+    What was added, as an entry of a cache, does not count.
+    """
+    first = moments[0].values
+    changed = (place for place, _ in _changed_places(moments) if place.library is None)
+    return any(place in first for place in changed)
+
+
 def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
     found: dict[Place, list[str]] = {}
     for place, words in _changed_places(moments):

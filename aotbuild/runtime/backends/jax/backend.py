@@ -82,6 +82,7 @@ class JaxBackend:
 
     def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree on a device; committed to it if the caller chose one."""
+        fork.refuse_if_forked("place()")
         return placement.place_tree(tree, devices)
 
     def copied(self, *_: Any) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Static data that is equal and not the same: each signature has the program of its own."""
+"""No job of a process decides the program of another."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ def of_tree(p): return jnp.copysign(p.x, p.s)
 @jax.jit
 def inner(p): return jnp.copysign(p.x, p.s)
 def once(p): return inner(p)
+# What functions pass to one helper without any argument that says so.
+def with_int(x): return within_pair(x, (1, 2))
+def with_float(x): return within_pair(x, (1.0, 2))
 def twice(p, x): return inner(p) + x
 """
 MANIFEST = """\
@@ -67,6 +70,8 @@ functions:
   first: {call: "proj.code:first", args: [x: "f32[2]"], static: {s: [[[1, 2], 5], [[1.0, 2], 6]]}}
   once: {call: "proj.code:once", args: [p: {like: "proj.code:positive"}]}
   twice: {call: "proj.code:twice", args: [p: {like: "proj.code:negative"}, x: "f32[2]"]}
+  with_int: {call: "proj.code:with_int", args: [x: "f32[2]"]}
+  with_float: {call: "proj.code:with_float", args: [x: "f32[2]"]}
   plus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:positive"}]}
   minus: {call: "proj.code:of_tree", args: [p: {like: "proj.code:negative"}]}
 """
@@ -89,6 +94,7 @@ def test_one_process_traces_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [of("halved", s=s) for s in ((1, 2), (1.0, 2))] == [0, 0.5]
     assert (of("one", scale=1), of("other", scale=1.0)) == (0, 10.5)
     assert [of("first", s=s) for s in (((1, 2), 5), ((1.0, 2), 6))] == [5, 6.5]
+    assert (of("with_int"), of("with_float")) == (0, 0.5)
     from proj import code
 
     assert np.asarray(library.once(code.positive())).tolist() == [1, 1]
@@ -96,3 +102,33 @@ def test_one_process_traces_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     assert np.asarray(library.plus(code.positive())).tolist() == [1, 1]
     assert np.asarray(library.minus(code.negative())).tolist() == [-1, -1]
+
+
+STATEFUL = """
+SETTINGS, TABLE = {"train": False}, {}
+def layer(x): return x * (0.5 if SETTINGS["train"] else 1.0)
+def a_step(x):
+    SETTINGS["train"] = True
+    TABLE["step"] = 1
+    return layer(x)
+def predict(x): return layer(x)
+"""
+
+
+def test_what_a_trace_replaces_is_not_seen_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process traced both, and inference was that of training."""
+    manifest = "version: 1\npackage: proj\nfunctions:\n" + "".join(
+        f"  {name}: {{call: 'proj.modes:{name}', args: [x: 'f32[2]']}}\n"
+        for name in ("a_step", "predict")
+    )
+    monkeypatch.setenv("AOTBUILD_JOBS", "1")
+    monkeypatch.setenv("AOTBUILD_STORE", "off")
+    root = write_project(tmp_path / "here", manifest, modes=STATEFUL)
+    monkeypatch.chdir(root)
+    result = run("build", "--out", tmp_path / "_aot")
+    assert "SETTINGS['train']` changed while tracing: False -> True" in result.stdout
+    library, x = aotbuild.load(tmp_path / "_aot"), np.array([1, 1], np.float32)
+    assert float(library.a_step(x)[0]) == 0.5
+    assert float(library.predict(x)[0]) == 1
