@@ -135,7 +135,7 @@ class TextEditor:
 
     def _end(self, node: Any) -> int:
         children = _children(node)
-        if children and not node.flow_style:
+        if children and not node.flow_style and _begins_after(children[-1], node):
             return self._end(children[-1])
         end: int = node.end_mark.index
         while end > node.start_mark.index and self._text[end - 1] in _SPACE:
@@ -161,6 +161,11 @@ class TextEditor:
             elif comment.strip(" \t"):
                 break
         return end
+
+
+def _begins_after(child: Any, node: Any) -> bool:
+    """Return whether a child is written where it is; an alias, even of the node, is not."""
+    return bool(child.start_mark.index > node.start_mark.index)
 
 
 def _children(node: Any) -> list[Any]:

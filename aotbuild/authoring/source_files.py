@@ -81,7 +81,7 @@ def import_roots(root: Path) -> list[str]:
         told = [*_told(tool)]
     except (OSError, ValueError, AttributeError, TypeError):
         told = []  # preparing the file tells what is wrong with it
-    return list(dict.fromkeys((*_USUAL, *told)))
+    return list(dict.fromkeys((*_USUAL, *(each for each in told if isinstance(each, str)))))
 
 
 def _told(tool: Mapping[str, Any]) -> Iterator[str]:

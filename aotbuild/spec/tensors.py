@@ -144,7 +144,12 @@ def _read_header(text: bytes) -> dict[str, Any]:
     if not text.startswith(b"{") or not isinstance(header, dict):
         msg = "a header that is no JSON object"
         raise ValueError(msg)
-    header.pop(METADATA, None)
+    metadata = header.pop(METADATA, None)
+    # As the library safetensors has it.
+    is_map = isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values())
+    if not (is_map or metadata is None):
+        msg = f"{METADATA}: not a map of texts"
+        raise ValueError(msg)
     return header
 
 
