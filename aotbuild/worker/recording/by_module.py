@@ -91,6 +91,7 @@ class ReadsByModule:
         self._by_module: dict[str, Read] = {}
         self.edges: dict[str, set[str]] = {}
         self.library_edges: dict[str, set[str]] = {}
+        self._run_as: dict[str, set[str]] = {}
         self.roots: set[str] = set()
         self.library_files: set[str] = set()
         self.answers = FirstAnswers()
@@ -204,7 +205,17 @@ class ReadsByModule:
         else:
             edges = self.edges if wanted_by[1] == "own" else self.library_edges
             edges.setdefault(wanted_by[0], set()).add(name)
+            if is_known and isinstance(file := frame.f_globals.get("__file__"), str):
+                self._run_as.setdefault(file, set()).add(wanted_by[0])
         return is_known or self.kind(name) == "quiet"
+
+    def run_by(self, name: str) -> set[str]:
+        """Return the modules whose source a module has read: to run it, if it did not import it.
+
+        That is what `spec_from_file_location` and `runpy` are for.
+        """
+        files = self.by(name).sources
+        return {each for file in files for each in self._run_as.get(file, ())}
 
     def _are_quiet(self, *names: object) -> bool:
         """Return whether nothing depends on one module asking for another, as with most."""

@@ -250,7 +250,7 @@ class Recorder:
             if name in found or not name or not (reads.is_missing(name) or reads.is_own(name)):
                 continue
             found.add(name)
-            waiting += [name.rpartition(".")[0], *reads.edges.get(name, ())]
+            waiting += [name.rpartition(".")[0], *reads.edges.get(name, ()), *reads.run_by(name)]
             if str(reads.file(name)).endswith(_EXTENSIONS):
                 # Its imports of loaded modules are not seen.
                 waiting += [each for each in [*sys.modules] if reads.is_own(each)]
