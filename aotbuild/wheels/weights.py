@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from aotbuild.spec.layout import (
     part_package,
     whole_header,
 )
-from aotbuild.spec.record import Blob, Constant
+from aotbuild.spec.record import Blob, Constant, Record
 from aotbuild.spec.weights import (
     WEIGHTS,
     constants_of_records,
@@ -42,6 +42,10 @@ from aotbuild.wheels.split import check_is_whole, signature_notes
 _TAG = "py3-none-any"
 # What the header of a companion says beside its part.
 _STATED: tuple[str, ...] = ("aotbuild", "package", "jax", "jaxlib")
+_NAME_EACH = (
+    "Give each array a global of its own, or build each function's package alone; env: and config: "
+    "of a function may decide what a module loads."
+)
 _BUILD_AGAIN = "Build it with constants: hoist, by this version of aotbuild."
 
 
@@ -97,7 +101,22 @@ def _split_off(opened: OpenedWheel) -> tuple[Constant, ...]:
         problem = "its constants have no names: an older version of aotbuild built it"
     if problem:
         raise WheelRefused(str(opened.path), problem, [], _BUILD_AGAIN)
+    if lines := [*_of_one_name(opened.records)]:
+        problem = "a wheel of weights has one array for each name"
+        raise WheelRefused(str(opened.path), problem, lines, _NAME_EACH)
     return constants
+
+
+def _of_one_name(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a line for each name under which functions have different numbers."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for record in records:
+        for each in record.calling.constants:
+            blobs = found.setdefault((each.name, str(each.aval)), {})
+            blobs.setdefault(each.blob.sha256, record.function)
+    for (name, _), blobs in sorted(found.items()):
+        if len(blobs) > 1:
+            yield f"{name} has other numbers in {' than in '.join(sorted(blobs.values()))}"
 
 
 def _base(

@@ -133,6 +133,17 @@ class TestSplit:
             assert f"{PREFIX}.w" in shown
             assert "saved" not in shown
 
+    def test_one_name_for_two_arrays(self, tmp_path: Path) -> None:
+        """As those of functions whose `env:` chooses a checkpoint: one took the place of both."""
+        both = [
+            build(name, lambda x, w: x @ w, {"x": X}, constants={"w": factor * W})
+            for name, factor in (("small", 1), ("large", 5))
+        ]
+        whole = put_wheel(tmp_path / wheels.NAME, both)
+        with pytest.raises(WheelRefused, match="w has other numbers in large than in small"):
+            split_weights(whole, tmp_path / "parts")
+        assert not (tmp_path / "parts").exists()
+
     def test_what_cannot_be_split(
         self, built: list[Built], parts: tuple[Path, Path], tmp_path: Path
     ) -> None:
