@@ -116,12 +116,13 @@ def python_version(text: str) -> str:
 def requirement(text: str) -> str:
     """Check one requirement (PEP 508)."""
     _check_length(text, _MOST_OF_REFERENCE)
+    # First: some versions of packaging refuse such lines without a word of why.
+    if problem := line_problem(text):
+        refuse(f"{quote(text)} {problem}")
     try:
         Requirement(text)
     except InvalidRequirement:
         refuse(f"expected a requirement such as 'numpy>=2', found {quote(text)}")
-    if problem := line_problem(text):
-        refuse(f"{quote(text)} {problem}")
     return text
 
 

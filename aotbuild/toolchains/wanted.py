@@ -15,6 +15,8 @@ from packaging.version import Version
 from aotbuild.manifest import Manifest
 from aotbuild.toolchains.toolchain import Toolchain
 
+# The name that begins a requirement (PEP 508).
+_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
 _OWN = "aotbuild"
 
 
@@ -57,7 +59,7 @@ def wanted_toolchains(
     the manifest names a toolchain.
     """
     # Workers import the aotbuild of the build.
-    others = (text for text in project if canonicalize_name(Requirement(text).name) != _OWN)
+    others = (text for text in project if _name(text) != _OWN)
     common = (*worker_requirements(), *others)
     if not manifest.toolchains:
         assert running is not None, "a manifest without toolchains is built by the running jax"
@@ -75,6 +77,12 @@ def wanted_toolchains(
         )
         for number, request in enumerate(manifest.toolchains)
     )
+
+
+def _name(requirement: str) -> str:
+    """Return the normalized name in a requirement; what follows is judged before uv gets it."""
+    found = _NAME.match(requirement)
+    return canonicalize_name(found[1]) if found else ""
 
 
 def lock_name(manifest: Path, jax: str, python: str | None) -> str:

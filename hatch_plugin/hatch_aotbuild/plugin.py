@@ -112,8 +112,9 @@ class AotBuildHook(BuildHookInterface[Any]):
             if since:
                 refuse_edited(wheel, self._artifacts, Path(self.root), since, self.build_config)
             self._check_shipped(wheel)
-            own = self.build_config.get_distribution_path(f"{self._place}/{INDEX_NAME}")
-            refuse_stale(wheel, Path(self.root), own)
+            if self._place:
+                own = self.build_config.get_distribution_path(f"{self._place}/{INDEX_NAME}")
+                refuse_stale(wheel, Path(self.root), own)
             if self._finished:
                 check_tag(self._finished.tag, self._tag, build_data)
         if place := put_stages(stages, wheel, Path(self.root), os.environ):
