@@ -1,4 +1,4 @@
-"""Refuse a wheel with executables of earlier builds in the project that its sources outran.
+"""Refuse a wheel that holds executables of an earlier build which are older than their sources.
 
 What `aotbuild build --in-place` wrote for the package of this manifest is left out, because the
 hook makes it anew. Other packages with `_aot` folders, and all of them where the hook is switched

@@ -75,9 +75,7 @@ def test_called_before_and_refused_after(
 
 
 @pytest.mark.parametrize("after", ["lib.f(np.ones(3, np.float32))", "lib.place(x)"])
-def test_what_compiles_or_moves_is_refused_too(
-    package: str, monkeypatch: pytest.MonkeyPatch, after: str
-) -> None:
+def test_what_compiles_or_moves_is_refused_too(package: str, after: str) -> None:
     """With `fallback: jit` the source was called, and hung as jit does."""
     before = "os.environ['AOTBUILD_FALLBACK'] = 'jit'; lib.f(x)"
     text = fresh(CODE, package, "jax", before, after)

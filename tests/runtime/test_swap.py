@@ -108,7 +108,7 @@ class TestMisuse:
     def test_whole_numbers_that_the_dtype_of_the_build_does_not_hold(
         self, tmp_path: Path, arrays: str
     ) -> None:
-        """They went round: 2**32 became 0."""
+        """They wrapped around: 2**32 became 0."""
         table = {"table": np.arange(4, dtype=np.int32)}
         made = build("h", lambda x, table: x + table, {"x": X}, constants=table)
         library = aotbuild.load(write(tmp_path, [made]), arrays=arrays)
