@@ -13,31 +13,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.packages import build, write
+from faults.multiples import ARRAYS, FUNCTIONS, X, is_right, write_multiples
 from support.processes import fresh
 
 import aotbuild
 from aotbuild.runtime.library import Library
 
-X = np.arange(8, dtype=np.float32)
-FUNCTIONS = 8
-ARRAYS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    functions = {f"f{n}": (lambda x, n=n: x * n + 1) for n in range(FUNCTIONS)}
-    built = [build(name, function, {"x": X}) for name, function in functions.items()]
-    folder = write(tmp_path_factory.mktemp("handlers"), built)
+    folder = write_multiples(tmp_path_factory.mktemp("handlers"))
     for arrays in ("jax", "numpy"):  # what the very first call imports has tests of its own
         assert is_right(aotbuild.load(folder, arrays=arrays), 0)
     return folder
-
-
-def is_right(library: Library, number: int) -> bool:
-    """Call a function; return whether the result is right."""
-    result = getattr(library, f"f{number}")(X)
-    return bool((np.asarray(result) == X * number + 1).all())
 
 
 # --- signals --------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
+from faults.multiples import ARRAYS, FUNCTIONS, X, is_right, write_multiples
 from support.packages import build, write
 from support.processes import fresh
 
@@ -26,22 +27,10 @@ import aotbuild
 from aotbuild.errors import AotbuildError, PackageNotFound
 from aotbuild.runtime.library import Library
 
-X = np.arange(8, dtype=np.float32)
-FUNCTIONS = 8
-ARRAYS = pytest.mark.parametrize("arrays", ["jax", "numpy"])
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    functions = {f"f{n}": (lambda x, n=n: x * n + 1) for n in range(FUNCTIONS)}
-    built = [build(name, function, {"x": X}) for name, function in functions.items()]
-    return write(tmp_path_factory.mktemp("threads"), built)
-
-
-def is_right(library: Library, number: int) -> bool:
-    """Call a function; return whether the result is right."""
-    result = getattr(library, f"f{number}")(X)
-    return bool((np.asarray(result) == X * number + 1).all())
+    return write_multiples(tmp_path_factory.mktemp("threads"))
 
 
 # --- threads --------------------------------------------------------------------------------------
