@@ -10,6 +10,7 @@ from aotbuild.spec.canonical import canonical_json
 from aotbuild.spec.padding import Padding
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Function
+from aotbuild.spec.trace import other_setting
 from aotbuild.wheels.whole import Whole
 
 # Fields of a function that all wheels must agree on, and what the manifest calls them.
@@ -39,6 +40,7 @@ def join(wholes: Sequence[Whole], records: Sequence[Record]) -> tuple[list[Funct
     for name, function in joined.items():
         compiled = [(w, f) for w, f in every if f.name == name and name not in w.failed]
         problems += _differences(compiled)
+        problems += _other_settings(name, wholes)
         pad, problem = _joined_padding(compiled, [r for r in records if r.function == name])
         problems += [f"function {name}: {problem}"] if problem else []
         joined[name] = replace(function, pad=pad)
@@ -74,6 +76,16 @@ def _differences(compiled: Sequence[tuple[Whole, Function]]) -> Iterator[str]:
                 )
                 break
         yield from (f"{whole.path}: {reason}" for reason in _references(first, function))
+
+
+def _other_settings(name: str, wholes: Sequence[Whole]) -> Iterator[str]:
+    """Yield how packages differ in the `config:` and `env:` that a function was traced with."""
+    found = [next((r for r in w.records if r.function == name), None) for w in wholes]
+    made = [(whole.path, record) for whole, record in zip(wholes, found, strict=True) if record]
+    for path, record in made[1:]:
+        setting = other_setting(made[0][1], record)
+        if setting is not None:
+            yield f"{path}: function {name}: {setting}"
 
 
 def _references(first: Function, function: Function) -> Iterator[str]:

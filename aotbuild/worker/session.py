@@ -35,7 +35,7 @@ from aotbuild.spec.encodings import encodings
 from aotbuild.spec.record import Blob
 from aotbuild.spec.signature import Function
 from aotbuild.spec.target import HOST, Target
-from aotbuild.spec.trace import TRACE
+from aotbuild.spec.trace import CONFIG, TRACE, env_provenance
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
 from aotbuild.worker.again import traced_again
@@ -261,7 +261,8 @@ class Session:
             **self._provenance,
             "label": traced.job.label,
             **({"dims": dims} if (dims := traced.job.symbolic or traced.job.dims) else {}),
-            "config": self._imports.traced_with(),
+            CONFIG: self._imports.traced_with(),
+            **env_provenance(traced.job.function.env),
             "compiler_options": traced.job.function.compiler_options,
             TRACE: traced.program,
         }

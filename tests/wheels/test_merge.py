@@ -333,6 +333,36 @@ class TestRefused:
         there = with_provenance(there, trace=traces[0])
         assert merge([wheels[0], put(tmp_path / "same" / ARM, [there])], tmp_path / "out").wheels
 
+    @pytest.mark.parametrize(
+        ("settings", "reason"),
+        [
+            (({"env": "1" * 64}, {}), "env: other variables or values"),
+            (({"env": "1" * 64}, {"env": "2" * 64}), "env: other variables or values"),
+            (
+                ({"config": {"jax_enable_x64": False}}, {"config": {"jax_enable_x64": True}}),
+                "config: jax_enable_x64: expected false, found true",
+            ),
+        ],
+    )
+    def test_other_settings_of_a_function(
+        self, native: Built, settings: tuple[Any, Any], reason: str, tmp_path: Path
+    ) -> None:
+        here = with_provenance(native, **settings[0])
+        there = with_provenance(for_target(native, "cpu:aarch64:1"), **settings[1])
+        wheels = [put(tmp_path / X86, [here]), put(tmp_path / ARM, [there])]
+        found = refused(wheels, tmp_path / "out").reasons
+        assert found == (f"{wheels[1]}: function double: {reason}",)
+
+    def test_an_option_that_only_one_version_of_jax_has_is_not_compared(
+        self, native: Built, tmp_path: Path
+    ) -> None:
+        here = with_provenance(native, config={"jax_enable_x64": False, "jax_of_old": 1})
+        there = with_provenance(
+            for_target(native, "cpu:aarch64:1"), config={"jax_enable_x64": False, "jax_of_new": 2}
+        )
+        wheels = [put(tmp_path / X86, [here]), put(tmp_path / ARM, [there])]
+        assert merge(wheels, tmp_path / "out").wheels
+
     def test_references_to_two_templates(self, native: Built, x86: Path, tmp_path: Path) -> None:
         place = ("x.fn", (0, 0), 1)
         one, other = (
