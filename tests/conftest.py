@@ -59,8 +59,19 @@ def pytest_configure(config: pytest.Config) -> None:
     # all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    _import_as_users_do(config)
     if config.getoption("--check"):
         sys.addaudithook(_forbid)
+
+
+def _import_as_users_do(config: pytest.Config) -> None:
+    """Have pytest not rewrite the modules of aotbuild, which it does for those of plugins.
+
+    It parses them where they are imported, in threads too. Before Python 3.11.8 that may fail:
+    https://github.com/python/cpython/issues/106905.
+    """
+    marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    marked.discard("aotbuild")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
