@@ -50,10 +50,28 @@ def find_functions(module: ModuleSource, names: Iterable[str] = ()) -> Found:
     others = (name for name in module.functions if name not in jitted and name[0] != "_")
     plain = tuple(f"{module.name}:{name}" for name in others)
     wanted = list(dict.fromkeys(names))
-    if not wanted:
-        return Found(tuple(functions), tuple(left_out), plain)
-    chosen = [_named(module, name, functions) for name in wanted]
-    return Found(tuple(chosen))
+    if wanted:
+        left_out, plain = [], ()
+        functions = [_named(module, name, functions) for name in wanted]
+    others_left_out = {each.call: reason for each in functions if (reason := _foreign_name(each))}
+    functions = [each for each in functions if each.call not in others_left_out]
+    return Found(tuple(functions), (*left_out, *others_left_out.values()), plain)
+
+
+def _foreign_name(function: SourceFunction) -> LeftOut | None:
+    """Return that no manifest can write a name of a function, if it is not in ASCII."""
+    arguments = (*(function.args or ()), *function.kwargs, *function.static)
+    name = next((each.name for each in arguments if not each.name.isascii()), "")
+    what = f"{function.jit or 'the function'} {function.call}"
+    if not function.call.isascii():
+        reason = "its name is not in ASCII, and no manifest can write it"
+        remedy = "Give it another name at the top of a module, and write that under call:"
+    elif name:
+        reason = f"its argument {name} is not in ASCII, and no manifest can write it"
+        remedy = "Rename the argument, or write a function around it that has other names"
+    else:
+        return None
+    return LeftOut(function.file, function.line, what, reason, remedy)
 
 
 def _named(module: ModuleSource, name: str, functions: Sequence[SourceFunction]) -> SourceFunction:

@@ -280,6 +280,28 @@ class TestOptions:
         assert "in_shardings" in function.notes[0]
 
 
+class TestNames:
+    """A manifest has ASCII names alone."""
+
+    def test_of_a_function(self) -> None:
+        result = found("@jax.jit\ndef größe(x): ...\n@jax.jit\ndef f(x): ...")
+        assert [each.call for each in result.functions] == ["m:f"]
+        (item,) = result.left_out
+        assert item.what == "jax.jit m:größe"
+        assert item.reason == "its name is not in ASCII, and no manifest can write it"
+
+    @pytest.mark.parametrize("code", ["x, θ", "x, *, θ", "x, θ: bool = False"])
+    def test_of_an_argument(self, code: str) -> None:
+        result = found(f"@partial(jax.jit, static_argnames='θ')\ndef f({code}): ...")
+        (item,) = result.left_out
+        assert item.reason == "its argument θ is not in ASCII, and no manifest can write it"
+        assert not result.functions
+
+    def test_of_one_that_was_asked_for(self) -> None:
+        (item,) = found("def f(θ): ...", "f").left_out
+        assert (item.what, item.line) == ("the function m:f", len(HEAD.splitlines()) + 1)
+
+
 class TestNamed:
     def test_a_function_without_a_jit(self) -> None:
         code = 'def f(x, act="tanh", train: bool = False, scale=1.0): ...\n@jax.jit\ndef g(x): ...'
