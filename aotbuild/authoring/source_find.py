@@ -60,8 +60,9 @@ def find_functions(module: ModuleSource, names: Iterable[str] = ()) -> Found:
 
 def _foreign_name(function: SourceFunction) -> LeftOut | None:
     """Return that no manifest can write a name of a function, if it is not in ASCII."""
-    arguments = (*(function.args or ()), *function.kwargs, *function.static)
-    name = next((each.name for each in arguments if not each.name.isascii()), "")
+    arguments = (*(function.args or ()), *function.kwargs)
+    names = [*(each.name for each in arguments), *(each.name for each in function.static)]
+    name = next((each for each in names if not each.isascii()), "")
     what = f"{function.jit or 'the function'} {function.call}"
     if not function.call.isascii():
         reason = "its name is not in ASCII, and no manifest can write it"

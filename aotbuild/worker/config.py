@@ -17,7 +17,9 @@ from typing import Any
 import jax
 
 from aotbuild.errors import TraceRefused
+from aotbuild.spec.values import cut
 from aotbuild.spec.words import did_you_mean
+from aotbuild.worker.jax_variables import JaxVariables
 
 # Changes of these are undone: they do not change an executable (logging, caches, the backend).
 _HARMLESS = (
@@ -85,6 +87,7 @@ class Imports:
     config: dict[str, Any]
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     is_lost: bool = False
+    variables: JaxVariables = field(default_factory=JaxVariables)
 
     def may_serve(self, references: Iterable[str]) -> bool:
         """Return whether all modules that changed settings are imported for these references."""
@@ -96,9 +99,10 @@ class Imports:
         A module that cannot be imported is reported where it is used. TraceRefused begins with
         `role`, and says what the manifest and a module say otherwise.
         """
+        self.variables.begin()
         for module in _modules(references):
             before = dict(jax.config.values)
-            with contextlib.suppress(BaseException):
+            with contextlib.suppress(BaseException), self.variables.importing(module):
                 importlib.import_module(module)
             changed = {name: jax.config.values[name] for name in _changed(before)}
             _restore({n: value for n, value in before.items() if n not in changed})
@@ -115,10 +119,13 @@ class Imports:
 
     def notes(self) -> tuple[str, ...]:
         """Return a note for each setting that an import changed."""
-        return tuple(
+        notes = [
             f"importing {module} set {name}={_yaml(value)}: compiled with it"
             for name, (module, value) in self._settings().items()
-        )
+        ]
+        if flags := " ".join(self.variables.new_xla_flags()):
+            notes.append(f"the project's modules set XLA_FLAGS: compiled without {cut(flags, 200)}")
+        return tuple(notes)
 
     def traced_with(self) -> dict[str, Any]:
         """Return the options of jax that decide a trace, those of the manifest and of imports."""

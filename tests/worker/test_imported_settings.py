@@ -26,6 +26,15 @@ MODULES = {
     "quiet": f"import jax\njax.config.update('jax_log_compiles', True)\n{DOUBLE}",
     "lazy": "def f(x):\n    import proj.late\n    return x\n",
     "late": f"import jax\njax.config.update('jax_enable_x64', True)\n{DOUBLE}",
+    "said": f"import os\nos.environ['JAX_ENABLE_X64'] = 'True'\nimport jax.numpy as jnp\n{DOUBLE}",
+    "said_alone": f"import os\nos.environ.setdefault('JAX_DEFAULT_PRNG_IMPL', 'rbg')\n{DOUBLE}",
+    "said_late": f"import os, jax\nos.environ['JAX_ENABLE_X64'] = '1'\n{DOUBLE}",
+    "overruled": "import os\nos.environ['JAX_ENABLE_X64'] = '1'\nimport jax\n"
+    f"jax.config.update('jax_enable_x64', False)\n{DOUBLE}",
+    "unknown": "import os\nos.environ.update(JAX_OF_MINE='1', JAX_NUMPY_RANK_PROMOTION='maybe')\n"
+    f"{DOUBLE}",
+    "flags": "import os\nos.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + "
+    "' --xla_force_host_platform_device_count=8 --xla_cpu_enable_fast_math=true'\n" + DOUBLE,
 }
 NOTES = {
     "wide": {"importing proj.wide set jax_enable_x64=true: compiled with it"},
@@ -76,6 +85,42 @@ def test_a_function_has_the_settings_of_what_it_imports(
         precision = "highest" if name == "precise" else None
         assert config["jax_default_matmul_precision"] == precision
         assert {note for note in done.notes if "importing" in note} == NOTES[name]
+
+
+# Each with the options of jax that a process has which imports the module.
+VARIABLES: dict[str, dict[str, object]] = {
+    "said": {"jax_enable_x64": True},
+    "said_alone": {"jax_default_prng_impl": "rbg"},
+    "said_late": {},
+    "overruled": {},
+    "unknown": {},
+    "plain": {},
+}
+
+
+@pytest.mark.parametrize("order", [(*VARIABLES,), (*reversed(VARIABLES),)], ids=["there", "back"])
+def test_variables_that_a_module_sets_before_it_imports_jax(
+    tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    usual = {"jax_enable_x64": False, "jax_default_prng_impl": "threefry2x32"}
+    for name, done in build(tmp_path, order).items():
+        assert done.record is not None, done.failure
+        config = done.record.provenance["config"]
+        assert {option: config[option] for option in usual} == usual | VARIABLES[name], name
+        words: dict[object, str] = {True: "true"}
+        notes = {
+            f"importing proj.{name} set {option}={words.get(value, value)}: compiled with it"
+            for option, value in VARIABLES[name].items()
+        }
+        assert {note for note in done.notes if "importing" in note} == notes
+
+
+def test_flags_of_xla_that_a_module_sets_are_told(tmp_path: Path) -> None:
+    (note,) = (note for note in build(tmp_path, ("flags",))["flags"].notes if "XLA_FLAGS" in note)
+    expected = (
+        "the project's modules set XLA_FLAGS: compiled without --xla_cpu_enable_fast_math=true"
+    )
+    assert note == expected
 
 
 def test_what_tracing_imports_is_refused_and_does_not_reach_others(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""Variables that jax reads when it is imported, as JAX_ENABLE_X64, and modules that set them.
+
+A program's module may set one in `os.environ` and import jax after that. A worker has imported jax
+before, which does not look again. So it is told what it would have read: when the module imports
+jax, or at the end of the module if it does not. A variable that is set later decides nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from aotbuild.worker.recording.reader import unseen
+
+_PREFIX, _XLA_FLAGS = "JAX_", "XLA_FLAGS"
+# XLA only reads it where a process makes its devices.
+_DEVICES = "--xla_force_host_platform_device_count="
+# `bool_env` of jax/_src/config.py.
+_TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
+
+# Called at each import of jax, while a job's modules are imported.
+_listeners: list[Callable[[], None]] = []
+
+
+def watch_imports_of_jax() -> None:
+    """Watch import statements from here on: before others do, who look at who imports what."""
+    plain = builtins.__import__
+
+    def import_(  # its parameters may be named, too
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
+        if _listeners and level == 0 and (name == "jax" or name.startswith("jax.")):
+            _listeners[-1]()
+        return plain(name, globals, locals, fromlist, level)
+
+    builtins.__import__ = import_
+
+
+class JaxVariables:
+    """What the modules that one job names set, before the first of them imports jax."""
+
+    def __init__(self) -> None:
+        self._before = _variables()
+        self._flags = _xla_flags()
+        # The modules that imported jax, in this process.
+        self._importers = set[str]()
+        self._is_imported = False
+
+    def begin(self) -> None:
+        """Begin with the modules of another job: none of them has imported jax."""
+        self._before, self._is_imported = _variables(), False
+
+    @contextlib.contextmanager
+    def importing(self, module: str) -> Iterator[None]:
+        """Tell jax what the block, which imports a module, sets before it imports jax."""
+        self._is_imported |= module in self._importers
+
+        def imported() -> None:
+            self._importers.add(module)
+            if not self._is_imported:
+                self._is_imported = True
+                self._tell()
+
+        _listeners.append(imported)
+        try:
+            yield
+        finally:
+            _listeners.pop()
+            if not self._is_imported:
+                self._tell()
+
+    def new_xla_flags(self) -> list[str]:
+        """Return the flags that were added to XLA_FLAGS, but the number of devices."""
+        return [f for f in _xla_flags() if f not in self._flags and not f.startswith(_DEVICES)]
+
+    def _tell(self) -> None:
+        """Set the options of jax whose variables have changed."""
+        for name, text in _variables().items():
+            if self._before.get(name) != text:
+                self._before[name] = text
+                _set_option(name.lower(), text)
+
+
+def _variables() -> dict[str, str]:
+    with unseen():
+        return {name: text for name, text in os.environ.items() if name.startswith(_PREFIX)}
+
+
+def _xla_flags() -> list[str]:
+    with unseen():
+        return os.environ.get(_XLA_FLAGS, "").split()
+
+
+def _set_option(name: str, text: str) -> None:
+    """Set an option of jax as its variable says; what jax has no option for, or refuses, is not."""
+    import jax  # which a process without jobs does not need
+
+    known = jax.config.values.get(name, jax)
+    if known is jax:
+        return
+    with contextlib.suppress(ValueError, TypeError, RuntimeError):
+        if isinstance(known, bool):
+            if text.lower() in (*_TRUE, *_FALSE):
+                jax.config.update(name, text.lower() in _TRUE)
+        else:
+            jax.config.update(name, int(text) if isinstance(known, int) else text)
