@@ -18,6 +18,7 @@ from aotbuild.spec.padding import Padding, volume
 from aotbuild.spec.record import Record
 from aotbuild.spec.signature import Signature
 from aotbuild.spec.target import Target
+from aotbuild.spec.trace import CONFIG, NUMBER_OPTIONS
 from aotbuild.watch.recording import RecordedCall, RecordedFunction
 
 # A call that is missing is compared with all signatures of its function, if it is among the first.
@@ -155,6 +156,8 @@ class PackageServing:
         ours, theirs = own.records[0].requires.x64, _has_x64(call)
         if ours != theirs:
             return f"{serving.label}: compiled with jax_enable_x64={ours}, called with {theirs}"
+        if setting := _other_option(own.records[0], call):
+            return f"{serving.label}: {setting}"
         if not call.mesh:
             return ""
         calling = own.records[0].calling
@@ -218,6 +221,16 @@ def _has_x64(call: RecordedCall) -> bool:
     """Return whether a call was made with jax_enable_x64, without which no array has 64 bits."""
     leaves = (leaf for argument in call.arguments for leaf in argument.leaves)
     return call.config.get("jax_enable_x64") is True or any(leaf.needs_x64 for leaf in leaves)
+
+
+def _other_option(record: Record, call: RecordedCall) -> str:
+    """Return which option of jax gave a recorded call other numbers; empty if none did."""
+    compiled = record.provenance.get(CONFIG, {})
+    for name, default in NUMBER_OPTIONS.items():
+        called = call.config.get(name, default)
+        if compiled.get(name, called) != called:
+            return f"compiled with {name}={compiled[name]}, called with {called}"
+    return ""
 
 
 def _waste(padding: Padding, signature: Signature, bucket: tuple[int, ...]) -> float:

@@ -7,6 +7,7 @@ the options of jax that it was made with, and `env` a digest of the manifest's `
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.spec.record import Record
@@ -14,6 +15,13 @@ from aotbuild.spec.record import Record
 # The key in a record's provenance, and those of the digests.
 TRACE, CONSTANTS, OPERATIONS = "trace", "constants", "operations"
 CONFIG, ENV = "config", "env"
+# Options of jax that decide the numbers of a program beside its dtypes, and what they are where
+# nobody sets them.
+NUMBER_OPTIONS: dict[str, Any] = {
+    "jax_default_matmul_precision": None,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+}
 _SYMBOLIC = "symbolic_leaves"
 
 

@@ -14,21 +14,20 @@ from jax.sharding import AxisType, NamedSharding
 
 from aotbuild.spec.canonical import as_utf8, canonical_json, read_canonical
 from aotbuild.spec.signature import Function
+from aotbuild.spec.trace import NUMBER_OPTIONS
 from aotbuild.spec.values import NotEncodable, encode
 from aotbuild.spec.wrap import NnxJit, Wrap
 from aotbuild.watch import private
 from aotbuild.watch.recording import RecordedArgument, RecordedCall, RecordedFunction
 from aotbuild.watch.trees import describe_argument
 
-# Options of jax that decide what is traced: dtypes, random bits, precision.
-_SETTINGS = (
-    "jax_default_matmul_precision",
-    "jax_default_prng_impl",
-    "jax_enable_x64",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
-    "jax_threefry_partitionable",
-)
+# Options of jax that decide what is traced, and what they are where nobody sets them.
+_SETTINGS: dict[str, Any] = {
+    **NUMBER_OPTIONS,
+    "jax_enable_x64": False,
+    "jax_numpy_dtype_promotion": "standard",
+    "jax_numpy_rank_promotion": "allow",
+}
 # Environment variables that decide what is traced, by the module that reads them.
 _VARIABLES = {"equinox": ("EQX_ON_ERROR",)}
 _NO_BINDING = "its arguments do not fit its parameters"
@@ -149,19 +148,9 @@ def _config() -> dict[str, Any]:
     values = jax.config.values
     return {
         name: value if isinstance(value := values[name], bool | int | str) else str(value)
-        for name in _SETTINGS
-        if name in values and values[name] != _DEFAULTS.get(name)
+        for name, default in _SETTINGS.items()
+        if name in values and values[name] != default
     }
-
-
-_DEFAULTS: dict[str, Any] = {
-    "jax_default_matmul_precision": None,
-    "jax_default_prng_impl": "threefry2x32",
-    "jax_enable_x64": False,
-    "jax_numpy_dtype_promotion": "standard",
-    "jax_numpy_rank_promotion": "allow",
-    "jax_threefry_partitionable": True,
-}
 
 
 # --- devices ------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.recordings import Call, argument, call, recording
 from support.reports import facts_of, make_function, make_record
 
@@ -220,6 +221,29 @@ def test_a_call_with_x64_does_not_run_what_is_compiled_without(tmp_path: Path) -
     coverage = covered(tmp_path, recording({NAME: [wide]}), make_record())
     assert coverage.called[0].serving.reasons == (
         "batch=1: compiled with jax_enable_x64=False, called with True",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "compiled", "called"),
+    [
+        ("jax_threefry_partitionable", True, False),
+        ("jax_default_prng_impl", "rbg", None),
+        ("jax_default_matmul_precision", None, "highest"),
+    ],
+)
+def test_a_call_with_another_option_does_not_run_what_is_compiled(
+    option: str, compiled: object, called: object, tmp_path: Path
+) -> None:
+    record = make_record(provenance={"config": {option: compiled}})
+    same = Call([X], more={"config": {} if compiled in (None, True) else {option: compiled}})
+    other = Call([X], more={"config": {} if called is None else {option: called}})
+    (alike,) = covered(tmp_path, recording({NAME: [same]}), record).called
+    assert alike.serving.state.is_covered
+    (unlike,) = covered(tmp_path, recording({NAME: [other]}), record).called
+    shown = "threefry2x32" if called is None else called
+    assert unlike.serving.reasons == (
+        f"batch=1: compiled with {option}={compiled}, called with {shown}",
     )
 
 
