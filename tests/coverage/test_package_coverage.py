@@ -238,7 +238,7 @@ def test_a_call_with_another_option_does_not_run_what_is_compiled(
     record = make_record(provenance={"config": {option: compiled}})
     same = Call([X], more={"config": {} if compiled in (None, True) else {option: compiled}})
     other = Call([X], more={"config": {} if called is None else {option: called}})
-    (alike,) = covered(tmp_path, recording({NAME: [same]}), record).called
+    (alike,) = covered(tmp_path / "same", recording({NAME: [same]}), record).called
     assert alike.serving.state.is_covered
     (unlike,) = covered(tmp_path, recording({NAME: [other]}), record).called
     shown = "threefry2x32" if called is None else called

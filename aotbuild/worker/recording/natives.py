@@ -12,24 +12,19 @@ from collections.abc import Iterator, Mapping
 
 READERS = frozenset(
     {
-        *(
-            "adios2",
-            "array_record",
-            "av",
-            "cffi",
-            "cv2",
-            "dbm",
-            "decord",
-            "duckdb",
-            "faiss",
-            "fiona",
-        ),
-        *("h5py", "keras", "lmdb", "lxml", "mujoco", "netCDF4", "onnxruntime", "orbax", "osgeo"),
-        *("polars", "pyarrow", "pyogrio", "rasterio", "safetensors", "sentencepiece", "shelve"),
-        *("soundfile", "tables", "tensorflow", "tensorstore", "tiledb", "tokenizers", "torch"),
-        *("transformers", "vtk", "zarr"),
+        *("adios2", "array_record", "av", "cantera", "catboost", "cffi", "cv2", "dbm"),
+        *("decord", "duckdb", "eccodes", "faiss", "fiona", "fitsio", "gmsh", "h5py", "igl", "itk"),
+        *("keras", "lance", "lightgbm", "lmdb", "lxml", "MDAnalysis", "mdtraj", "mujoco"),
+        *("netCDF4", "onnxruntime", "open3d", "orbax", "osgeo", "pinocchio", "polars", "pxr"),
+        *("pyarrow", "pybullet", "pygrib", "pymeshlab", "pyogrio", "pyreadstat", "rasterio"),
+        *("rdkit", "ROOT", "safetensors", "scipy.io"),
+        *("sentencepiece", "shelve", "SimpleITK", "soundfile", "tables", "tensorflow"),
+        *("tensorstore", "tiledb", "tokenizers", "torch", "transformers", "vtk", "xgboost"),
+        "zarr",
     }
 )
+# They have other readers, too: what they load for native ones.
+_IF_LOADED = {"scipy.io": "scipy.io._fast_matrix_market._fmm_core"}
 # Who imports them for something else, and opens files for them in Python.
 _HARMLESS = frozenset({("pandas", "pyarrow")})
 
@@ -44,7 +39,8 @@ def leading_to_readers(edges: Mapping[str, set[str]]) -> dict[str, str]:
         for name in names:
             for each in with_parents(name):
                 importers[each].add(importer)
-    found = {name: name for name in READERS & sys.modules.keys()}
+    loaded = READERS & sys.modules.keys()
+    found = {name: name for name in loaded if _IF_LOADED.get(name, name) in sys.modules}
     waiting = [*found]
     while waiting:
         name = waiting.pop()
