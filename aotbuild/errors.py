@@ -102,11 +102,19 @@ class BuildError(AotbuildError):
 
 
 class SourcesEdited(BuildError):
-    """Files of the project were edited during a build, and nothing was packaged. See `files`."""
+    """A wheel would have other files than what was compiled: nothing was packaged. See `files`.
 
-    def __init__(self, files: Sequence[str]) -> None:
+    They were edited during the build, or the wheel takes them from elsewhere.
+    """
+
+    def __init__(self, files: Sequence[str], *, in_wheel: bool = False) -> None:
         super().__init__((), 0)
         self.files = tuple(files)
+        if in_wheel:
+            found = f"the wheel would have another {', '.join(self.files)} than what was compiled"
+            remedy = "put the file that is packed into the project, too, or do not replace it"
+            AotbuildError.__init__(self, f"{found}; nothing was packaged: {remedy}")
+            return
         were = "were" if len(self.files) > 1 else "was"
         found = f"{', '.join(self.files)} {were} edited during the build"
         # In place of the message about units.

@@ -1,4 +1,4 @@
-"""Refuse a wheel with sources that were edited after its executables were compiled."""
+"""Refuse a wheel with other sources than its executables were compiled from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aotbuild.build.edited_files import edited_since
 from aotbuild.errors import AotbuildError, SourcesEdited
 from aotbuild.spec.files import read_regular
 from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Index
-from aotbuild.spec.sources import read_sources
+from aotbuild.spec.sources import SourceDigests, read_sources
 
 
 def refuse_edited(wheel: Path, artifacts: Path, root: Path, since: int, config: Any) -> None:
@@ -22,8 +22,7 @@ def refuse_edited(wheel: Path, artifacts: Path, root: Path, since: int, config: 
     Only those are read that changed after `since`, in nanoseconds. `config`, hatchling's, says what
     it packs. What was packed as it was compiled may change afterwards: hooks remove what they made.
     """
-    place = artifacts / INDEX_NAME
-    known = read_sources(Index.open(read_regular(place, MOST_INDEX), str(place)).header)
+    known = _compiled(artifacts)
     edited = sorted(edited_since(known, root, since)) if known else []
     if known and edited:
         with ZipFile(wheel) as archive:
@@ -34,6 +33,30 @@ def refuse_edited(wheel: Path, artifacts: Path, root: Path, since: int, config: 
         edited = [name for name in edited if name in digests or _counts(name, root, config)]
     if edited:
         raise SourcesEdited(edited)
+
+
+def refuse_replaced(wheel: Path, artifacts: Path, config: Any) -> None:
+    """Raise SourcesEdited if a wheel has another file where a module is that was compiled.
+
+    `force-include` may put one there, and so may hooks.
+    """
+    known = _compiled(artifacts)
+    if known is None:
+        return
+    replaced = []
+    with ZipFile(wheel) as archive:
+        members = {*archive.namelist()}
+        for name in known.modules:
+            places = {config.get_distribution_path(name), known.import_path(name)} & members
+            if any(_digest(archive, place) != known.files[name] for place in places):
+                replaced.append(name)
+    if replaced:
+        raise SourcesEdited(sorted(replaced), in_wheel=True)
+
+
+def _compiled(artifacts: Path) -> SourceDigests | None:
+    place = artifacts / INDEX_NAME
+    return read_sources(Index.open(read_regular(place, MOST_INDEX), str(place)).header)
 
 
 def _digest(archive: ZipFile, member: str) -> str:

@@ -30,7 +30,7 @@ from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
 from aotbuild.spec.temporary import NAMES, temporary_folder
 from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild.ci import tell_ci
-from hatch_aotbuild.edited import refuse_edited, removed_on_error
+from hatch_aotbuild.edited import refuse_edited, refuse_replaced, removed_on_error
 from hatch_aotbuild.kept_stages import put_stages
 from hatch_aotbuild.notes import missing_note, sdist_note, shard_note, version_note
 from hatch_aotbuild.options import (
@@ -111,6 +111,8 @@ class AotBuildHook(BuildHookInterface[Any]):
         with self._abort_on_error(), removed_on_error(wheel):
             if since:
                 refuse_edited(wheel, self._artifacts, Path(self.root), since, self.build_config)
+            if self._finished:
+                refuse_replaced(wheel, self._artifacts, self.build_config)
             self._check_shipped(wheel)
             if self._place:
                 own = self.build_config.get_distribution_path(f"{self._place}/{INDEX_NAME}")

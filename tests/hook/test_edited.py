@@ -90,3 +90,41 @@ def test_a_hook_that_removes_what_it_generated(tmp_path: Path, shipped: bool) ->
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (found,) = root.glob("dist/*.whl")
     assert ("proj/made.py" in ZipFile(found).namelist()) == shipped
+
+
+REPLACES = """\
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Replaces(BuildHookInterface):
+    def initialize(self, version, build_data):
+        build_data["force_include"]["made/k.py"] = "proj/k.py"
+"""
+FORCED = """
+[tool.hatch.build.targets.wheel.force-include]
+"made/k.py" = "proj/k.py"
+"""
+
+
+@pytest.mark.parametrize(
+    "way", [FORCED, "\n[tool.hatch.build.hooks.custom]\n"], ids=["file", "hook"]
+)
+@pytest.mark.parametrize("made", ["K = 8.0\n", "K = 3.0\n"], ids=["other", "same"])
+def test_another_file_is_packed_in_the_place_of_a_module(
+    tmp_path: Path, way: str, made: str
+) -> None:
+    code = "from proj.k import K\ndef f(x):\n    return x * K\n"
+    root = write_project(tmp_path / "here", ONE_FUNCTION, code=code, k="K = 3.0\n")
+    (root / "pyproject.toml").write_text(PYPROJECT + way)
+    (root / "hatch_build.py").write_text(REPLACES)
+    (root / ".gitignore").write_text("proj/k.py\n")
+    (root / "made").mkdir()
+    (root / "made" / "k.py").write_text(made)
+    ended = wheel(root)
+    if made == "K = 3.0\n":
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return
+    assert ended.returncode == 1
+    said = "the wheel would have another proj/k.py than what was compiled; nothing was packaged"
+    assert said in ended.stdout + ended.stderr
+    assert [*root.glob("dist/*")] == []
