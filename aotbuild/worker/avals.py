@@ -21,7 +21,7 @@ from aotbuild.manifest import (
     NoneSpec,
     TupleSpec,
 )
-from aotbuild.spec.aval import Aval
+from aotbuild.spec.aval import Aval, long_dtype
 from aotbuild.spec.facts import Facts
 from aotbuild.spec.outputs import describe_output
 from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
@@ -69,6 +69,23 @@ def make_avals(
 def to_aval(leaf: Any) -> Aval:
     """Return the aval of a `ShapeDtypeStruct` or an abstract value of jax."""
     return Aval(tuple(map(int, leaf.shape)), str(leaf.dtype), bool(leaf.weak_type))
+
+
+def check_dtypes(call: str, outputs: Iterable[tuple[Any, Any]]) -> None:
+    """Raise TraceRefused if a result, given with its path, has a dtype that no record can name."""
+    for path, leaf in outputs:
+        place = f"{call} returns an array at result{jax.tree_util.keystr(path)} of dtype"
+        if leaf.dtype == jax.dtypes.float0:
+            msg = (
+                f"{place} float0: the gradient for an integer or a bool, which holds nothing\n"
+                "Return None or zeros in its place, or leave it out."
+            )
+            raise TraceRefused(msg)
+        try:
+            long_dtype(str(leaf.dtype))
+        except ValueError as err:
+            msg = f"{place} {leaf.dtype}, which no executable is made for here: {err}"
+            raise TraceRefused(msg) from err
 
 
 def is_key_dtype(dtype: Any) -> bool:

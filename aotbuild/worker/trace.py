@@ -20,7 +20,7 @@ from aotbuild.spec.signature import Function, Signature
 from aotbuild.spec.tree import needs_returned
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
-from aotbuild.worker.avals import describe_result, named_path, to_aval
+from aotbuild.worker.avals import check_dtypes, describe_result, named_path, to_aval
 from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.feedback import feedback_notes, find_again, passed_back
 from aotbuild.worker.jaxprs import check_jaxpr, meshes
@@ -67,6 +67,7 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
     flat = jax.tree_util.tree_flatten_with_path(jitted.canonical)[0]
     result = result_tree(traced)
     outputs = jax.tree_util.tree_flatten_with_path(result)[0]
+    check_dtypes(job.call, outputs)
     out_tree = describe_result(job, result, jitted.canonical, reference)
     reference = reference if needs_returned(out_tree) else None
     arguments = {**jitted.args, **jitted.kwargs}

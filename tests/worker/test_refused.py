@@ -53,6 +53,10 @@ CASES: dict[str, tuple[str, ...]] = {
         "importing proj.wide sets it to true",
         "Take it out of one of them.",
     ),
+    "float0": (
+        "proj.bad:float0 returns an array at result['grads'][1] of dtype float0",
+        "Return None or zeros in its place, or leave it out.",
+    ),
     "sets_config": (
         "proj.bad:sets_config: tracing or calling it changed jax's settings: jax_enable_x64 from ",
         "from False to True",

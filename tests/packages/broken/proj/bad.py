@@ -279,3 +279,8 @@ def unsafe(x):
 def leaks_file(x):
     with jax.named_scope(__file__):
         return jnp.sin(x)
+
+
+def float0(x, tokens):
+    result, pullback = jax.vjp(lambda x, tokens: x[tokens].sum(), x, tokens)
+    return {"grads": pullback(result)}
