@@ -142,7 +142,9 @@ def _ending(found: Preparation, written: list[str]) -> list[str]:
         return ["", "nothing was written; --yes writes it"]
     todos = sum(entry.todos for entry in found.entries)
     other = f" {found.manifest} --root ." if found.manifest != "aot.yaml" else ""
-    steps = [f"aotbuild plan{other}", "pip wheel . --no-deps -w dist"]
+    # Without the hook, pip would make a wheel without executables.
+    build = f"aotbuild build{other}" if found.pyproject.problem else "pip wheel . --no-deps -w dist"
+    steps = [f"aotbuild plan{other}", build]
     if todos:
         fill = f"replace {plural(todos, 'TODO')} in {found.manifest}; `{steps[0]}` lists them"
         steps = [fill, *steps]

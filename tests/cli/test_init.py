@@ -196,6 +196,8 @@ def test_another_backend(project: Path) -> None:
     file.write_text(f'{text}build-backend = "uv_build"\n')
     printed = run("init", "mypkg.model", "--yes").stdout
     assert "pyproject.toml is left as it is: it is built by uv_build" in printed
+    assert "2. aotbuild build" in printed or "3. aotbuild build" in printed
+    assert "pip wheel" not in printed
     assert '+build-backend = "hatch_aotbuild.backend"' in printed
     assert (file.read_text(), (project / "aot.yaml").exists()) == (
         f'{text}build-backend = "uv_build"\n',
