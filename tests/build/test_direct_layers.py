@@ -21,6 +21,8 @@ from aotbuild.store.layers import Layers, open_store
 from aotbuild.store.places import Place
 from aotbuild.store.read_set import ReadSet
 
+pytestmark = pytest.mark.any_jax
+
 OUTER = direct_key({"job": 1})
 INDEX = index_key(OUTER)
 SHARED = ReadSet(modules=("numpy",))

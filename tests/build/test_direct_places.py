@@ -12,7 +12,7 @@ import pytest
 from support.direct import HERE, Place, manifest
 from support.projects import write_project
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import Index
 from aotbuild.toolchains.toolchain import probe
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 # It waits where a trace takes long.
 CODE = """\

@@ -7,6 +7,8 @@ import pytest
 from aotbuild.build.executors.chosen import open_machines
 from aotbuild.errors import PlanError
 
+pytestmark = pytest.mark.any_jax
+
 
 @pytest.mark.parametrize(
     ("url", "shown"),

@@ -25,6 +25,8 @@ from aotbuild.spec.record import MemoryUse, device_memory, gib_text, memory_use
 from aotbuild.spec.target import Target
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
+pytestmark = pytest.mark.any_jax
+
 GIB = 1 << 30
 SIZES = {"argument_bytes": 6 * GIB, "output_bytes": 4 * GIB, "temp_bytes": GIB, "alias_bytes": 0}
 L4 = Hardware(kind="NVIDIA L4", memory=22 * GIB)

@@ -33,6 +33,8 @@ from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.keys import executable_keys
 from aotbuild.toolchains.toolchain import probe
 
+pytestmark = pytest.mark.any_jax
+
 TARGETS = "targets: [{cpu: {isa: [x86-64-v3]}}]\n"
 
 

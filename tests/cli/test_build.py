@@ -18,7 +18,7 @@ from support.projects import write_project
 
 from aotbuild.spec.index import MAGIC, Index, write_index
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 MANIFEST = """\
 version: 1

@@ -24,6 +24,8 @@ from aotbuild.runtime import choice
 from aotbuild.verify import diagnosis
 from aotbuild.verify import diagnosis as facts
 
+pytestmark = pytest.mark.any_jax
+
 
 @pytest.fixture(scope="module")
 def built() -> list[Built]:

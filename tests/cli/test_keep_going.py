@@ -14,7 +14,7 @@ import aotbuild
 from aotbuild.errors import NoExecutable, SignatureMismatch, UnknownFunction
 from aotbuild.runtime.source import DirectorySource, open_index
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 MANIFEST = """\
 version: 1

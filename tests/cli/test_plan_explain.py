@@ -10,7 +10,7 @@ import pytest
 from support.cli import Result, invoke
 from support.projects import PACKAGES, write_project
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 PROJECT = PACKAGES / "impure"
 SOURCE = PROJECT / "proj" / "branches.py"

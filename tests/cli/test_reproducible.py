@@ -16,6 +16,8 @@ from aotbuild.build.differences import Difference, differences
 from aotbuild.build.pack import Package
 from aotbuild.spec.protobuf import bytes_of, fields, replaced, varint
 
+pytestmark = pytest.mark.any_jax
+
 MANIFEST = """\
 version: 1
 package: proj

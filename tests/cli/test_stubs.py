@@ -20,6 +20,8 @@ from aotbuild.spec.about import UNKNOWN, About, Parameter
 from aotbuild.spec.aval import Aval
 from aotbuild.spec.signature import Function, Static
 
+pytestmark = pytest.mark.any_jax
+
 MODEL = '''
 import functools
 from typing import Any, NamedTuple

@@ -26,6 +26,8 @@ from aotbuild.watch.recorder import Recorder
 from aotbuild.watch.recording import BEGINNING
 from aotbuild.watch.writer import Writer
 
+pytestmark = pytest.mark.any_jax
+
 GONE = "gone-1.0-py3-none-any.whl"
 # Arguments, and the exit code where the output is written; 6 is a file that cannot be.
 COMMANDS = [

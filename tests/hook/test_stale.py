@@ -11,7 +11,7 @@ import pytest
 from support.cli import run
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 OLD, NEW = "def f(x):\n    return x + 1\n", "def f(x):\n    return x + 100\n"
 # As pip calls the backend.

@@ -13,6 +13,8 @@ from aotbuild.store.entry import Entry, read_entry, write_entry
 from aotbuild.store.keys import executable_keys, golden_key, key_of, padding_key
 from aotbuild.store.local import Store
 
+pytestmark = pytest.mark.any_jax
+
 KEY = key_of({"module": "m", "target": "cpu"})
 ENTRY = Entry({"flops": 2.0}, b"\x00code\n\xff")
 SOURCE = "def f(x):\n    return x * 2 + 1\n"

@@ -17,7 +17,7 @@ from aotbuild.report.facts import read_facts
 from aotbuild.runtime.locate import locate
 from aotbuild.verify.cold_start import Package, choose, measure, unpacked
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from aotbuild.build.sources import TracedFiles
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.index import Index
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 MANIFEST = """\
 version: 1

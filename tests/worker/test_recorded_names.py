@@ -9,7 +9,7 @@ import pytest
 from support.direct import HERE, Place, manifest
 from support.projects import write_project
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 PLAIN = HERE + "def f(x): return x * len(str(HERE.resolve() / 'file'))"
 # Bytes that are no UTF-8, in names of files and in values.

@@ -12,7 +12,7 @@ from support.projects import write_project
 from aotbuild.store.file_digests import MISSING
 from aotbuild.store.folder_names import executable_at, readable_at, writable_at
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 OS = "import os\n" + HERE
 FOLDER = HERE + "DATA = HERE / 'data'\n"

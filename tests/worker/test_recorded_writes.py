@@ -8,7 +8,7 @@ import pytest
 from support.direct import HERE, Place, manifest
 from support.projects import write_project
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 _READ = "FACTOR = float(FILE.read_text())\n"
 _F = "def f(x): return x * FACTOR"
