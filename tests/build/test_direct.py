@@ -16,7 +16,7 @@ from support.projects import MANIFEST, write_project
 
 from aotbuild.errors import BuildError
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 from support.shared import made_once
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 CODE = "def f(x):\n    return x + 1\n"
 

@@ -15,7 +15,7 @@ from support.forks import forked
 from support.packages import build, write
 from support.processes import fresh
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 if not hasattr(os, "fork"):
     pytest.skip("no os.fork here", allow_module_level=True)

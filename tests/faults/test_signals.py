@@ -27,7 +27,7 @@ from support.shared import made_once
 from aotbuild.spec.lifeline import run_tied
 from aotbuild.spec.temporary import LOCK
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 NEVER_COMES = Moment("never", "")
 HERE = "/proj/_aot -1"  # the end of a rename to the package's place
