@@ -8,6 +8,7 @@ another process: its settings must not depend on which jobs came before.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,10 @@ import jax
 from aotbuild.errors import TraceRefused
 from aotbuild.spec.values import cut
 from aotbuild.spec.words import did_you_mean
+from aotbuild.worker.import_statements import listening
 from aotbuild.worker.jax_variables import JaxVariables
+from aotbuild.worker.recording.reader import unseen
+from aotbuild.worker.replaced import Attributes
 
 # Changes of these are undone: they do not change an executable (logging, caches, the backend).
 _HARMLESS = (
@@ -71,6 +75,7 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
 
 
 _PLAIN = (bool, int, float, str, type(None))
+_SHOWN = 3
 
 
 class SettingsChanged(TraceRefused):
@@ -79,19 +84,22 @@ class SettingsChanged(TraceRefused):
 
 @dataclass
 class Imports:
-    """The modules that were imported for jobs, and the settings of jax that each one changed.
+    """The modules that were imported for jobs, and what each one changed outside of itself.
 
-    `config` is the manifest's. With `is_lost`, something else has changed settings.
+    `changed` are settings of jax, and `replaced` attributes of other modules. `config` is the
+    manifest's. With `is_lost`, something else has changed settings.
     """
 
     config: dict[str, Any]
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     is_lost: bool = False
+    replaced: dict[str, list[str]] = field(default_factory=dict)
     variables: JaxVariables = field(default_factory=JaxVariables)
 
     def may_serve(self, references: Iterable[str]) -> bool:
-        """Return whether all modules that changed settings are imported for these references."""
-        return not self.is_lost and self.changed.keys() <= set(_modules(references))
+        """Return whether all modules that changed others are imported for these references."""
+        changing = self.changed.keys() | self.replaced.keys()
+        return not self.is_lost and changing <= set(_modules(references))
 
     def adopt(self, references: Iterable[str], role: str) -> None:
         """Import the modules of some references, and keep the settings that they change.
@@ -101,13 +109,9 @@ class Imports:
         """
         self.variables.begin()
         for module in _modules(references):
-            before = dict(jax.config.values)
-            with contextlib.suppress(BaseException), self.variables.importing(module):
-                importlib.import_module(module)
-            changed = {name: jax.config.values[name] for name in _changed(before)}
-            _restore({n: value for n, value in before.items() if n not in changed})
-            if changed:
-                self.changed[module] = changed
+            self.variables.enter(module)
+            if module not in sys.modules:
+                self._import(module)
         lines = [
             f"{role}: the manifest says config: {{{name}: {_yaml(self.config[name])}}}, and "
             f"importing {module} sets it to {_yaml(value)}\n"
@@ -117,11 +121,35 @@ class Imports:
         if lines:
             raise TraceRefused("".join(lines) + "Take it out of one of them.")
 
+    def _import(self, module: str) -> None:
+        before = dict(jax.config.values)
+        with unseen():
+            attributes = Attributes()
+        jax_is_imported = functools.partial(self.variables.jax_is_imported, module)
+        with (
+            contextlib.suppress(BaseException),
+            listening(before_jax=jax_is_imported, after_own=attributes.learn),
+        ):
+            importlib.import_module(module)
+        self.variables.leave()
+        changed = {name: jax.config.values[name] for name in _changed(before)}
+        _restore({n: value for n, value in before.items() if n not in changed})
+        if changed:
+            self.changed[module] = changed
+        with unseen():
+            replaced = attributes.replaced()
+        if replaced:
+            self.replaced[module] = replaced
+
     def notes(self) -> tuple[str, ...]:
-        """Return a note for each setting that an import changed."""
+        """Return a note for each setting and each attribute that an import changed."""
         notes = [
             f"importing {module} set {name}={_yaml(value)}: compiled with it"
             for name, (module, value) in self._settings().items()
+        ]
+        notes += [
+            f"importing {module} replaced {_listed(names)}: compiled with it"
+            for module, names in self.replaced.items()
         ]
         if flags := " ".join(self.variables.new_xla_flags()):
             notes.append(f"the project's modules set XLA_FLAGS: compiled without {cut(flags, 200)}")
@@ -142,6 +170,11 @@ class Imports:
             for module, changed in self.changed.items()
             for name, value in changed.items()
         }
+
+
+def _listed(names: list[str]) -> str:
+    shown, more = names[:_SHOWN], len(names) - _SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def new_modules(references: Iterable[str]) -> tuple[str, ...]:

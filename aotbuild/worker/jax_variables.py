@@ -7,11 +7,8 @@ jax, or at the end of the module if it does not. A variable that is set later de
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from aotbuild.worker.recording.reader import unseen
 
@@ -20,27 +17,6 @@ _PREFIX, _XLA_FLAGS = "JAX_", "XLA_FLAGS"
 _DEVICES = "--xla_force_host_platform_device_count="
 # `bool_env` of jax/_src/config.py.
 _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
-
-# Called at each import of jax, while a job's modules are imported.
-_listeners: list[Callable[[], None]] = []
-
-
-def watch_imports_of_jax() -> None:
-    """Watch import statements from here on: before others do, who look at who imports what."""
-    plain = builtins.__import__
-
-    def import_(  # its parameters may be named, too
-        name: str,
-        globals: Mapping[str, Any] | None = None,  # noqa: A002
-        locals: Mapping[str, Any] | None = None,  # noqa: A002
-        fromlist: Any = (),
-        level: int = 0,
-    ) -> Any:
-        if _listeners and level == 0 and (name == "jax" or name.startswith("jax.")):
-            _listeners[-1]()
-        return plain(name, globals, locals, fromlist, level)
-
-    builtins.__import__ = import_
 
 
 class JaxVariables:
@@ -57,24 +33,21 @@ class JaxVariables:
         """Begin with the modules of another job: none of them has imported jax."""
         self._before, self._is_imported = _variables(), False
 
-    @contextlib.contextmanager
-    def importing(self, module: str) -> Iterator[None]:
-        """Tell jax what the block, which imports a module, sets before it imports jax."""
+    def enter(self, module: str) -> None:
+        """A module is about to be imported."""
         self._is_imported |= module in self._importers
 
-        def imported() -> None:
-            self._importers.add(module)
-            if not self._is_imported:
-                self._is_imported = True
-                self._tell()
+    def jax_is_imported(self, module: str) -> None:
+        """A module imports jax, for the first time or again: tell jax what was set before."""
+        self._importers.add(module)
+        if not self._is_imported:
+            self._is_imported = True
+            self._tell()
 
-        _listeners.append(imported)
-        try:
-            yield
-        finally:
-            _listeners.pop()
-            if not self._is_imported:
-                self._tell()
+    def leave(self) -> None:
+        """A module was imported: if none has imported jax yet, it will see what was set."""
+        if not self._is_imported:
+            self._tell()
 
     def new_xla_flags(self) -> list[str]:
         """Return the flags that were added to XLA_FLAGS, but the number of devices."""

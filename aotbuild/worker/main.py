@@ -20,7 +20,7 @@ from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, RunJob
 from aotbuild.spec.files import keep_umask
 from aotbuild.store.file_digests import FileDigests
-from aotbuild.worker.jax_variables import watch_imports_of_jax
+from aotbuild.worker.import_statements import watch_import_statements
 from aotbuild.worker.printed import keep_printed
 from aotbuild.worker.recording.recorder import Recorder
 
@@ -40,7 +40,7 @@ def main() -> None:
         sys.exit(f"aotbuild: the build speaks {err}")
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
-    watch_imports_of_jax()
+    watch_import_statements()
     # Before jax: what libraries read while they are imported counts.
     recorder = _recorder(hello) if hello.inputs else None
     session: Session | None = None
