@@ -131,7 +131,7 @@ class Imports:
             listening(before_jax=jax_is_imported, after_own=attributes.learn),
         ):
             importlib.import_module(module)
-        self.variables.leave()
+        self.variables.leave(module)
         changed = {name: jax.config.values[name] for name in _changed(before)}
         _restore({n: value for n, value in before.items() if n not in changed})
         if changed:
@@ -141,8 +141,11 @@ class Imports:
         if replaced:
             self.replaced[module] = replaced
 
-    def notes(self) -> tuple[str, ...]:
-        """Return a note for each setting and each attribute that an import changed."""
+    def notes(self, references: Iterable[str]) -> tuple[str, ...]:
+        """Return a note for each setting and each attribute that an import changed.
+
+        `references` are those of the job.
+        """
         notes = [
             f"importing {module} set {name}={_yaml(value)}: compiled with it"
             for name, (module, value) in self._settings().items()
@@ -151,8 +154,11 @@ class Imports:
             f"importing {module} replaced {_listed(names)}: compiled with it"
             for module, names in self.replaced.items()
         ]
-        if flags := " ".join(self.variables.new_xla_flags()):
-            notes.append(f"the project's modules set XLA_FLAGS: compiled without {cut(flags, 200)}")
+        notes += [
+            f"importing {module} sets XLA_FLAGS: compiled without {cut(' '.join(flags), 200)}"
+            for module, flags in self.variables.flags.items()
+            if module in _modules(references)
+        ]
         return tuple(notes)
 
     def traced_with(self) -> dict[str, Any]:

@@ -37,7 +37,8 @@ _OPTIONS = "Write them in the manifest, under compiler_options:."
 class Decorator:
     """A function's own jit; `wrap` is empty for `jax.jit`, and where there is none.
 
-    `function` is the one without it, or with it, where it is inside of another decorator.
+    `function` is the one without it, or with it, where it is inside of another decorator. It has
+    its `jax.jit`, unless that has compiler options.
     `donated` are names of arguments. `only_values` is whether it keeps values of Variables only.
     """
 
@@ -55,7 +56,8 @@ def read_decorator(job: Job, function: Any) -> Decorator:
     *outer, last = _inside(function)
     parts = [part for part in (*outer, last) if _type_name(part) in _WRAPPERS]
     if not parts:
-        return Decorator("", function, _donated(job, last) if not outer else ())
+        donated = _donated(job, last) if not outer else ()
+        return Decorator("", _without_options(job, last) if not outer else function, donated)
     part = parts[0]
     wrap = _WRAPPERS[_type_name(part)]
     _check_options(job, part, wrap)
@@ -113,6 +115,22 @@ def _check_options(job: Job, part: Any, wrap: str) -> None:
                 f"aotbuild does not read\n{remedy}"
             )
             raise TraceRefused(msg)
+
+
+def _without_options(job: Job, function: Any) -> Any:
+    """Return a function without its `jax.jit` if that has compiler options, which none inside may.
+
+    They count if the manifest has some: as for the other wrappers, those decide.
+    """
+    if not jax_private.jit_options(function).get("compiler_options_kvs"):
+        return function
+    if not job.function.compiler_options:
+        msg = (
+            f"functions.{job.name}: {job.call} is decorated with jax.jit, whose compiler_options "
+            f"aotbuild does not read\n{_OPTIONS}"
+        )
+        raise TraceRefused(msg)
+    return function.__wrapped__
 
 
 def _shardings(options: dict[str, Any]) -> bool:

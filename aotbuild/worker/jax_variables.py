@@ -20,7 +20,10 @@ _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", 
 
 
 class JaxVariables:
-    """What the modules that one job names set, before the first of them imports jax."""
+    """What the modules that one job names set, before the first of them imports jax.
+
+    `flags` has what each module of the process added to XLA_FLAGS.
+    """
 
     def __init__(self) -> None:
         self._before = _variables()
@@ -28,6 +31,7 @@ class JaxVariables:
         # The modules that imported jax, in this process.
         self._importers = set[str]()
         self._is_imported = False
+        self.flags: dict[str, list[str]] = {}
 
     def begin(self) -> None:
         """Begin with the modules of another job: none of them has imported jax."""
@@ -44,14 +48,17 @@ class JaxVariables:
             self._is_imported = True
             self._tell()
 
-    def leave(self) -> None:
+    def leave(self, module: str) -> None:
         """A module was imported: if none has imported jax yet, it will see what was set."""
         if not self._is_imported:
             self._tell()
+        if flags := self._new_flags():
+            self.flags[module] = flags
 
-    def new_xla_flags(self) -> list[str]:
+    def _new_flags(self) -> list[str]:
         """Return the flags that were added to XLA_FLAGS, but the number of devices."""
-        return [f for f in _xla_flags() if f not in self._flags and not f.startswith(_DEVICES)]
+        before, self._flags = self._flags, _xla_flags()
+        return [f for f in self._flags if f not in before and not f.startswith(_DEVICES)]
 
     def _tell(self) -> None:
         """Set the options of jax whose variables have changed."""

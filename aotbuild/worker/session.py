@@ -205,7 +205,7 @@ class Session:
             self._imports.is_lost = True
             raise
         function, notes = without_paths(traced.function, self._secret_paths)
-        notes = [*self._imports.notes(), *traced.notes, *notes]
+        notes = [*self._imports.notes(job.function.references), *traced.notes, *notes]
         if job.function.constants == "hoist":
             reference = resolve_function(job.call, f"functions.{job.name}.call")
             note = compiled_in(job.call, reference, traced.closed_jaxpr)

@@ -56,7 +56,7 @@ def unwrap(job: Job, function: Any) -> Wrapped:
         raise TraceRefused(msg)
     name = wanted or found.wrap
     if not name:
-        return Wrapped(function, found)
+        return Wrapped(found.function, found)
     if job.function.pad:
         msg = f"functions.{job.name}.pad: arguments under {name} cannot be padded; remove pad:"
         raise TraceRefused(msg)

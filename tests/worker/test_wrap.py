@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jax
 import pytest
+from support.projects import build, write_project
 
 from aotbuild.errors import TraceRefused
 from aotbuild.worker.decorator import Decorator
@@ -46,7 +48,9 @@ def timed(inner: Any) -> Any:
 
 
 def wrapped(found: Any, wrap: str | None = None, **options: Any) -> Wrapped:
-    described = SimpleNamespace(wrap=wrap, pad=options.get("pad", {}))
+    described = SimpleNamespace(
+        wrap=wrap, pad=options.get("pad", {}), compiler_options=options.get("compiler_options", {})
+    )
     job = SimpleNamespace(name="f", call="m:f", function=described, args=["x"], kwargs={})
     return unwrap(job, found)  # type: ignore[arg-type]
 
@@ -54,6 +58,31 @@ def wrapped(found: Any, wrap: str | None = None, **options: Any) -> Wrapped:
 def test_a_plain_function_has_no_wrap() -> None:
     assert wrapped(function) == Wrapped(function, Decorator("", function))
     assert wrapped(jax.jit(function)).name == ""
+
+
+def test_compiler_options_of_a_plain_jit_are_those_of_the_manifest() -> None:
+    """A jit inside of another one may have none, and the build puts one around it."""
+    found = jax.jit(function, compiler_options={"xla_cpu_enable_fast_math": False})
+    options = {"xla_cpu_enable_fast_math": False}
+    assert wrapped(found, compiler_options=options).function is function
+    with pytest.raises(TraceRefused, match="under compiler_options:"):
+        wrapped(found)
+
+
+@pytest.mark.process
+def test_what_init_writes_for_compiler_options_is_built(tmp_path: Path) -> None:
+    code = (
+        "import jax\nfrom functools import partial\n"
+        "@partial(jax.jit, compiler_options={'xla_cpu_enable_fast_math': False})\n"
+        "def f(x):\n    return x + 1\n"
+    )
+    text = (
+        "version: 1\npackage: proj\ntargets: [cpu]\nfunctions:\n  f: {call: 'proj.code:f', "
+        "args: [x: 'f32[3]'], compiler_options: {xla_cpu_enable_fast_math: false}}\n"
+    )
+    package = build(write_project(tmp_path / "here", text, code=code), tmp_path / "_aot")
+    (record,) = package.records
+    assert record.provenance["compiler_options"] == {"xla_cpu_enable_fast_math": False}
 
 
 def test_a_functions_own_jit_is_taken_off() -> None:
