@@ -75,7 +75,7 @@ sys.path.clear()
 sys.argv[:] = ["other"]
 logging.basicConfig(stream=sys.stdout, level=logging.DEBUG)
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=7 --no_such_flag"
-os.environ["JAX_ENABLE_X64"] = "1"
+os.environ["JAX_PLATFORMS"] = "nothing"
 atexit.register(lambda: os.write(1, b"bye"))
 import jax
 jax.config.update("jax_log_compiles", True)
