@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,7 +25,7 @@ from aotbuild.build.replies import (
     Reply,
 )
 from aotbuild.build.requests import Hello
-from aotbuild.errors import AotbuildError, TraceRefused
+from aotbuild.errors import AotbuildError
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import Hardware, compiler, description
 from aotbuild.spec.canonical import canonical_json
@@ -62,6 +60,7 @@ from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.recording.recorder import Recorder
+from aotbuild.worker.secret_paths import SecretPaths
 from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
@@ -70,8 +69,7 @@ from aotbuild.worker.trace import known_of, trace_job
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import user_traceback
 
-# What ends a path in bytes: a control character or a quote.
-_PATH_END = re.compile(rb"[\0-\x1f\"']")
+_PLATFORMS = "JAX_PLATFORMS"
 # What user code may raise. Not GeneratorExit, which ends the generators here.
 _ANY = (Exception, SystemExit, KeyboardInterrupt)
 
@@ -92,7 +90,7 @@ class Session:
         versions = {"jax": jax.__version__, "jaxlib": jaxlib_version}
         flags = os.environ.get("XLA_FLAGS", "")
         self._provenance = {**hello.provenance, **versions, "xla_flags": flags}
-        self._secret_paths = _secret_paths(hello.secret_paths)
+        self._secret_paths = SecretPaths.of_this_machine(hello.secret_paths)
         entries = Store(hello.store, fetch) if hello.behind else Store(hello.store)
         self._entries = entries
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
@@ -205,12 +203,21 @@ class Session:
             self._imports.is_lost = True
             raise
         function, notes = without_paths(traced.function, self._secret_paths)
-        notes = [*self._imports.notes(job.function.references), *traced.notes, *notes]
+        imports = self._imports.notes(job.function.references)
+        notes = [*imports, *self._platform_notes(), *traced.notes, *notes]
         if job.function.constants == "hoist":
             reference = resolve_function(job.call, f"functions.{job.name}.call")
             note = compiled_in(job.call, reference, traced.closed_jaxpr)
             notes += [note] if note else []
         return replace(traced, function=function, notes=tuple(notes))
+
+    def _platform_notes(self) -> Iterator[str]:
+        """Yield a note for each own module that asked which platform the shell chose for jax."""
+        for module in self._recorder.askers_of(_PLATFORMS) if self._recorder else ():
+            yield (
+                f"{module} reads {_PLATFORMS}: in a build it is always "
+                f"{os.environ.get(_PLATFORMS, '')!r}, for every target"
+            )
 
     def _unit(
         self, traced: Traced, target: Target, hardware: Hardware, candidates: list[Candidate]
@@ -234,12 +241,12 @@ class Session:
                 plain=self._plain(made.candidate, candidates),
             )
             data = there.searchable(self._blobs.read(record.blob))
-            self._check_paths("the compiled bytes", data)
+            self._secret_paths.refuse_in("the compiled bytes", data)
             # Notes are for the user of this machine, and name its files.
             packed = message.model_dump(mode="json", exclude={"notes"})
-            self._check_paths("the index", canonical_json(packed))
+            self._secret_paths.refuse_in("the index", canonical_json(packed))
             for name, blob in record.stages:
-                self._check_paths(f"the {name} (see keep:)", self._blobs.read(blob))
+                self._secret_paths.refuse_in(f"the {name} (see keep:)", self._blobs.read(blob))
         except _ANY as err:  # everything is reported, under the unit's name
             key = traced.signature.key()
             return _failure(target, "compile", err, traced.function, key)
@@ -249,7 +256,7 @@ class Session:
         """Return the plain executable of a candidate, which then will be compared with it."""
         if candidate is None:
             return None
-        if any(path in candidate.plain for path in self._secret_paths):
+        if self._secret_paths.are_in(candidate.plain):
             # It could not take the place of the rewritten one, where the path is gone.
             candidate.keep(LOADED)
             return None
@@ -272,18 +279,6 @@ class Session:
             return Made(export_portable(traced, target, self._blobs, provenance, self._stages))
         return self._native.compile(traced, target, hardware, provenance)
 
-    def _check_paths(self, what: str, data: bytes) -> None:
-        for path in self._secret_paths:
-            at = data.find(path)
-            if at >= 0:
-                found = _PATH_END.split(data[at : at + 300])[0].decode("utf-8", "ignore")
-                msg = (
-                    f"{what} would contain {found!r}, a path of this machine; the function "
-                    "probably keeps __file__ or a path in a name (jax.named_scope, __name__) or in "
-                    "a static value: take it out there"
-                )
-                raise TraceRefused(msg)
-
 
 def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     apply_config(config)
@@ -294,15 +289,6 @@ def _start_jax(config: Iterable[tuple[str, Any]]) -> None:
     # XLA reads its flags once: now, before the user's code can set others.
     jax.devices()
     compiler(HOST).started()
-
-
-def _secret_paths(given: Iterable[str]) -> list[bytes]:
-    """Return the folders that no byte of a package may contain, the most specific first."""
-    home = str(Path("~").expanduser())
-    paths = {*given, home, sys.prefix, sys.base_prefix, *map(os.path.abspath, sys.path)}
-    # Short ones such as / or /usr occur by chance.
-    long_enough = (path for path in paths if path.count(os.sep) > 1)
-    return [os.fsencode(path) for path in sorted(long_enough, key=len, reverse=True)]
 
 
 def _failure(

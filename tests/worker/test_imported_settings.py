@@ -33,6 +33,8 @@ MODULES = {
     f"jax.config.update('jax_enable_x64', False)\n{DOUBLE}",
     "unknown": "import os\nos.environ.update(JAX_OF_MINE='1', JAX_NUMPY_RANK_PROMOTION='maybe')\n"
     f"{DOUBLE}",
+    "asks": "import os, jax\nINTERPRET = os.environ.get('JAX_PLATFORMS') == 'cpu'\n" + DOUBLE,
+    "chooses": f"import os\nos.environ.setdefault('JAX_PLATFORMS', 'cpu')\nimport jax\n{DOUBLE}",
     "flags": "import os\nos.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + "
     "' --xla_force_host_platform_device_count=8 --xla_cpu_enable_fast_math=true'\n" + DOUBLE,
 }
@@ -123,6 +125,18 @@ def test_flags_of_xla_that_a_module_sets_are_told(tmp_path: Path) -> None:
         "importing proj.flags sets XLA_FLAGS: compiled without --xla_cpu_enable_fast_math=true"
     )
     assert note == expected
+
+
+def test_a_module_that_asks_for_the_platform_of_the_shell_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Only where it is known what modules read.
+    monkeypatch.setenv("AOTBUILD_DIRECT", "on")
+    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
+    done = build(tmp_path, ("asks", "chooses"))
+    notes = {name: [n for n in each.notes if "JAX_PLATFORMS" in n] for name, each in done.items()}
+    always = "in a build it is always 'cpu', for every target"
+    assert notes == {"asks": [f"proj.asks reads JAX_PLATFORMS: {always}"], "chooses": []}
 
 
 def test_what_tracing_imports_is_refused_and_does_not_reach_others(tmp_path: Path) -> None:

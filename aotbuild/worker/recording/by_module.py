@@ -48,6 +48,7 @@ _SCANNERS = {
 _FOLLOWING = ("realpath", "_joinrealpath")
 # The file of a distribution that is compared whenever distributions were listed.
 _ENTRY_POINTS = (".dist-info/entry_points.txt", ".egg-info/entry_points.txt")
+_SETDEFAULT = type(os.environ).setdefault.__code__
 # It asks which frames to leave out of what it prints.
 _TRACEBACKS = "jax._src.traceback_util"
 # What a user may do with a file, by the number that `os.access` has for it.
@@ -57,7 +58,10 @@ _NOT_READ = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 @dataclass
 class Read:
-    """What belongs to one module. `made` are files that it made itself, and read again."""
+    """What belongs to one module. `made` are files that it made itself, and read again.
+
+    `asked` are the `variables` that it did more with than to give them a default.
+    """
 
     files: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
@@ -70,6 +74,7 @@ class Read:
     links: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
     distributions: bool = False
     working_folder: bool = False
     made: set[str] = field(default_factory=set)
@@ -188,6 +193,8 @@ class ReadsByModule:
                 read.obstacles.add("reads the whole environment")
             else:
                 read.variables.add(name)
+                if not _gives_default(frame):
+                    read.asked.add(name)
         if name is not None and not owners(frame) and not is_worker(frame):
             self._by_module.setdefault(EVERYBODY, Read()).variables.add(name)
 
@@ -287,3 +294,9 @@ def _follows_links(frame: FrameType) -> bool:
     """Return whether `os.path.realpath` asks, and no function of the user's with its name."""
     is_ours = frame.f_globals.get("__name__") == os.path.__name__
     return is_ours and frame.f_code.co_name in _FOLLOWING
+
+
+def _gives_default(frame: FrameType) -> bool:
+    """Return whether `os.environ.setdefault` asks, directly or through its `in`."""
+    asks = (frame, frame.f_back)
+    return any(each is not None and each.f_code is _SETDEFAULT for each in asks)

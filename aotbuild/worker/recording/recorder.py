@@ -125,6 +125,13 @@ class Recorder:
         with unseen():
             return frozenset(self._closure())
 
+    def askers_of(self, variable: str) -> tuple[str, ...]:
+        """Return the user's own modules of the job that a variable may have decided something in.
+
+        A module that only gives it a default is none of them.
+        """
+        return tuple(n for n in sorted(self.modules()) if variable in self._reads.by(n).asked)
+
     def end(self) -> JobInputs:
         """Return what the job read."""
         with unseen():
