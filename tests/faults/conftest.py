@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from damage.forks import Forks
 from faults.causes import CAUSES
+from faults.odd_builds import Project, built, project_in
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,3 +36,16 @@ def forks(honest: Path) -> Iterator[dict[str, Forks]]:
     yield servers
     for server in servers.values():
         server.close()
+
+
+@pytest.fixture(scope="session")
+def made(run: Path) -> Path:
+    """A project that was built; see `faults.odd_builds.built`."""
+    return built(run)
+
+
+@pytest.fixture
+def project(made: Path, tmp_path: Path) -> Iterator[Project]:
+    """A copy of it to build again, somewhere odd."""
+    with project_in(made, tmp_path) as project:
+        yield project
