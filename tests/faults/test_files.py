@@ -1,10 +1,8 @@
-"""Files that are pipes, devices or folders, and files and members of absurd sizes: refused."""
+"""Files that are pipes, devices, sockets or folders: refused, and nobody waits for them."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,15 @@ import pytest
 from faults import lies
 from faults.ended import assert_done, assert_refused
 from faults.readers import OF_FOLDERS, OF_WHEELS, WHEEL, no_hang
+from faults.special_files import (
+    SPECIAL,
+    fifo,
+    linked_fifo,
+    listener,
+    nothing,
+    special,
+    zeros,
+)
 from support.cli import invoke
 
 import aotbuild
@@ -26,53 +33,6 @@ MANIFEST = (
     "version: 1\npackage: demo\nfunctions:\n  f:\n    call: demo:f\n    args: [{x: 'f32[4]'}]\n"
 )
 
-
-def fifo(place: Path) -> None:
-    os.mkfifo(place)
-
-
-def linked_fifo(place: Path) -> None:
-    os.mkfifo(place.with_name("pipe"))
-    place.symlink_to("pipe")
-
-
-def folder(place: Path) -> None:
-    place.mkdir()
-
-
-def zeros(place: Path) -> None:
-    place.symlink_to("/dev/zero")
-
-
-def nothing(place: Path) -> None:
-    place.symlink_to("/dev/null")
-
-
-def terminal(place: Path) -> None:
-    place.symlink_to("/dev/ptmx")
-
-
-def listener(place: Path) -> None:
-    # The path of a socket has 107 characters at most.
-    before = Path.cwd()
-    os.chdir(place.parent)
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(place.name)
-    finally:
-        os.chdir(before)
-
-
-def endless(place: Path) -> None:
-    place.symlink_to(place.name)
-
-
-def nowhere(place: Path) -> None:
-    place.symlink_to("missing")
-
-
-SPECIAL = (fifo, linked_fifo, folder, zeros, nothing, terminal, listener, endless)
-special = pytest.mark.parametrize("make", SPECIAL, ids=lambda make: make.__name__)
 
 waiting = pytest.mark.parametrize("make", [fifo, zeros], ids=lambda make: make.__name__)
 OF_MANIFESTS: tuple[tuple[str, ...], ...] = (

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from faults.ended import NEVER, assert_done, assert_refused
-from faults.test_files import no_hang, nowhere, special
+from faults.readers import no_hang
+from faults.special_files import nowhere, special
 from support.cli import Result, invoke
 from support.fake_index import NEW, OLD, make_index
 from support.processes import clean_environment

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 from faults.ended import NEVER, assert_done, assert_refused, command, files_in
-from faults.test_files import WHEEL, endless, folder, listener, no_hang, wheel_with
+from faults.readers import WHEEL, no_hang, wheel_with
+from faults.special_files import endless, folder, listener
 from support.cli import invoke
 from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, write_project

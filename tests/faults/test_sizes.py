@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from faults import lies
 from faults.ended import assert_refused
-from faults.readers import OF_FOLDERS, OF_WHEELS, WHEEL, no_hang
+from faults.readers import INFO, OF_FOLDERS, OF_WHEELS, WHEEL, no_hang, wheel_with
 from support.cli import invoke
 
 import aotbuild
@@ -18,8 +18,6 @@ from aotbuild.errors import AotbuildError
 from aotbuild.spec.archives import MOST_DIRECTORY, MOST_METADATA
 from aotbuild.spec.files import MOST_TEXT, read_regular
 from aotbuild.spec.index import MOST_INDEX
-
-INFO = "demo-1.0.dist-info"
 
 
 @pytest.fixture(autouse=True)
@@ -78,34 +76,6 @@ def test_a_sparse_index(size: int, start: bytes, tmp_path: Path) -> None:
     for words in OF_FOLDERS:
         with no_hang():
             assert_refused(invoke(*words))
-
-
-def wheel_with(place: Path, honest: Path, **bombs: int) -> Path:
-    """Write a wheel with members of so many zeros, which compress by a factor of 1,000."""
-    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
-        files = {
-            "demo/_aot/index": (honest / "index").read_bytes(),
-            f"{INFO}/METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
-            f"{INFO}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-            f"{INFO}/RECORD": b"",
-        }
-        for name, data in files.items():
-            archive.writestr(name, data)
-    for name, size in bombs.items():
-        member = next(each for each in files if each.endswith(name))
-        claim(place, member, size)
-    return place
-
-
-def claim(place: Path, member: str, size: int) -> None:
-    """Have both headers of a member say that it unpacks to so many bytes."""
-    with zipfile.ZipFile(place) as archive:
-        info, start = archive.getinfo(member), archive.start_dir
-    data = bytearray(place.read_bytes())
-    struct.pack_into("<I", data, info.header_offset + 22, size)
-    entry = data.index(member.encode(), start) - 46
-    struct.pack_into("<I", data, entry + 24, size)
-    place.write_bytes(data)
 
 
 @pytest.mark.cause(12)
