@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -52,7 +52,10 @@ class NotStarted(WorkerExited):
 
 
 class Worker:
-    """One child process. Not thread-safe: one thread at a time may use it."""
+    """One child process. Not thread-safe: one thread at a time may use it.
+
+    `modules` are those that its last job named.
+    """
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class Worker:
         folder: Path | None = None,
     ) -> None:
         self.settings = settings
+        self.modules: Set[str] = frozenset()
         self._starts_in = folder
         self._fetch = fetch
         self._hello = hello.model_copy(

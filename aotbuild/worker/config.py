@@ -22,8 +22,6 @@ from aotbuild.spec.values import cut
 from aotbuild.spec.words import did_you_mean
 from aotbuild.worker.import_statements import listening
 from aotbuild.worker.jax_variables import JaxVariables
-from aotbuild.worker.recording.reader import unseen
-from aotbuild.worker.replaced import Attributes
 
 # Changes of these are undone: they do not change an executable (logging, caches, the backend).
 _HARMLESS = (
@@ -75,7 +73,6 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
 
 
 _PLAIN = (bool, int, float, str, type(None))
-_SHOWN = 3
 
 
 class SettingsChanged(TraceRefused):
@@ -84,22 +81,15 @@ class SettingsChanged(TraceRefused):
 
 @dataclass
 class Imports:
-    """The modules that were imported for jobs, and what each one changed outside of itself.
+    """The modules that are imported for jobs, and the settings of jax that each one changed.
 
-    `changed` are settings of jax, and `replaced` attributes of other modules. `config` is the
-    manifest's. With `is_lost`, something else has changed settings.
+    `config` is the manifest's. `imported` has no modules that these import in turn.
     """
 
     config: dict[str, Any]
+    imported: set[str] = field(default_factory=set)
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    is_lost: bool = False
-    replaced: dict[str, list[str]] = field(default_factory=dict)
     variables: JaxVariables = field(default_factory=JaxVariables)
-
-    def may_serve(self, references: Iterable[str]) -> bool:
-        """Return whether all modules that changed others are imported for these references."""
-        changing = self.changed.keys() | self.replaced.keys()
-        return not self.is_lost and changing <= set(_modules(references))
 
     def adopt(self, references: Iterable[str], role: str) -> None:
         """Import the modules of some references, and keep the settings that they change.
@@ -108,7 +98,7 @@ class Imports:
         `role`, and says what the manifest and a module say otherwise.
         """
         self.variables.begin()
-        for module in _modules(references):
+        for module in named_modules(references):
             self.variables.enter(module)
             if module not in sys.modules:
                 self._import(module)
@@ -122,27 +112,19 @@ class Imports:
             raise TraceRefused("".join(lines) + "Take it out of one of them.")
 
     def _import(self, module: str) -> None:
+        self.imported.add(module)
         before = dict(jax.config.values)
-        with unseen():
-            attributes = Attributes()
         jax_is_imported = functools.partial(self.variables.jax_is_imported, module)
-        with (
-            contextlib.suppress(BaseException),
-            listening(before_jax=jax_is_imported, after_own=attributes.learn),
-        ):
+        with contextlib.suppress(BaseException), listening(jax_is_imported):
             importlib.import_module(module)
         self.variables.leave(module)
         changed = {name: jax.config.values[name] for name in _changed(before)}
         _restore({n: value for n, value in before.items() if n not in changed})
         if changed:
             self.changed[module] = changed
-        with unseen():
-            replaced = attributes.replaced()
-        if replaced:
-            self.replaced[module] = replaced
 
     def notes(self, references: Iterable[str]) -> tuple[str, ...]:
-        """Return a note for each setting and each attribute that an import changed.
+        """Return a note for each setting that an import changed.
 
         `references` are those of the job.
         """
@@ -151,13 +133,9 @@ class Imports:
             for name, (module, value) in self._settings().items()
         ]
         notes += [
-            f"importing {module} replaced {_listed(names)}: compiled with it"
-            for module, names in self.replaced.items()
-        ]
-        notes += [
             f"importing {module} sets XLA_FLAGS: compiled without {cut(' '.join(flags), 200)}"
             for module, flags in self.variables.flags.items()
-            if module in _modules(references)
+            if module in named_modules(references)
         ]
         return tuple(notes)
 
@@ -178,19 +156,14 @@ class Imports:
         }
 
 
-def _listed(names: list[str]) -> str:
-    shown, more = names[:_SHOWN], len(names) - _SHOWN
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
 def new_modules(references: Iterable[str]) -> tuple[str, ...]:
     """Return the modules that some references name and that are not imported yet."""
     named = dict.fromkeys(reference.partition(":")[0] for reference in references)
     return tuple(name for name in named if name not in sys.modules)
 
 
-def _modules(references: Iterable[str]) -> Iterator[str]:
-    """Yield the modules of `module:qualname`, each after the packages that it is in."""
+def named_modules(references: Iterable[str]) -> Iterator[str]:
+    """Yield the modules of `module:qualname`s, each after the packages that it is in."""
     for reference in references:
         names = reference.partition(":")[0].split(".")
         yield from (".".join(names[: end + 1]) for end in range(len(names)))

@@ -61,6 +61,7 @@ from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.recording.recorder import Recorder
 from aotbuild.worker.secret_paths import SecretPaths
+from aotbuild.worker.served import Served
 from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
@@ -98,6 +99,7 @@ class Session:
         self._padding = PaddingCheck(entries, self._provenance)
         compiler(HOST).start(fix_hashes=hello.fix_hashes)
         self._imports = Imports(dict(hello.config))
+        self._served = Served(self._imports.imported)
         self._modules = ProjectModules(hello.root)
         self._refused: BaseException | None = None
         try:
@@ -112,6 +114,7 @@ class Session:
             self._recorder.begin(job.function.references, job.function.model_dump_json())
         with own_caches():
             yield from self._run(job)
+        self._served.end(job.function.references)
         yield from self._written()
         entries = self._entries
         if entries.made or entries.used or entries.problems:
@@ -129,12 +132,13 @@ class Session:
         try:
             if self._refused:
                 raise self._refused
-            if not self._imports.may_serve(job.function.references):
+            if not self._served.may_run(job.function.references):
                 yield Elsewhere()
                 return
             if modules := new_modules(job.function.references):
                 yield Busy(doing=f"importing {', '.join(modules)}")
             self._imports.adopt(job.function.references, f"functions.{job.name}")
+            self._served.begin()
             yield Busy(doing=f"tracing {job.label}")
             traced = self._trace(job)
         except _ANY as err:  # everything is reported, under the unit's name
@@ -146,8 +150,6 @@ class Session:
             return
         yield from self._imported()
         own_files = self._own_files()
-        # Else they would decide the program of whatever is traced next in this process.
-        self._imports.is_lost |= traced.changes_others
         if traced.fed is not None:
             yield FedBack(fed=traced.fed)
         if self._say:
@@ -161,7 +163,7 @@ class Session:
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
         if self._modules.has_others():
-            self._imports.is_lost = True
+            self._served.serve_no_other()
         yield from self._inputs(own_files)
 
     def _imported(self) -> Iterator[Reply]:
@@ -200,7 +202,7 @@ class Session:
                 traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
                 traced = with_padding(traced)
         except SettingsChanged:
-            self._imports.is_lost = True
+            self._served.serve_no_other()
             raise
         function, notes = without_paths(traced.function, self._secret_paths)
         imports = self._imports.notes(job.function.references)

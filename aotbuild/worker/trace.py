@@ -111,7 +111,6 @@ def trace(job: Job, symbolic: Dims | None = None, devices: Sequence[Any] | None 
         fed=passed_back(job, jitted.declared, after),
         again=tuple(again),
         own_specs=specs_of_jit(jitted.function, closed_jaxpr, jitted.mesh),
-        changes_others=checked.changes_others,
     )
 
 
@@ -172,11 +171,10 @@ def known_of(job: Job) -> tuple[Function | None, str | None]:
 
 @dataclass(frozen=True)
 class Checked:
-    """A `jax.stages.Traced`, notes about side effects, and whether other functions may see them."""
+    """A `jax.stages.Traced`, and notes about side effects."""
 
     traced: Any
     notes: tuple[str, ...]
-    changes_others: bool
 
 
 def _trace_over_mesh(jitted: Jitted) -> tuple[Jitted, Checked]:
@@ -214,7 +212,7 @@ def _trace_and_check(jitted: Jitted) -> Checked:
     traced = purity.trace(trace) if purity else trace()
     check_jaxpr(job, traced.jaxpr)
     notes = purity.check(traced, trace) if purity else ()
-    return Checked(traced, notes, changes_others=purity is not None and purity.changes_others)
+    return Checked(traced, notes)
 
 
 def _wrap_notes(jitted: Jitted) -> Iterator[str]:

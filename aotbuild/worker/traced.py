@@ -28,8 +28,7 @@ class Traced:
     writes into an argument. Where dims are symbolic, the signature is that of the job's row.
     `notes` are for the user. `fed` is what the next call gets, if that has other avals. `again` are
     parts of the result that can be arguments of that call. `own_specs` are those of the function's
-    own jit, for inputs and outputs. `changes_others`: tracing replaced values of the project that
-    another function may read.
+    own jit, for inputs and outputs.
     """
 
     job: Job
@@ -49,7 +48,6 @@ class Traced:
     templates: tuple[Template, ...] = ()
     again: tuple[Again, ...] = ()
     own_specs: tuple[Sequence[Spec | None], Sequence[Spec | None]] = ((), ())
-    changes_others: bool = False
 
     @cached_property
     def program(self) -> dict[str, str]:

@@ -46,6 +46,30 @@ def test_a_link_from_elsewhere_into_the_project(place: Place, tmp_path: Path) ->
     assert place.traced() == {*modules} - {"beside"}
 
 
+def test_a_file_or_a_folder_that_becomes_a_link(place: Place, tmp_path: Path) -> None:
+    """What is beside the place that it leads to is another file; the old one is still there."""
+    resolved = "from pathlib import Path\nHERE = Path(__file__).resolve().parent\n"
+    read = "def f(x): return x * float(({}).read_text())"
+    modules = {
+        "by_source": resolved + read.format("HERE / 'scale'"),
+        "by_data": HERE + read.format("(HERE / 'names').resolve().parent / 'scale'"),
+        "by_folder": HERE + read.format("(HERE / 'data').resolve().parent / 'scale'"),
+        "beside": HERE + read.format("HERE / 'scale'"),
+    }
+    write_project(place.root, manifest([*modules]), **modules)
+    package, shared = place.root / "proj", tmp_path / "shared"
+    for file in (package / "scale", package / "names", package / "data" / "x"):
+        edit(file, "2")
+    edit(shared / "scale", "3")
+    assert place.traced() == {*modules}
+    assert place.traced() == set()
+    for name in ("by_source.py", "names", "data"):
+        (package / name).rename(shared / name)
+        (package / name).symlink_to(shared / name)
+    assert place.traced() == {*modules} - {"beside"}
+    assert place.traced() == set()
+
+
 def test_another_checkout_does_not_read_its_own_files_by_the_path_of_this_one(
     place: Place, tmp_path: Path
 ) -> None:

@@ -59,12 +59,18 @@ get = functools.cache(os.getenv)
 config = functools.cache(importlib.import_module)
 @functools.cache
 def own(name): return float((HERE / name).read_text())
+class Assets:
+    load = staticmethod(functools.cache(np.load))
+SPACE = dict(HERE=HERE, functools=functools)
+exec("@functools.cache\\ndef run(): return float((HERE / 'w.txt').read_text())", SPACE)
 """
 USES = {
     "load": "from proj.util import HERE, load\nW = load(HERE / 'w.npy')\n",
     "read": "from proj.util import HERE, read\nW = float(read(HERE / 'w.txt'))\n",
     "get": "from proj.util import get\nW = float(get('PROJ_SCALE'))\n",
     "config": "from proj.util import config\nW = config('proj.base').SCALE\n",
+    "held": "from proj.util import HERE, Assets\nW = Assets.load(HERE / 'w.npy')\n",
+    "ran": "from proj.util import SPACE\nW = SPACE['run']()\n",
     "own": "from proj.util import own\nW = own('w.txt')\n",
 }
 

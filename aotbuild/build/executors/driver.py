@@ -179,13 +179,14 @@ class _Runner:
     spent: dict[str, float] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
     ran: list[Ran] = field(default_factory=list)
-    # The settings that this thread had last, and the seconds of its task so far.
+    # The task that this thread had last, and the seconds that it took so far.
     _thread: threading.local = field(default_factory=threading.local)
 
     def run_next(self) -> list[UnitDone]:
         """Take the next task and run it to its end."""
-        task = self.schedule.take(getattr(self._thread, "last", None))
-        self._thread.last, self._thread.seconds = task.settings, 0.0
+        last: Task | None = getattr(self._thread, "last", None)
+        task = self.schedule.take(last.settings, last.modules) if last else self.schedule.take(None)
+        self._thread.last, self._thread.seconds = task, 0.0
         seconds = None
         try:
             results = self._run(task)

@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.worker.purity.values import attributes_of, is_a, is_foreign, is_opaque, members
+from aotbuild.worker.purity.values import (
+    HOLDERS,
+    attributes_of,
+    is_a,
+    is_foreign,
+    is_opaque,
+    members,
+)
 
 _MUTABLE: tuple[Any, ...] = (collections.OrderedDict, dict, list, set, collections.deque)
 
@@ -22,6 +29,8 @@ def belongs_to_library(value: Any, *, holder: bool) -> bool:
     """
     if is_a(value, types.FunctionType):
         return is_foreign(value)
+    if is_a(value, HOLDERS):
+        return holder
     return holder if is_opaque(value) else is_foreign(type(value))
 
 

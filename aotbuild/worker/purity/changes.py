@@ -83,13 +83,11 @@ def describe_changes(*moments: Snapshot) -> tuple[str, ...]:
 
 
 def replaces_values(*moments: Snapshot) -> bool:
-    """Return whether a value of the project's own was replaced: another function may read it.
+    """Return whether a value was replaced that another function may read.
 
     What was added, as an entry of a cache, does not count.
     """
-    first = moments[0].values
-    changed = (place for place, _ in _changed_places(moments) if place.library is None)
-    return any(place in first for place in changed)
+    return any(place in moments[0].values for place, _ in _changed_places(moments))
 
 
 def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aotbuild.build.sources import place_text
-from aotbuild.worker.purity.changes import Leak, describe_changes, kept_tracers, replaces_values
+from aotbuild.worker.purity.changes import Leak, describe_changes, kept_tracers
 from aotbuild.worker.purity.compare import Difference
 from aotbuild.worker.purity.reads import Read
 from aotbuild.worker.purity.snapshot import Snapshot
@@ -114,10 +114,6 @@ class Findings:
             elif not read.is_librarys:
                 yield f"{read}: with another value, the program is the same"
         yield from describe_changes(*self.moments)
-
-    def changes_others(self) -> bool:
-        """Return whether tracing replaced values that other functions may read."""
-        return replaces_values(*self.moments)
 
     def _causes(self) -> str:
         """Return lines that name what was read or changed: one of them is probably the cause."""

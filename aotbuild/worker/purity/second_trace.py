@@ -26,8 +26,6 @@ class Purity:
     def __init__(self, job: Job, function: Any) -> None:
         # Before the first trace: making a context makes all of jax's caches miss once.
         _context()
-        # Whether tracing replaced values that other functions may read; `check` finds out.
-        self.changes_others = False
         self._is_strict = job.function.purity == "strict"
         self._found = Findings(job.call, function, [take_snapshot(job.call, function)])
 
@@ -66,7 +64,6 @@ class Purity:
             raise refusal
         if self._is_strict and (problem := found.strictly()):
             raise TraceRefused(problem)
-        self.changes_others = found.changes_others()
         return tuple(found.notes())
 
     def _again(

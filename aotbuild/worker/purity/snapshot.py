@@ -128,6 +128,14 @@ def take_snapshot(reference: str, function: Any) -> Snapshot:
     return found
 
 
+def take_state(modules: Iterable[str]) -> Snapshot:
+    """Return the state that modules of the project keep in their globals."""
+    found = Snapshot()
+    imported = ((name, sys.modules[name]) for name in sorted(modules) if name in sys.modules)
+    found.add(place for each in imported for place in _variables(*each))
+    return found
+
+
 def project_modules(module: str) -> dict[str, types.ModuleType]:
     """Return the imported modules of the project that a module is part of, the module first."""
     package = module.partition(".")[0]
@@ -139,9 +147,13 @@ def project_modules(module: str) -> dict[str, types.ModuleType]:
 
 def _globals(module: str) -> Iterator[tuple[Place, Any]]:
     for name, found in project_modules(module).items():
-        for variable, value in list(instance_dict(found).items()):
-            if not variable.startswith("__"):
-                yield Place("global", f"{name}.{variable}"), value
+        yield from _variables(name, found)
+
+
+def _variables(name: str, module: types.ModuleType) -> Iterator[tuple[Place, Any]]:
+    for variable, value in list(instance_dict(module).items()):
+        if not variable.startswith("__"):
+            yield Place("global", f"{name}.{variable}"), value
 
 
 def _file(module: types.ModuleType) -> str:

@@ -5,13 +5,16 @@ A child of a value is an item, an attribute, a closure variable or a default arg
 
 from __future__ import annotations
 
+import argparse
 import collections
 import contextlib
+import contextvars
 import functools
 import gc
 import itertools
 import random
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +28,11 @@ from aotbuild.worker.purity.normalize import array_digest, same_array
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, collections.deque)
+# Objects of Python's own that programs keep settings in.
+HOLDERS: tuple[Any, ...] = (
+    *(types.SimpleNamespace, argparse.Namespace, collections.ChainMap, collections.UserDict),
+    *(collections.UserList, threading.local),
+)
 # Modules whose state is not looked at. Python's own are among them, such as logging.
 _FOREIGN = {"jax", "jaxlib", "numpy", "aotbuild", *sys.stdlib_module_names}
 # The kind of place that functools.cache is.
@@ -74,7 +82,7 @@ def is_foreign(value: Any) -> bool:
 
 def is_opaque(value: Any) -> bool:
     """Return whether the attributes of an object are not looked at."""
-    return _top(type(value)) in _FOREIGN and not is_a(value, types.SimpleNamespace)
+    return _top(type(value)) in _FOREIGN and not is_a(value, HOLDERS)
 
 
 def _children(value: Any) -> Iterator[Child]:
@@ -92,6 +100,8 @@ def _children(value: Any) -> Iterator[Child]:
     elif is_a(value, type):
         named = [] if is_foreign(value) else list(vars(value).items())
         yield from (Child(f".{n}", v, "class attribute") for n, v in named if n[:2] != "__")
+    elif is_a(value, contextvars.ContextVar):
+        yield Child(".get()", contextvars.ContextVar.get(value, None))
     elif is_a(value, BaseException):
         yield Child(".args", vars(BaseException)["args"].__get__(value))
         yield from _attributes(value)
@@ -141,7 +151,7 @@ def _attributes(value: Any) -> Iterator[Child]:
         yield Child("", attributes["__wrapped__"])
     if is_opaque(value):
         return
-    for name, item in (*attributes.items(), *_slots(value)):
+    for name, item in (*attributes.items(), *_slots(value), *_defaults(value, attributes)):
         if name != "__wrapped__":
             yield Child(f".{name}", item, "attribute")
 
@@ -173,11 +183,22 @@ def attributes_of(value: Any) -> Any:
 def _slots(value: Any) -> Iterator[tuple[str, Any]]:
     for owner in type(value).__mro__:
         for name, descriptor in list(vars(owner).items()):
-            if is_a(descriptor, types.MemberDescriptorType):
+            if is_a(descriptor, types.MemberDescriptorType) and name != "__dict__":
                 try:
                     yield name, descriptor.__get__(value)
                 except AttributeError:  # not yet assigned
                     continue
+
+
+def _defaults(value: Any, attributes: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the plain values that an object has of its class, until it gets its own."""
+    found: dict[str, Any] = {}
+    for owner in type(value).__mro__:
+        if not is_foreign(owner):
+            found = {**vars(owner), **found}
+    for name, item in found.items():
+        if name[:2] != "__" and name not in attributes and type(item) in PLAIN:
+            yield name, item
 
 
 def is_a(value: Any, kinds: Any) -> bool:

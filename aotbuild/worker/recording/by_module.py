@@ -148,8 +148,12 @@ class ReadsByModule:
         if lists_distributions(frame):
             self.listed(path, frame)
             return
-        # Following links asks for every folder on the way.
-        if _follows_links(frame) or self._is_made(path, frame):
+        if self._is_made(path, frame):
+            return
+        if _follows_links(frame):
+            # It asks for every folder on the way: one that is none may become a link.
+            if not looks_installed(path):
+                self._note("links", path, frame)
             return
         asker, kind, functions = asked_for(frame)
         if asker == _TRACEBACKS:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from itertools import filterfalse
 from pathlib import Path
-from types import ModuleType
 
 from aotbuild.store.file_digests import ChangedSince, FileDigests, NoFile
 from aotbuild.store.import_path import ImportPath, is_of_pip, other_finders
@@ -32,7 +31,6 @@ from aotbuild.worker.recording.by_module import ALLOWED, Read, ReadsByModule
 from aotbuild.worker.recording.events import watch_events
 from aotbuild.worker.recording.functions import watch_functions
 from aotbuild.worker.recording.imports import watch_imports
-from aotbuild.worker.recording.kept_results import caches_of_others
 from aotbuild.worker.recording.natives import leading_to_readers, with_parents
 from aotbuild.worker.recording.owners import EVERYBODY, looks_installed
 from aotbuild.worker.recording.reader import unseen
@@ -304,9 +302,6 @@ class Recorder:
         for library in sorted({leading[each] for each in wanted & leading.keys()}):
             yield f"uses {library}, which reads files where nothing sees it"
         module = sys.modules.get(name)
-        if isinstance(module, ModuleType):
-            for cache in caches_of_others(module):
-                yield f"keeps what a library's function returned, in {cache}"
         spec = getattr(module, "__spec__", None)
         if not isinstance(spec, ModuleSpec) or not spec.has_location:
             return

@@ -333,7 +333,9 @@ def dtype_of(aval: Aval) -> Any:
     """Return the numpy dtype of an aval, or jax's dtype of typed PRNG keys."""
     if aval.dtype.startswith("key<"):
         return prng.KeyTy(_prng_impl(aval.dtype))
-    return dtypes.dtype(aval.dtype)
+    # Not jax's own `dtype`, which narrows 64 bits where x64 is off. A function may switch it on
+    # inside, and then jit returns 64 bits, too.
+    return np.dtype(aval.dtype)
 
 
 def put(array: Any, aval: Aval, sharding: Any) -> Any:
