@@ -104,10 +104,13 @@ class BuildError(AotbuildError):
 class SourcesEdited(BuildError):
     """A wheel would have other files than what was compiled: nothing was packaged. See `files`.
 
-    They were edited during the build, or the wheel takes them from elsewhere.
+    They were edited during the build, or the wheel takes them from elsewhere. `remedy` says what to
+    do in the first case.
     """
 
-    def __init__(self, files: Sequence[str], *, in_wheel: bool = False) -> None:
+    def __init__(
+        self, files: Sequence[str], *, in_wheel: bool = False, remedy: str = "build again"
+    ) -> None:
         super().__init__((), 0)
         self.files = tuple(files)
         if in_wheel:
@@ -118,7 +121,7 @@ class SourcesEdited(BuildError):
         were = "were" if len(self.files) > 1 else "was"
         found = f"{', '.join(self.files)} {were} edited during the build"
         # In place of the message about units.
-        AotbuildError.__init__(self, f"{found}; nothing was packaged: build again")
+        AotbuildError.__init__(self, f"{found}; nothing was packaged: {remedy}")
 
 
 def listing(failures: Sequence[UnitFailure]) -> str:

@@ -83,8 +83,8 @@ def _head(tree: Tree) -> bytes:
 
 
 def _nodes(tree: Tree, path: tuple[int, ...] = ()) -> Iterator[tuple[list[int], Tree]]:
-    """Yield the places of nodes that are no standard containers."""
-    if tree[0] in _WITH_DATA:
+    """Yield the places of nodes with data: no standard containers but dicts with other keys."""
+    if tree[0] in _WITH_DATA or (tree[0] == "dict" and not all(type(k) is str for k in tree[1])):
         yield list(path), tree
     for index, child in enumerate(children_of(tree)):
         yield from _nodes(child, (*path, index))

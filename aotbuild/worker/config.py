@@ -186,7 +186,8 @@ def unchanged_config(role: str) -> Iterator[None]:
             changes = ", ".join(f"{n} from {before[n]!r} to {now[n]!r}" for n in changed)
             msg = (
                 f"{role}: tracing or calling it changed jax's settings: {changes}\n"
-                "Set them at the top of the module, or in the manifest, for example "
+                "Set them at the top of the module that `call:` names, which may import another "
+                "that does, or in the manifest, for example "
                 f"config: {{{changed[0]}: {_yaml(now[changed[0]])}}}"
             )
             raise SettingsChanged(msg)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ def read_decorator(job: Job, function: Any) -> Decorator:
     parts = [part for part in (*outer, last) if _type_name(part) in _WRAPPERS]
     if not parts:
         donated = _donated(job, last) if not outer else ()
-        return Decorator("", _without_options(job, last) if not outer else function, donated)
+        return Decorator("", _without_options(job, function), donated)
     part = parts[0]
     wrap = _WRAPPERS[_type_name(part)]
     _check_options(job, part, wrap)
@@ -120,8 +121,13 @@ def _check_options(job: Job, part: Any, wrap: str) -> None:
 def _without_options(job: Job, function: Any) -> Any:
     """Return a function without its `jax.jit` if that has compiler options, which none inside may.
 
-    They count if the manifest has some: as for the other wrappers, those decide.
+    They count if the manifest has some: as for the other wrappers, those decide. A method may have
+    such a jit, too.
     """
+    if isinstance(function, types.MethodType):
+        inside = _without_options(job, function.__func__)
+        is_same = inside is function.__func__
+        return function if is_same else types.MethodType(inside, function.__self__)
     if not jax_private.jit_options(function).get("compiler_options_kvs"):
         return function
     if not job.function.compiler_options:

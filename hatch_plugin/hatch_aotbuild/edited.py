@@ -15,6 +15,8 @@ from aotbuild.spec.files import read_regular
 from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Index
 from aotbuild.spec.sources import SourceDigests, read_sources
 
+_REMEDY = "build again; if another build hook writes it, list that hook before aotbuild's"
+
 
 def refuse_edited(wheel: Path, artifacts: Path, root: Path, since: int, config: Any) -> None:
     """Raise SourcesEdited if a file is not what `artifacts` were made from.
@@ -32,7 +34,7 @@ def refuse_edited(wheel: Path, artifacts: Path, root: Path, since: int, config: 
         edited = [name for name in edited if digests.get(name) != known.files[name]]
         edited = [name for name in edited if name in digests or _counts(name, root, config)]
     if edited:
-        raise SourcesEdited(edited)
+        raise SourcesEdited(edited, remedy=_REMEDY)
 
 
 def refuse_replaced(wheel: Path, artifacts: Path, config: Any) -> None:

@@ -253,6 +253,18 @@ def test_keys_of_dicts() -> None:
     assert restored(tree) == structure(result)
 
 
+class Kind(enum.StrEnum):
+    IMAGE, TEXT = "image", "text"
+
+
+@pytest.mark.parametrize("key", [Kind.IMAGE, ("a", Kind.IMAGE)])
+def test_keys_that_the_inputs_have(key: Any) -> None:
+    given, result = structure((({key: 1},), {})), {key: (1, 2)}
+    tree = describe_output(structure(result), given)
+    assert tree == ["like_input", [0, 0], ["tuple", "*", "*"]]
+    assert restored(tree, given) == structure(result)
+
+
 def test_arrays_are_writable_and_own_their_data() -> None:
     tree = describe_output(structure(State(1, np.arange(3))), structure(((), {})))
     restored(tree).node_data()[1][0][0] = 5

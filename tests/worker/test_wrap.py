@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +68,12 @@ def test_compiler_options_of_a_plain_jit_are_those_of_the_manifest() -> None:
     assert wrapped(found, compiler_options=options).function is function
     with pytest.raises(TraceRefused, match="under compiler_options:"):
         wrapped(found)
+    method, plain = types.MethodType(found, 3), types.MethodType(jax.jit(function), 3)
+    taken = wrapped(method, compiler_options=options).function
+    assert (taken.__func__, taken.__self__) == (function, 3)
+    assert wrapped(plain).function is plain
+    with pytest.raises(TraceRefused, match="under compiler_options:"):
+        wrapped(method)
 
 
 @pytest.mark.process
