@@ -74,6 +74,11 @@ _REMEDIES: tuple[tuple[Any, str], ...] = (
     ),
 )
 
+# What jax.jit says of a traced value in the place of a static argument (0.10.2 and 0.12.0.1).
+_STATIC = "Non-hashable static arguments"
+_STATIC_REMEDY = (
+    "The function's own jit has the argument static: list it under static:, with its values."
+)
 _SYMBOLS = (
     "Sizes are symbols in the portable form, here {}. If the code needs a number, leave the dim "
     "out of export: dims, so that each size gets a form. If it compares sizes, say what is true of "
@@ -124,6 +129,8 @@ def remedy(error: BaseException, symbols: str = "") -> str:
     """
     known = next((text for kind, text in _REMEDIES if isinstance(error, kind)), None)
     known = known or mesh_remedy(error)
+    if known is None and _STATIC in _text(error):
+        known = _STATIC_REMEDY
     if symbols:
         # Code that needs a number fails in many ways, as does code that turns a size into an array.
         return "\n".join(filter(None, (known, _SYMBOLS.format(symbols))))

@@ -1,5 +1,6 @@
 """Functions that a build must refuse. The tests name lines by the comments `# @name`."""
 
+import functools
 import threading
 
 import equinox as eqx
@@ -116,6 +117,11 @@ def mask(x):
 
 def count(x, n):
     return [x] * range(9)[n]
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def static(x, n):
+    return x * n
 
 
 def pure(x):
