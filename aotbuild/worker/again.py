@@ -14,9 +14,10 @@ import numpy as np
 from aotbuild.build.replies import TracedAgain
 from aotbuild.platforms.base import machine
 from aotbuild.spec.canonical import sha256_hex
+from aotbuild.worker.purity.described import random_state
 from aotbuild.worker.purity.normalize import array_digest
 from aotbuild.worker.purity.snapshot import project_modules
-from aotbuild.worker.purity.values import PLAIN, children, instance_dict, is_a, random_state
+from aotbuild.worker.purity.values import PLAIN, children, instance_dict, is_a
 from aotbuild.worker.traced import Traced
 
 # Limits of the search for variables: values, and how deep they are nested.

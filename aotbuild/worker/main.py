@@ -21,6 +21,7 @@ from aotbuild.build.requests import Fetched, Hello, RunJob
 from aotbuild.spec.files import keep_umask
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.worker.import_statements import watch_import_statements
+from aotbuild.worker.own_sources import import_own_sources
 from aotbuild.worker.printed import keep_printed
 from aotbuild.worker.recording.recorder import Recorder
 
@@ -40,6 +41,7 @@ def main() -> None:
         sys.exit(f"aotbuild: the build speaks {err}")
     assert isinstance(hello, Hello), "the first message is hello"
     _send(out, Ready())
+    import_own_sources()
     watch_import_statements()
     # Before jax: what libraries read while they are imported counts.
     recorder = _recorder(hello) if hello.inputs else None

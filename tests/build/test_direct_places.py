@@ -46,6 +46,34 @@ def test_a_link_from_elsewhere_into_the_project(place: Place, tmp_path: Path) ->
     assert place.traced() == {*modules} - {"beside"}
 
 
+def test_a_link_to_a_folder_that_code_enters(place: Place, tmp_path: Path) -> None:
+    """Paths are relative to where it led."""
+    code = "def f(x): return x * SCALE"
+    modules = {
+        "by_chdir": f"import contextlib\n{HERE}with contextlib.chdir(HERE / 'latest'):\n"
+        f"    SCALE = float(open('scale').read())\n{code}",
+        "by_number": f"import os\n{HERE}FOLDER = os.open(HERE / 'latest', os.O_RDONLY)\n"
+        f"SCALE = float(os.fdopen(os.open('scale', os.O_RDONLY, dir_fd=FOLDER)).read())\n{code}",
+        "by_trying": f"import os\n{HERE}before = os.getcwd()\ntry:\n    os.chdir(HERE / 'fast')\n"
+        f"    SCALE = 2\nexcept OSError:\n    SCALE = 1\nos.chdir(before)\n{code}",
+        "by_touching": f"import os\n{HERE}try:\n    os.utime(HERE / 'flag')\n    SCALE = 2\n"
+        f"except OSError:\n    SCALE = 1\n{code}",
+    }
+    write_project(place.root, manifest([*modules]), **modules)
+    package = place.root / "proj"
+    for version in ("1", "2"):
+        edit(package / version / "scale", version)
+    (package / "latest").symlink_to("1")
+    assert place.traced() == {*modules}
+    assert place.traced() == set()
+    (package / "latest").unlink()
+    (package / "latest").symlink_to("2")
+    assert place.traced() == {"by_chdir", "by_number"}
+    (package / "fast").mkdir()
+    (package / "flag").touch()
+    assert place.traced() == {"by_trying", "by_touching"}
+
+
 def test_a_file_or_a_folder_that_becomes_a_link(place: Place, tmp_path: Path) -> None:
     """What is beside the place that it leads to is another file; the old one is still there."""
     resolved = "from pathlib import Path\nHERE = Path(__file__).resolve().parent\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections import deque
@@ -12,14 +13,15 @@ from typing import Any
 import jax
 
 from aotbuild.worker.purity.caches import Contents, belongs_to_library, mutable_contents
+from aotbuild.worker.purity.described import describe_value
 from aotbuild.worker.purity.values import (
     PLAIN,
     Child,
     children,
-    describe_value,
     instance_dict,
     is_a,
 )
+from aotbuild.worker.recording.reader import unseen
 
 # Limits of a snapshot: values, bytes of numpy arrays to digest, and how deep values are nested.
 # Arrays of jax do not change, so they are not digested.
@@ -133,6 +135,8 @@ def take_state(modules: Iterable[str]) -> Snapshot:
     found = Snapshot()
     imported = ((name, sys.modules[name]) for name in sorted(modules) if name in sys.modules)
     found.add(place for each in imported for place in _variables(*each))
+    with unseen():
+        found.add([(Place("environment variables", "os.environ"), dict(os.environ))])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Read Python values without running the user's code: their children, keys and texts.
+"""Read Python values without running the user's code: their children.
 
 A child of a value is an item, an attribute, a closure variable or a default argument.
 """
@@ -12,7 +12,6 @@ import contextvars
 import functools
 import gc
 import itertools
-import random
 import sys
 import threading
 import types
@@ -20,14 +19,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.worker.purity.normalize import array_digest, same_array
-
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, collections.deque)
+CONTAINERS: tuple[Any, ...] = (
+    collections.OrderedDict,
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    collections.deque,
+)
 # Objects of Python's own that programs keep settings in.
 HOLDERS: tuple[Any, ...] = (
     *(types.SimpleNamespace, argparse.Namespace, collections.ChainMap, collections.UserDict),
@@ -35,16 +38,15 @@ HOLDERS: tuple[Any, ...] = (
 )
 # Modules whose state is not looked at. Python's own are among them, such as logging.
 _FOREIGN = {"jax", "jaxlib", "numpy", "aotbuild", *sys.stdlib_module_names}
+_ACCESSORS = ("fget", "fset", "fdel")
+# What counts of a class under names with two underscores.
+_CODE = (types.FunctionType, property, staticmethod, classmethod)
 # The kind of place that functools.cache is.
 CACHE_AROUND = "cache around"
 _CACHE = type(functools.cache(lambda: None))
 _MOST_CHILDREN = 1000
-# What a text shows: characters, and items of a list or tuple.
+# The characters that a text shows.
 _LONGEST = 60
-_SHOWN_ITEMS = 4
-# Larger containers compare by their size, and longer strings by their hash.
-_MOST_ITEMS = 1000
-_LONGEST_TEXT = 10_000
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,6 @@ class Child:
     suffix: str
     value: Any
     kind: str = ""
-
-
-@dataclass(frozen=True)
-class Described:
-    """A value as a key to compare and a text to show; `digested` counts the bytes read for it."""
-
-    key: Any
-    text: str
-    digested: int = 0
 
 
 def children(value: Any) -> Iterator[Child]:
@@ -88,18 +81,20 @@ def is_opaque(value: Any) -> bool:
 def _children(value: Any) -> Iterator[Child]:
     if is_a(value, CONTAINERS):
         yield from _items(value)
+        yield from _attributes(value) if type(value) not in CONTAINERS else ()
     elif is_a(value, types.FunctionType):
         yield from _of_function(value)
     elif is_a(value, types.MethodType):
         yield Child(".__self__", value.__self__)
         yield Child("", value.__func__)
-    elif is_a(value, functools.partial):
-        yield from (Child(f".{n}", getattr(value, n)) for n in ("func", "args", "keywords"))
+    elif is_a(value, (functools.partial, property)):
+        names = ("func", "args", "keywords") if is_a(value, functools.partial) else _ACCESSORS
+        yield from (Child(f".{name}", getattr(value, name)) for name in names)
+        yield from _attributes(value)
     elif is_a(value, (staticmethod, classmethod)):
         yield Child("", value.__func__)
     elif is_a(value, type):
-        named = [] if is_foreign(value) else list(vars(value).items())
-        yield from (Child(f".{n}", v, "class attribute") for n, v in named if n[:2] != "__")
+        yield from _of_class(value)
     elif is_a(value, contextvars.ContextVar):
         yield Child(".get()", contextvars.ContextVar.get(value, None))
     elif is_a(value, BaseException):
@@ -107,6 +102,12 @@ def _children(value: Any) -> Iterator[Child]:
         yield from _attributes(value)
     elif not is_a(value, (np.ndarray, types.ModuleType)):
         yield from _attributes(value)
+
+
+def _of_class(value: type) -> Iterator[Child]:
+    for name, item in [] if is_foreign(value) else list(vars(value).items()):
+        if name[:2] != "__" or is_a(item, _CODE):
+            yield Child(f".{name}", item, "class attribute")
 
 
 def _items(value: Any) -> Iterator[Child]:
@@ -150,6 +151,10 @@ def _attributes(value: Any) -> Iterator[Child]:
     if "__wrapped__" in attributes:  # what jax.jit, jax.custom_jvp and functools.cache return
         yield Child("", attributes["__wrapped__"])
     if is_opaque(value):
+        # What the project has put there: `step.scale = 2` where step is under jax.jit.
+        is_around = "__wrapped__" in attributes or is_a(value, functools.partial)
+        named = attributes.items() if is_around else ()
+        yield from (Child(f".{n}", v, "attribute") for n, v in named if n[0] != "_")
         return
     for name, item in (*attributes.items(), *_slots(value), *_defaults(value, attributes)):
         if name != "__wrapped__":
@@ -174,8 +179,9 @@ def instance_dict(value: Any) -> dict[str, Any]:
 
 def attributes_of(value: Any) -> Any:
     """Return the `__dict__` of an object, which is no dict for classes; None without one."""
+    kind = threading.local if is_a(value, threading.local) else object
     try:
-        return object.__getattribute__(value, "__dict__")
+        return kind.__getattribute__(value, "__dict__")
     except Exception:  # noqa: BLE001 (no __dict__, or one that runs the user's code)
         return None
 
@@ -219,68 +225,3 @@ def _top(value: Any) -> str:
 def cut(text: str) -> str:
     """Return a text that fits a line of a message."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-@dataclass(frozen=True, eq=False)
-class _FrozenArray:
-    """An immutable array of jax: its bytes are read only if another object takes its place."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _FrozenArray) and same_array(self.value, other.value)
-
-    __hash__ = object.__hash__
-
-
-def describe_value(value: Any, most_bytes: int) -> Described | None:
-    """Describe a value without its children; None if there is nothing to compare."""
-    kind = type(value)
-    if kind in (str, bytes) and len(value) > _LONGEST_TEXT:
-        return Described((kind.__name__, hash(value)), f"{len(value)} of {kind.__name__}")
-    if kind in PLAIN:
-        text = repr(value)
-        return Described((kind.__name__, text), cut(text))
-    if is_a(value, CONTAINERS):
-        return _container(value)
-    if is_a(value, np.ndarray):
-        text = f"{value.dtype}{list(value.shape)}"
-        small = value.nbytes <= most_bytes
-        return Described(array_digest(value), text, value.nbytes) if small else None
-    if is_a(value, jax.Array):
-        return Described(_FrozenArray(value), f"{value.dtype}{list(value.shape)}")
-    state = random_state(value)
-    if state is not None:
-        return Described(state, "a state")
-    if is_a(value, itertools.count):
-        return Described(repr(value), repr(value))
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if is_a(value, (type, types.FunctionType)):
-        name = f"{value.__module__}.{value.__qualname__}"
-    return Described(name, cut(name))
-
-
-def random_state(value: Any) -> str | None:
-    """Return a digest of the state of a random generator; None for other values."""
-    if is_a(value, random.Random) and not is_a(value, random.SystemRandom):
-        state: Any = random.Random.getstate(value)
-    elif is_a(value, np.random.Generator):
-        state = sorted(value.bit_generator.state.items())
-    elif is_a(value, np.random.RandomState):
-        _, words, *rest = value.get_state()
-        state = [np.asarray(words).tobytes(), *rest]
-    else:
-        return None
-    return sha256_hex(repr(state).encode())
-
-
-def _container(value: Any) -> Described:
-    items = members(value)
-    base = next(base for base in CONTAINERS if is_a(value, base))
-    plain = len(items) <= _MOST_ITEMS and all(type(item) in PLAIN for item in items)
-    if is_a(value, (set, frozenset)) and plain:
-        return Described(("set", frozenset(map(repr, items))), f"a set of {len(items)}")
-    text = f"a {base.__name__} of {len(items)}"
-    if type(value) in (list, tuple) and plain and len(items) <= _SHOWN_ITEMS:
-        text = cut(repr(value))
-    return Described((base.__name__, len(items)), text)

@@ -122,6 +122,8 @@ class ReadsByModule:
             if looks_installed(path):
                 self._hold(path)
             self._note("files", path, frame)
+            if Path(path).is_dir():
+                self.entered(path, frame)
 
     def loaded(self, path: str, frame: FrameType) -> None:
         """The source of a module was read, or its bytecode in place of it."""
@@ -172,6 +174,13 @@ class ReadsByModule:
             for bit, kind in ALLOWED.items():
                 if mode & bit:
                     self._note(kind, path, frame)
+
+    def entered(self, folder: str, frame: FrameType) -> None:
+        """A folder became the working folder, or could not, or was opened."""
+        self._note("looked", folder, frame)
+        for path in (folder, *map(str, Path(folder).parents)):
+            if not looks_installed(path):
+                self._note("links", path, frame)
 
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""

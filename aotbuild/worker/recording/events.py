@@ -31,6 +31,8 @@ _OUTSIDE = {
 _ATTRIBUTES = ("os.getxattr", "os.listxattr")
 # Events after which a path is another file, and how many paths they have.
 _REPLACING = {"os.remove": 1, "os.rename": 2, "os.link": 2, "os.symlink": 2}
+# Events that fail for what is not there; their last argument is an open folder.
+_CHANGING = ("os.utime", "os.chmod", "os.chown")
 _FOLDER_EVENTS = ("os.listdir", "os.scandir")
 _BOOTSTRAP = "importlib._bootstrap_external"
 _MODULE_FILES = (".py", ".pyc", ".so", ".pyd")
@@ -79,6 +81,18 @@ def _listed(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType
         reader.listed(path, frame)
 
 
+def _entered(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    path = told_path(reader, arguments[0], frame)
+    if path is not None:
+        reader.entered(path, frame)
+
+
+def _changed(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
+    path = told_path(reader, arguments[0], frame, _folder(arguments[-1]))
+    if path is not None:
+        reader.looked(path, frame)
+
+
 def _library_loaded(reader: Reader, _: str, arguments: tuple[Any, ...], frame: FrameType) -> None:
     """Tell of a shared library: its file is read; one that is found by name is the system's."""
     name = as_path(arguments[0]) and os.fsdecode(arguments[0])
@@ -125,6 +139,8 @@ _HANDLERS: dict[str, Callable[[Reader, str, tuple[Any, ...], FrameType], None]] 
     "open": _opened,
     "import": _imported,
     **dict.fromkeys(_FOLDER_EVENTS, _listed),
+    "os.chdir": _entered,
+    **dict.fromkeys(_CHANGING, _changed),
     "ctypes.dlopen": _library_loaded,
     "sqlite3.connect": _connected,
     "os.mkdir": _made,

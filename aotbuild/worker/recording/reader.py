@@ -35,6 +35,9 @@ class Reader(Protocol):
     def followed(self, path: str, frame: FrameType) -> None:
         """It was asked where a link leads to."""
 
+    def entered(self, folder: str, frame: FrameType) -> None:
+        """A folder became the working folder, or could not."""
+
     def variable(self, name: str | None, frame: FrameType) -> None:
         """A variable of the environment was read; None: all of them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.machinery
-import marshal
 import os
 import sys
 import tempfile
@@ -52,8 +51,6 @@ _UP = f"{os.sep}{os.pardir}{os.sep}"
 # What Python imports when it starts, if it is there.
 _STARTING = ("sitecustomize", "usercustomize")
 _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
-# The bytes before the code in a file of bytecode.
-_HEADER = 16
 
 
 @dataclass(frozen=True)
@@ -308,8 +305,6 @@ class Recorder:
         place = self._places.path.find(name)
         if place is None or place.file != spec.origin:
             yield "is not where the path of imports leads to"
-        if _has_old_bytecode(spec):
-            yield "has old bytecode: delete its __pycache__"
 
 
 def _loaded_before(reads: ReadsByModule) -> list[str]:
@@ -324,20 +319,3 @@ def _encodable(text: str) -> str:
 
 def _is_of_system(name: str) -> bool:
     return name.startswith(_SYSTEM) and not f"{name}/".startswith(_DATA)
-
-
-def _has_old_bytecode(spec: ModuleSpec) -> bool:
-    """Return whether the bytecode that belongs to a module is not that of its source.
-
-    Python compares the time of a source in seconds, and its size. Archives and checkouts can give
-    an edited file the time of the one before.
-    """
-    try:
-        source, cached = Path(str(spec.origin)), Path(str(spec.cached))
-        if not spec.cached or cached.stat().st_mtime_ns > source.stat().st_ctime_ns:
-            return False  # it was written after the last change
-        code = compile(source.read_bytes(), str(source), "exec", dont_inherit=True)
-        old = marshal.loads(cached.read_bytes()[_HEADER:])  # noqa: S302 (Python has run it)
-        return bool(old != code)
-    except (OSError, ValueError, EOFError, TypeError, SyntaxError):
-        return False
