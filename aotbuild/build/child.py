@@ -131,7 +131,8 @@ class Worker:
     def run(self, job: Job, timeout: float) -> Iterator[Reply]:
         """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s.
 
-        A process that has imported what the job must not have is replaced by another.
+        A fork of the process that has imported what the job must not have gives it back, and the
+        next one gets it.
         """
         is_elsewhere = False
         for message in self._run(job, timeout):
@@ -140,8 +141,6 @@ class Worker:
             else:
                 yield message
         if is_elsewhere:
-            self._end_process()
-            self._start()
             yield from self._run(job, timeout)
 
     def _run(self, job: Job, timeout: float) -> Iterator[Reply]:

@@ -13,20 +13,18 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, NoReturn
 
 from aotbuild.build.protocol import WrongVersion, read_request, to_line
-from aotbuild.build.replies import Done, Ready, Reply, Wanted
+from aotbuild.build.replies import Done, Elsewhere, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, RunJob
 from aotbuild.spec.files import keep_umask
 from aotbuild.store.file_digests import FileDigests
+from aotbuild.worker.forks import serve_in_forks
 from aotbuild.worker.import_statements import watch_import_statements
 from aotbuild.worker.own_sources import import_own_sources
 from aotbuild.worker.printed import keep_printed
 from aotbuild.worker.recording.recorder import Recorder
-
-if TYPE_CHECKING:
-    from aotbuild.worker.session import Session
 
 
 def main() -> None:
@@ -45,16 +43,27 @@ def main() -> None:
     watch_import_statements()
     # Before jax: what libraries read while they are imported counts.
     recorder = _recorder(hello) if hello.inputs else None
-    session: Session | None = None
-    send = partial(_send, out, token=hello.token, process=os.getpid())
-    for line in lines:
-        request = read_request(line)
-        assert isinstance(request, RunJob), "after hello there are only jobs"
-        session = session or _start(hello, partial(_ask, lines, send), recorder)
-        for reply in session.run(request.job):
-            send(reply)
-        send(Done())
-    _leave()
+
+    def serve(line: str) -> bool:
+        """Run jobs until the lines end, or one is for another process; return whether it is."""
+        from aotbuild.worker.session import Session
+
+        send = partial(_send, out, token=hello.token, process=os.getpid())
+        session = Session(hello, partial(_ask, lines, send), recorder)
+        while line:
+            request = read_request(line)
+            assert isinstance(request, RunJob), "after hello there are only jobs"
+            is_elsewhere = False
+            for reply in session.run(request.job):
+                is_elsewhere |= isinstance(reply, Elsewhere)
+                send(reply)
+            send(Done())
+            if is_elsewhere:
+                return True
+            line = lines.readline()
+        return False
+
+    serve_in_forks(lines, _import_jax, serve, _leave)
 
 
 def _leave() -> NoReturn:
@@ -91,11 +100,9 @@ def _recorder(hello: Hello) -> Recorder:
     return Recorder(hello.root, FileDigests(hello.digests))
 
 
-def _start(hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None) -> Session:
+def _import_jax() -> None:
     # Not at the top: importing jax takes a second that a worker without jobs does not need.
-    from aotbuild.worker.session import Session
-
-    return Session(hello, fetch, recorder)
+    import aotbuild.worker.session  # noqa: F401
 
 
 def _ask(lines: IO[str], send: Callable[[Reply], None], key: str) -> bool:
