@@ -359,7 +359,7 @@ def test_data_among_folders_of_the_system(place: Place) -> None:
             "by_file": f"def f(x): return x * float(open('{folder}/factor').read())",
             "by_names": f"import os\ndef f(x): return x * len(os.listdir('{folder}'))",
             "by_no_file": f"import os\ndef f(x): return x * os.path.exists('{folder}/flag')",
-            "by_nothing": "def f(x): return x * len(open('/proc/self/stat').read())",
+            "by_nothing": "def f(x): return x * (open('/proc/self/stat').read() > '')",
         }
         (folder / "factor").write_text("2")
         write_project(place.root, manifest([*modules]), **modules)
