@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import resource
 import signal
 import sys
 import warnings
@@ -96,6 +97,8 @@ def _end_as(status: int) -> NoReturn:
     number = os.waitstatus_to_exitcode(status)
     if number < 0:
         faulthandler.disable()
+        # The fork has left its memory to the debugger, if anybody wants it.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         if -number != signal.SIGKILL:
             signal.signal(-number, signal.SIG_DFL)
         os.kill(os.getpid(), -number)
