@@ -41,12 +41,17 @@ import numpy
 
 TABLE = numpy.arange(300000, dtype="float32")
 
+def builder():
+    # It has started the compiler, whose fork this is.
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
 def f(x):
     victims = os.environ.get("TEST_KILLED", "")
     if x.shape[0] == 2 and victims and not (once := Path(victims)).is_file():
         if not once.is_dir():
             once.touch()
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(builder(), signal.SIGKILL)
         signal.pause()
     return jax.numpy.sin(x) + jax.numpy.asarray(TABLE).sum()
 """

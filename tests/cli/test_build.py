@@ -196,8 +196,9 @@ def test_ended_while_compiling(
         os.close(reader)
     assert process.returncode == code
     assert errors.splitlines()[-1] == f"{word}; nothing is half-written"
-    with pytest.raises(ProcessLookupError):
-        os.kill(worker, 0)
+    # The fork that ran it was killed; nobody may have asked for its exit code yet.
+    status = Path(f"/proc/{worker}/stat")
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
     assert [path for path in Path("build").rglob("*") if path.is_file()] == []
     assert [*temporary.iterdir()] == []
 

@@ -42,12 +42,17 @@ import numpy
 
 TABLE = numpy.arange(300000, dtype="float32")
 
+def builder():
+    # It has started the compiler, whose fork this is.
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
 def meet(size):
     wanted, _, marker = os.environ.get("TEST_KILLED_BY", "").partition(":")
     if wanted == str(size) and not (marker and Path(marker).exists()):
         if marker:
             Path(marker).touch()
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(builder(), signal.SIGKILL)
         signal.pause()
 
 def f(x):

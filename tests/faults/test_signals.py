@@ -29,6 +29,13 @@ from aotbuild.spec.temporary import LOCK
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
+# For code of a project: the process that has started the compiler, whose fork runs it.
+BUILDER = """import os
+def builder():
+    stat = open(f"/proc/{os.getppid()}/stat").read()
+    return int(stat.rpartition(")")[2].split()[1])
+"""
+
 NEVER_COMES = Moment("never", "")
 HERE = "/proj/_aot -1"  # the end of a rename to the package's place
 BUILDING = [
@@ -194,7 +201,7 @@ def test_the_hook_leaves_the_handlers_of_the_process_alone(project: Project) -> 
 @pytest.mark.cause(3)
 def test_a_wheel_whose_code_is_traced(made: Path, tmp_path: Path) -> None:
     """The compiler is told nothing: it ends because the build does."""
-    code = "import os\ndef f(x):\n    os.kill(os.getppid(), 15)\n    while True: pass\n"
+    code = f"{BUILDER}def f(x):\n    os.kill(builder(), 15)\n    while True: pass\n"
     root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
     (root / "pyproject.toml").write_text(PYPROJECT)
     project = Project(made, tmp_path)
@@ -220,7 +227,7 @@ LOOPS = {
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_compiler_whose_build_is_killed(made: Path, tmp_path: Path, loop: str) -> None:
     """Its code never ends, and the build has no time to end it: the kernel does."""
-    code = f"import os\ndef f(x):\n    os.kill(os.getppid(), 9)\n    {LOOPS[loop]}\n"
+    code = f"{BUILDER}def f(x):\n    os.kill(builder(), 9)\n    {LOOPS[loop]}\n"
     project = Project(made, tmp_path)
     project.root = write_project(tmp_path / "p", ONE_FUNCTION, code=code)
     # It returns when all processes have ended.

@@ -106,7 +106,11 @@ def kill() -> None:
         return
     if GIVEN["alone"] or not IS_WORKER:
         os.kill(os.getpid(), signal.SIGKILL)
-    os.kill(os.getppid(), signal.SIGKILL)
+    # A worker's fork is a child of the worker, which is one of the build.
+    parent = os.getppid()
+    status = Path(f"/proc/{parent}/stat").read_text()
+    is_fork = b"aotbuild/worker/" in Path(f"/proc/{parent}/cmdline").read_bytes()
+    os.kill(int(status.rpartition(")")[2].split()[1]) if is_fork else parent, signal.SIGKILL)
     while True:
         signal.pause()
 
