@@ -46,6 +46,16 @@ def test_a_link_from_elsewhere_into_the_project(place: Place, tmp_path: Path) ->
     assert place.traced() == {*modules} - {"beside"}
 
 
+def test_a_new_name_of_what_python_read_when_it_started(place: Place) -> None:
+    """Installers link files of one cache into each environment, at any time."""
+    start, other = place.installed / "start.pth", place.installed / "other.pth"
+    start.write_text("import os\n")
+    code = f"import os\nos.link('{start}', '{other}')\nos.remove('{other}')\ndef f(x): return x"
+    write_project(place.root, manifest(["one"]), one=code)
+    assert place.traced() == {"one"}
+    assert place.traced() == set()
+
+
 def test_a_link_to_a_folder_that_code_enters(place: Place, tmp_path: Path) -> None:
     """Paths are relative to where it led."""
     code = "def f(x): return x * SCALE"

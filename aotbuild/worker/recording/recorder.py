@@ -104,6 +104,10 @@ class Recorder:
             origin = getattr(getattr(module, "__spec__", None), "origin", None)
             if isinstance(origin, str) and looks_installed(origin):
                 digests.hold(origin)
+        # Python has read them; an installer may link them into another environment at any time.
+        for entry in path.entries:
+            for file in Path(entry).glob("*.pth") if looks_installed(f"{entry}{os.sep}") else ():
+                digests.hold(str(file))
         self._before = _loaded_before(self._reads)
         self._is_too_late = "jax" in sys.modules
         watch_events(self._reads)
