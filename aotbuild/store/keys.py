@@ -35,7 +35,7 @@ def key_of(inputs: Mapping[str, Any]) -> str:
 
 def direct_key(facts: Mapping[str, Any]) -> str:
     """Return the outer key of a job, from all that is known of it before anything is read."""
-    return key_of({"entry": "direct 3", **facts})
+    return key_of({"entry": "direct 4", **facts})
 
 
 def index_key(outer: str) -> str:

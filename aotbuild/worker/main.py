@@ -45,7 +45,7 @@ def main() -> None:
     recorder = _recorder(hello) if hello.inputs else None
 
     def serve(line: str) -> bool:
-        """Run jobs until the lines end, or one is for another process; return whether it is."""
+        """Run jobs until the lines end, or one is for the next fork; return whether it is."""
         from aotbuild.worker.session import Session
 
         send = partial(_send, out, token=hello.token, process=os.getpid())

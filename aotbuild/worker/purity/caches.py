@@ -29,9 +29,9 @@ def belongs_to_library(value: Any, *, holder: bool) -> bool:
     """
     if is_a(value, types.FunctionType):
         return is_foreign(value)
-    if is_a(value, HOLDERS):
+    if is_a(value, HOLDERS) or is_opaque(value):
         return holder
-    return holder if is_opaque(value) else is_foreign(type(value))
+    return is_foreign(type(value))
 
 
 @dataclass(frozen=True)
