@@ -7,14 +7,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from importlib.machinery import ModuleSpec
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import filterfalse
 from pathlib import Path
 
 from aotbuild.store.file_digests import ChangedSince, FileDigests, NoFile
-from aotbuild.store.import_path import ImportPath, is_of_pip, other_finders
+from aotbuild.store.import_path import ImportPath, other_finders
 from aotbuild.store.marks import Marks, marks_of
 from aotbuild.store.read_set import (
     ROOT_FOLDER,
@@ -29,8 +28,9 @@ from aotbuild.store.read_set import (
 from aotbuild.worker.recording.by_module import ALLOWED, Read, ReadsByModule
 from aotbuild.worker.recording.events import watch_events
 from aotbuild.worker.recording.functions import watch_functions
+from aotbuild.worker.recording.imported import all_imported, closure, loaded_before
 from aotbuild.worker.recording.imports import watch_imports
-from aotbuild.worker.recording.natives import leading_to_readers, with_parents
+from aotbuild.worker.recording.obstacles import obstacles_of
 from aotbuild.worker.recording.owners import EVERYBODY, looks_installed
 from aotbuild.worker.recording.reader import unseen
 from aotbuild.worker.recording.whereabouts import Whereabouts
@@ -50,7 +50,7 @@ _AOTBUILD = f"{Path(__file__).parents[2]}{os.sep}"
 _UP = f"{os.sep}{os.pardir}{os.sep}"
 # What Python imports when it starts, if it is there.
 _STARTING = ("sitecustomize", "usercustomize")
-_EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+_TOO_LATE = "jax is imported when Python starts, by sitecustomize or a .pth file"
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,6 @@ class JobInputs:
     state: str
     obstacle: str = ""
     marks: tuple[Marks, Marks] | None = None
-
-
-@dataclass(frozen=True)
-class _Imported:
-    """What is imported: modules of libraries, their files, and those of the user's modules.
-
-    `lost` are files of libraries that no path of imports leads to.
-    """
-
-    libraries: set[str]
-    lost: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    own_files: set[str] = field(default_factory=set)
 
 
 class Recorder:
@@ -108,7 +95,7 @@ class Recorder:
         for entry in path.entries:
             for file in Path(entry).glob("*.pth") if looks_installed(f"{entry}{os.sep}") else ():
                 digests.hold(str(file))
-        self._before = _loaded_before(self._reads)
+        self._before = loaded_before(self._reads)
         self._is_too_late = "jax" in sys.modules
         watch_events(self._reads)
         watch_functions(self._reads)
@@ -122,7 +109,7 @@ class Recorder:
     def modules(self) -> frozenset[str]:
         """Return the user's own modules that the job has used so far, loaded or not."""
         with unseen():
-            return frozenset(self._closure())
+            return frozenset(closure(self._reads, self._before))
 
     def askers_of(self, variable: str) -> tuple[str, ...]:
         """Return the user's own modules of the job that a variable may have decided something in.
@@ -134,7 +121,8 @@ class Recorder:
     def end(self) -> JobInputs:
         """Return what the job read."""
         with unseen():
-            names, imported = self._closure(), self._imported()
+            names = closure(self._reads, self._before)
+            imported = all_imported(self._reads, self._places.path)
             self._reads.search.look()
             self._reads.search.look_at_packages(self._places.path)
             common = self._reads.by(EVERYBODY)
@@ -146,7 +134,9 @@ class Recorder:
             imported.libraries.update(_STARTING)
             shared = self._set(imported.libraries, [common], known, imported.lost)
             shared = replace(shared, files=tuple(sorted((*shared.files, STARTING))))
-            obstacle = next(self._obstacles(names, common), "")
+            obstacle = next(obstacles_of(self._reads, self._places.path, names), "")
+            if not obstacle and self._is_too_late:
+                obstacle = _TOO_LATE
             sets, (own, shared) = (own, shared), (own.encodable(), shared.encodable())
             if sets != (own, shared):
                 obstacle = obstacle or "a name that was read is not UTF-8"
@@ -248,73 +238,6 @@ class Recorder:
         """Return whether a path is not on the way to the project, or to a place of modules."""
         places = (self._places.root, self._places.home, sys.prefix, *self._places.path.entries)
         return not any(f"{place}/".startswith(f"{path}/") for place in places)
-
-    def _closure(self) -> set[str]:
-        """Return the own modules that the job's roots import, directly or through others."""
-        reads, found = self._reads, set[str]()
-        waiting = [*self._before, *reads.roots, *filter(reads.is_own, self._wanted_by_libraries())]
-        while waiting:
-            name = waiting.pop()
-            if name in found or not name or not (reads.is_missing(name) or reads.is_own(name)):
-                continue
-            found.add(name)
-            waiting += [name.rpartition(".")[0], *reads.edges.get(name, ()), *reads.run_by(name)]
-            if str(reads.file(name)).endswith(_EXTENSIONS):
-                # Its imports of loaded modules are not seen.
-                waiting += [each for each in [*sys.modules] if reads.is_own(each)]
-        return found
-
-    def _wanted_by_libraries(self) -> set[str]:
-        return {name for names in [*self._reads.library_edges.values()] for name in [*names]}
-
-    def _imported(self) -> _Imported:
-        found = _Imported(set(filter(self._reads.is_missing, self._wanted_by_libraries())))
-        for name, module in [*sys.modules.items()]:
-            spec = getattr(module, "__spec__", None)
-            if not isinstance(spec, ModuleSpec) or not spec.has_location:
-                continue
-            origin = str(spec.origin)
-            place = self._places.path.find(spec.name)
-            is_found = place is not None and place.file == origin
-            if self._reads.is_own(name):
-                found.own_files.update([origin] if is_found else [])
-            elif name.partition(".")[0] != "aotbuild":
-                found.files.add(origin)
-                if is_found:
-                    found.libraries.add(spec.name)
-                else:
-                    found.lost.add(origin)
-        # Some were executed, and are no modules.
-        found.lost.update(self._reads.library_files - found.files)
-        return found
-
-    def _obstacles(self, names: Iterable[str], common: Read) -> Iterator[str]:
-        leading = leading_to_readers(self._reads.library_edges)
-        for name in sorted(names):
-            yield from (f"{name} {what}" for what in self._obstacles_of(name, leading))
-        yield from (f"a library {what}" for what in sorted(common.obstacles))
-        yield from sorted(self._reads.search.problems)
-        if self._is_too_late:
-            yield "jax is imported when Python starts, by sitecustomize or a .pth file"
-
-    def _obstacles_of(self, name: str, leading: Mapping[str, str]) -> Iterator[str]:
-        yield from sorted(self._reads.by(name).obstacles)
-        wanted = {each for n in self._reads.edges.get(name, ()) for each in with_parents(n)}
-        for library in sorted({leading[each] for each in wanted & leading.keys()}):
-            yield f"uses {library}, which reads files where nothing sees it"
-        module = sys.modules.get(name)
-        spec = getattr(module, "__spec__", None)
-        if not isinstance(spec, ModuleSpec) or not spec.has_location:
-            return
-        place = self._places.path.find(name)
-        if place is None or place.file != spec.origin:
-            yield "is not where the path of imports leads to"
-
-
-def _loaded_before(reads: ReadsByModule) -> list[str]:
-    """Return the user's own modules that Python imported when it started, before the recorder."""
-    found = filter(reads.is_own, [*sys.modules])
-    return [name for name in found if not is_of_pip(reads.file(name))]
 
 
 def _encodable(text: str) -> str:
