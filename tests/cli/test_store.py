@@ -17,14 +17,7 @@ from aotbuild.store.keys import key_of
 from aotbuild.store.layers import open_store
 
 A, B = keys(2)
-
-
-@pytest.fixture(autouse=True)
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store, the current one; nothing is in it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
+pytestmark = pytest.mark.usefixtures("store_root")
 
 
 def removed(*args: object) -> set[str]:
@@ -32,87 +25,89 @@ def removed(*args: object) -> set[str]:
 
 
 class TestPrune:
-    def test_by_age(self, root: Path) -> None:
-        old, new = put(root, "old", days=31), put(root, "new", days=29)
+    def test_by_age(self, store_root: Path) -> None:
+        old, new = put(store_root, "old", days=31), put(store_root, "new", days=29)
         assert removed("--older-than", "30d") == {old}
-        assert keys_in(root) == {new}
+        assert keys_in(store_root) == {new}
 
-    def test_by_size_the_least_recently_used_first(self, root: Path) -> None:
-        names = [put(root, str(days), days) for days in (3, 1, 4, 2)]
+    def test_by_size_the_least_recently_used_first(self, store_root: Path) -> None:
+        names = [put(store_root, str(days), days) for days in (3, 1, 4, 2)]
         found = document("prune", "--max-size", "2500B")
         assert [entry["key"] for entry in found["removed"]] == [names[2], names[0]]
-        assert keys_in(root) == {names[1], names[3]}
+        assert keys_in(store_root) == {names[1], names[3]}
         assert found["left"]["entries"] == 2
         assert found["left"]["size"] <= 2500
 
-    def test_a_hit_is_a_use(self, root: Path) -> None:
-        used, unused = put(root, "used", days=40), put(root, "unused", days=40)
+    def test_a_hit_is_a_use(self, store_root: Path) -> None:
+        used, unused = put(store_root, "used", days=40), put(store_root, "unused", days=40)
         with open_store(os.environ) as store:
             assert store.store.get(used) is not None
         assert removed("--older-than", "30d") == {unused}
 
-    def test_both_limits(self, root: Path) -> None:
-        names = [put(root, str(days), days) for days in (1, 2, 50)]
+    def test_both_limits(self, store_root: Path) -> None:
+        names = [put(store_root, str(days), days) for days in (1, 2, 50)]
         assert removed("--older-than", "30d", "--max-size", "1.5kB") == {names[1], names[2]}
 
-    def test_nothing_is_left_of_size_0(self, root: Path) -> None:
-        names = {put(root, str(number)) for number in range(3)}
+    def test_nothing_is_left_of_size_0(self, store_root: Path) -> None:
+        names = {put(store_root, str(number)) for number in range(3)}
         assert removed("--max-size", "0") == names
-        assert keys_in(root) == set()
+        assert keys_in(store_root) == set()
 
-    def test_a_dry_run_removes_nothing(self, root: Path) -> None:
-        old = put(root, "old", days=31)
+    def test_a_dry_run_removes_nothing(self, store_root: Path) -> None:
+        old = put(store_root, "old", days=31)
         shown = run("store", "prune", "--older-than", "30d", "--dry-run").stdout
         assert shown.startswith("would remove 1 entry (1.17 kB) and 0 leftovers (0 B)\n")
         assert removed("--older-than", "30d", "--dry-run") == {old}
-        assert keys_in(root) == {old}
+        assert keys_in(store_root) == {old}
 
-    def test_without_limits_only_leftovers_go(self, root: Path) -> None:
-        key = put(root, "old", days=4000)
-        aside = Folder(root).path(key).with_suffix(".damaged")
-        first = root / "v1" / key[:2] / key
+    def test_without_limits_only_leftovers_go(self, store_root: Path) -> None:
+        key = put(store_root, "old", days=4000)
+        aside = Folder(store_root).path(key).with_suffix(".damaged")
+        first = store_root / "v1" / key[:2] / key
         half = first.with_name(f".{key[:50]}.0123456789abcdef")
         for path in (aside, first, half):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"x")
         assert sorted(document("prune")["leftovers"]) == sorted(map(str, (aside, first, half)))
-        assert keys_in(root) == {key}
-        assert not (root / "v1").exists()
+        assert keys_in(store_root) == {key}
+        assert not (store_root / "v1").exists()
 
-    def test_files_of_others_stay(self, root: Path) -> None:
+    def test_files_of_others_stay(self, store_root: Path) -> None:
         """Somebody may have named a folder that has other things in it."""
-        key = put(root, "old", days=31)
+        key = put(store_root, "old", days=31)
         others = ["v1/ab/notes", f"v1/{key}", f"v1/notes/{key}", f"v2/zz/{key}", f"v2/{key[:2]}/x"]
         others += [f"v2/00/{key}", "v3/ab/abc", key]
         for name in others:
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text("mine")
+            (store_root / name).parent.mkdir(parents=True, exist_ok=True)
+            (store_root / name).write_text("mine")
         assert removed("--max-size", "0") == {key}
-        assert [name for name in others if not (root / name).exists()] == []
+        assert [name for name in others if not (store_root / name).exists()] == []
 
-    def test_links_out_of_the_store_are_not_followed(self, root: Path, tmp_path: Path) -> None:
+    def test_links_out_of_the_store_are_not_followed(
+        self, store_root: Path, tmp_path: Path
+    ) -> None:
         key = put(tmp_path / "elsewhere", "old", days=31)
         outside = Folder(tmp_path / "elsewhere").path(key)
-        (root / "v2").mkdir(parents=True)
-        (root / "v2" / key[:2]).symlink_to(outside.parent)
+        (store_root / "v2").mkdir(parents=True)
+        (store_root / "v2" / key[:2]).symlink_to(outside.parent)
         assert removed("--max-size", "0") == set()
-        link = root / "v2" / "ff" / ("ff" + key[2:])
+        link = store_root / "v2" / "ff" / ("ff" + key[2:])
         link.parent.mkdir()
         link.symlink_to(outside)
         assert removed("--max-size", "0") == {link.name}
         assert outside.exists()
 
-    def test_a_store_that_is_a_link(self, root: Path, tmp_path: Path) -> None:
+    def test_a_store_that_is_a_link(self, store_root: Path, tmp_path: Path) -> None:
         key = put(tmp_path / "disk", "old", days=31)
-        root.symlink_to(tmp_path / "disk")
+        store_root.symlink_to(tmp_path / "disk")
         assert removed("--older-than", "30d") == {key}
 
     def test_no_folder_is_an_empty_store(self) -> None:
         assert document("prune", "--max-size", "0")["left"] == {"entries": 0, "size": 0}
 
-    def test_a_folder_that_is_named_must_be_there(self, root: Path, tmp_path: Path) -> None:
+    def test_a_folder_that_is_named_must_be_there(self, store_root: Path, tmp_path: Path) -> None:
         """Or a typo in a script would look like an empty store."""
-        put(root, "a")
+        put(store_root, "a")
         gone, found = tmp_path / "typo", "No such file or directory"
         for name in ("list", "prune", "verify", "push", "pull"):
             for layer in ("typo", f"file://{gone}"):
@@ -123,8 +118,8 @@ class TestPrune:
             assert "LAYER: an empty item: " in run("store", name, "", code=2).stderr
         assert not gone.exists()
 
-    def test_another_folder(self, root: Path, tmp_path: Path) -> None:
-        put(root, "here", days=31)
+    def test_another_folder(self, store_root: Path, tmp_path: Path) -> None:
+        put(store_root, "here", days=31)
         there = put(tmp_path / "other", "there", days=31)
         assert removed("other", "--older-than", "30d") == {there}
 
@@ -145,34 +140,34 @@ class TestPrune:
     @pytest.mark.parametrize(
         ("text", "size"), [("1.5kB", 1500), ("2 MiB", 2 << 20), ("3g", 3 * 10**9), ("7b", 7)]
     )
-    def test_sizes(self, root: Path, text: str, size: int) -> None:
-        put(root, "a", size=1600)
+    def test_sizes(self, store_root: Path, text: str, size: int) -> None:
+        put(store_root, "a", size=1600)
         assert bool(removed("--max-size", text)) == (size < 1700)
 
 
 class TestClockJumps:
-    def test_a_last_use_in_the_future_is_one_now(self, root: Path) -> None:
+    def test_a_last_use_in_the_future_is_one_now(self, store_root: Path) -> None:
         """Or the entry would be the last to go for years."""
-        future, today = put(root, "future", days=-5000), put(root, "today", days=1)
+        future, today = put(store_root, "future", days=-5000), put(store_root, "today", days=1)
         assert removed("--older-than", "30d") == set()
-        assert abs(Folder(root).path(future).stat().st_mtime - time.time()) < DAY
-        used_days_ago(Folder(root).path(future), 31)
+        assert abs(Folder(store_root).path(future).stat().st_mtime - time.time()) < DAY
+        used_days_ago(Folder(store_root).path(future), 31)
         assert removed("--older-than", "30d") == {future}
-        assert keys_in(root) == {today}
+        assert keys_in(store_root) == {today}
 
-    def test_entries_of_1970_are_the_oldest(self, root: Path) -> None:
-        first, today = put(root, "first"), put(root, "today")
-        os.utime(Folder(root).path(first), (0, 0))
+    def test_entries_of_1970_are_the_oldest(self, store_root: Path) -> None:
+        first, today = put(store_root, "first"), put(store_root, "today")
+        os.utime(Folder(store_root).path(first), (0, 0))
         found = {entry["key"]: entry["used"] for entry in document("list")["entries"]}
         assert found[first] == "1970-01-01T00:00:00Z"
         assert removed("--max-size", "1500B") == {first}
-        assert keys_in(root) == {today}
+        assert keys_in(store_root) == {today}
 
     @pytest.mark.parametrize("seconds", [-(2**33), 2**33])
-    def test_times_of_other_centuries_are_shown(self, root: Path, seconds: int) -> None:
-        key = put(root, "odd")
+    def test_times_of_other_centuries_are_shown(self, store_root: Path, seconds: int) -> None:
+        key = put(store_root, "odd")
         try:
-            os.utime(Folder(root).path(key), (seconds, seconds))
+            os.utime(Folder(store_root).path(key), (seconds, seconds))
         except OSError:
             pytest.skip("this file system has no such times")
         assert len(document("list")["entries"]) == 1
@@ -181,13 +176,13 @@ class TestClockJumps:
 
 
 class TestShown:
-    def test_info(self, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        put(root, "a", days=3)
-        put(root, "b", days=1)
+    def test_info(self, store_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        put(store_root, "a", days=3)
+        put(store_root, "b", days=1)
         put(tmp_path / "other", "a")
-        monkeypatch.setenv("AOTBUILD_STORE", f"{root},{tmp_path / 'other'}?mode=ro")
+        monkeypatch.setenv("AOTBUILD_STORE", f"{store_root},{tmp_path / 'other'}?mode=ro")
         front, behind = document("info")["layers"]
-        assert (front["layer"], front["mode"], front["entries"]) == (str(root), "rw", 2)
+        assert (front["layer"], front["mode"], front["entries"]) == (str(store_root), "rw", 2)
         assert front["first_used"] < front["last_used"]
         assert (behind["layer"], behind["mode"]) == (str(tmp_path / "other"), "ro")
         assert (behind["entries"], behind["leftovers"], behind["problem"]) == (1, 0, None)
@@ -197,11 +192,11 @@ class TestShown:
         assert [row.split()[1:3] for row in rows] == [["rw", "2"], ["ro", "1"]]
         assert [row.split()[:3] for row in kinds.splitlines()] == [
             ["LAYER", "KIND", "ENTRIES"],
-            [str(root), "other", "2"],
+            [str(store_root), "other", "2"],
             [str(tmp_path / "other"), "other", "1"],
         ]
 
-    def test_info_counts_kinds(self, root: Path) -> None:
+    def test_info_counts_kinds(self, store_root: Path) -> None:
         kinds = {
             "executable": {"requires": {}},
             "golden": {"finite": True},
@@ -211,14 +206,14 @@ class TestShown:
         for number, (kind, facts) in enumerate(kinds.items()):
             for each in range(number + 1):
                 key = key_of({"kind": kind, "each": each})
-                Folder(root).write(key, write_entry(key, Entry(facts, b"\n\n")))
+                Folder(store_root).write(key, write_entry(key, Entry(facts, b"\n\n")))
         found = document("info")["layers"][0]["kinds"]
         assert {kind: row["entries"] for kind, row in found.items()} == {
             kind: number + 1 for number, kind in enumerate(kinds)
         }
         assert sum(row["size"] for row in found.values()) == document("info")["layers"][0]["size"]
 
-    def test_info_names_keys(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_info_names_keys(self, store_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         Path("b.pem").write_bytes(B.private_pem(None))
         monkeypatch.setenv("AOTBUILD_STORE_KEY", "b.pem")
@@ -227,8 +222,8 @@ class TestShown:
         shown = run("store", "info").stdout
         assert f"trusted: {A.key_id}\nsigns what is pushed: {B.key_id}\n" in shown
 
-    def test_list(self, root: Path) -> None:
-        names = [put(root, str(days), days, size=10 * days) for days in (3, 1, 2)]
+    def test_list(self, store_root: Path) -> None:
+        names = [put(store_root, str(days), days, size=10 * days) for days in (3, 1, 2)]
         assert [entry["key"] for entry in document("list")["entries"]] == [
             names[1],
             names[2],
@@ -238,10 +233,10 @@ class TestShown:
         assert rows[0].split() == ["KEY", "KIND", "SIZE", "USED"]
         assert [row.split()[0] for row in rows[1:]] == [names[1], names[2], names[0]]
 
-    def test_list_says_what_each_is(self, root: Path) -> None:
-        key = put(root, "a")
+    def test_list_says_what_each_is(self, store_root: Path) -> None:
+        key = put(store_root, "a")
         golden = key_of({"name": "golden"})
-        Folder(root).write(golden, write_entry(golden, Entry({"finite": True}, b"")))
+        Folder(store_root).write(golden, write_entry(golden, Entry({"finite": True}, b"")))
         found = {entry["key"]: entry["kind"] for entry in document("list")["entries"]}
         assert found == {key: "other", golden: "golden"}
         assert " golden " in run("store", "list").stdout

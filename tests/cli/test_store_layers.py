@@ -20,89 +20,82 @@ from aotbuild.store.index import Index, Row
 from aotbuild.store.keys import index_key, key_of
 
 A, B = keys(2)
-
-
-@pytest.fixture(autouse=True)
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store, the current one; nothing is in it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AOTBUILD_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
+pytestmark = pytest.mark.usefixtures("store_root")
 
 
 class TestCopy:
     """`push` and `pull` between the first folder and another layer."""
 
     @pytest.fixture(autouse=True)
-    def other(self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setenv("AOTBUILD_STORE", f"{root},{tmp_path / 'other'}")
+    def other(self, store_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("AOTBUILD_STORE", f"{store_root},{tmp_path / 'other'}")
         return tmp_path / "other"
 
     def copied(self, command: str, *args: object, code: int = 0) -> Any:
         (layer,) = document(command, *args, code=code)["layers"]
         return layer
 
-    def test_push(self, root: Path, other: Path) -> None:
-        keys = {put(root, "a"), put(root, "b")}
+    def test_push(self, store_root: Path, other: Path) -> None:
+        keys = {put(store_root, "a"), put(store_root, "b")}
         found = self.copied("push")
         assert (found["layer"], found["copied"], found["present"]) == (str(other), 2, 0)
         assert keys_in(other) == keys
-        put(root, "c")
+        put(store_root, "c")
         shown = run("store", "push").stdout
         assert shown == f"{other}: copied 1 entry (1.17 kB); 2 were there\n"
 
-    def test_pull(self, root: Path, other: Path) -> None:
+    def test_pull(self, store_root: Path, other: Path) -> None:
         key = put(other, "a")
         assert self.copied("pull")["copied"] == 1
-        assert keys_in(root) == {key}
+        assert keys_in(store_root) == {key}
         assert self.copied("pull")["present"] == 1
 
     def test_a_layer_that_is_not_there_is_not_pulled(self, other: Path) -> None:
         assert run("store", "pull", code=6).stderr == f"{other}: No such file or directory\n"
 
-    def test_a_layer_that_is_named(self, root: Path, other: Path, tmp_path: Path) -> None:
-        key = put(root, "a")
+    def test_a_layer_that_is_named(self, store_root: Path, other: Path, tmp_path: Path) -> None:
+        key = put(store_root, "a")
         (tmp_path / "third").mkdir()
         run("store", "push", "third")
         assert (keys_in(tmp_path / "third"), keys_in(other)) == ({key}, set())
 
-    def test_only_recent_ones(self, root: Path, other: Path) -> None:
-        put(root, "old", days=2)
-        new = put(root, "new")
+    def test_only_recent_ones(self, store_root: Path, other: Path) -> None:
+        put(store_root, "old", days=2)
+        new = put(store_root, "new")
         assert self.copied("push", "--newer-than", "1d")["copied"] == 1
         assert keys_in(other) == {new}
 
-    def test_entries_of_this_machine_stay(self, root: Path, other: Path) -> None:
+    def test_entries_of_this_machine_stay(self, store_root: Path, other: Path) -> None:
         """Direct mode keeps entries with paths that mean nothing elsewhere."""
         key = key_of({"name": "here"})
-        Folder(root).write(key, write_entry(key, Entry({"local": True}, b"")))
+        Folder(store_root).write(key, write_entry(key, Entry({"local": True}, b"")))
         assert self.copied("push")["copied"] == 0
         assert not other.exists()
 
-    def test_entries_of_other_machines_stay_there(self, root: Path, other: Path) -> None:
+    def test_entries_of_other_machines_stay_there(self, store_root: Path, other: Path) -> None:
         key = key_of({"name": "there"})
         Folder(other).write(key, write_entry(key, Entry({"local": True}, b"")))
         assert self.copied("pull")["copied"] == 0
-        assert keys_in(root) == set()
+        assert keys_in(store_root) == set()
 
-    def test_indexes_get_what_they_lack(self, root: Path, other: Path) -> None:
+    def test_indexes_get_what_they_lack(self, store_root: Path, other: Path) -> None:
         """The index of direct mode is the one entry that layers have in different forms."""
-        put_index(root, "a", "here")
+        put_index(store_root, "a", "here")
         put_index(other, "b")
         assert self.copied("push")["copied"] == 1
         assert rows_in(other) == [ROWS["b"], ROWS["a"]]
         found = self.copied("push")
         assert (found["copied"], found["present"]) == (0, 1)
         assert self.copied("pull")["copied"] == 1
-        assert rows_in(root) == [ROWS["a"], ROWS["here"], ROWS["b"]]
+        assert rows_in(store_root) == [ROWS["a"], ROWS["here"], ROWS["b"]]
         assert (self.copied("pull")["copied"], self.copied("pull")["present"]) == (0, 1)
         for command in ("verify", "list"):
             run("store", command, other)
 
     def test_only_trusted_rows_are_signed(
-        self, root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put_index(root, "a")
+        put_index(store_root, "a")
         put_index(other, "b")
         Path("a.pem").write_bytes(A.private_pem(None))
         monkeypatch.setenv("AOTBUILD_STORE_KEY", "a.pem")
@@ -112,9 +105,9 @@ class TestCopy:
         assert self.copied("push")["copied"] == 0
         assert self.copied("push", "--again")["copied"] == 1
 
-    def test_damaged_entries_are_not_copied(self, root: Path, other: Path) -> None:
-        bad, good = put(root, "bad"), put(root, "good")
-        Folder(root).path(bad).write_bytes(b"x")
+    def test_damaged_entries_are_not_copied(self, store_root: Path, other: Path) -> None:
+        bad, good = put(store_root, "bad"), put(store_root, "good")
+        Folder(store_root).path(bad).write_bytes(b"x")
         (failure,) = self.copied("push", code=14)["failures"]
         assert failure["key"] == bad
         assert keys_in(other) == {good}
@@ -122,12 +115,12 @@ class TestCopy:
         Folder(other).path(bad).write_bytes(b"x")
         shown = run("store", "pull", code=14).stdout
         assert f"FAIL: {bad}: it does not begin as an entry of the store does\n" in shown
-        assert bad not in keys_in(root)
+        assert bad not in keys_in(store_root)
 
     def test_what_is_pushed_is_signed(
-        self, root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        key = put(root, "a")
+        key = put(store_root, "a")
         run("store", "push")
         Path("a.pem").write_bytes(A.private_pem(None))
         monkeypatch.setenv("AOTBUILD_STORE_KEY", "a.pem")
@@ -144,17 +137,17 @@ class TestCopy:
         assert [seal.key_id for seal in read_head(raw, key).seals] == [A.key_id]
 
     def test_pull_takes_only_what_is_trusted(
-        self, root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, other: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unsigned, signed = put(other, "unsigned"), put(other, "signed")
         sign(other, signed, A)
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         (failure,) = self.copied("pull", code=14)["failures"]
         assert failure == {"key": unsigned, "problem": "it is not signed"}
-        assert keys_in(root) == {signed}
+        assert keys_in(store_root) == {signed}
 
     def test_push_needs_the_key_that_is_demanded(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         assert run("store", "push", code=2).stderr == (
@@ -163,19 +156,19 @@ class TestCopy:
         )
 
     def test_no_other_layer(
-        self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("AOTBUILD_STORE", f"{root},{tmp_path / 'other'}?mode=ro")
+        monkeypatch.setenv("AOTBUILD_STORE", f"{store_root},{tmp_path / 'other'}?mode=ro")
         assert (
             "no layer behind the first folder may be written" in run("store", "push", code=2).stderr
         )
-        monkeypatch.setenv("AOTBUILD_STORE", str(root))
+        monkeypatch.setenv("AOTBUILD_STORE", str(store_root))
         for name in ("push", "pull"):
             stderr = run("store", name, code=2).stderr
             assert stderr.endswith("error: LAYER: AOTBUILD_STORE names no other layer: name one\n")
 
-    def test_a_full_layer_is_one_error(self, root: Path, tmp_path: Path) -> None:
-        put(root, "a")
+    def test_a_full_layer_is_one_error(self, store_root: Path, tmp_path: Path) -> None:
+        put(store_root, "a")
         (tmp_path / "file").touch()
         result = run("store", "push", "file", code=6)
         assert "Not a directory" in result.stderr
@@ -189,30 +182,30 @@ ROWS = {
 }
 
 
-def put_index(root: Path, *names: str) -> None:
-    Folder(root).write(INDEX, Index(tuple(ROWS[name] for name in names)).to_file(INDEX))
+def put_index(store_root: Path, *names: str) -> None:
+    Folder(store_root).write(INDEX, Index(tuple(ROWS[name] for name in names)).to_file(INDEX))
 
 
-def rows_in(root: Path) -> list[Row]:
-    return list(Index.in_file(Folder(root).read(INDEX), INDEX).rows)
+def rows_in(store_root: Path) -> list[Row]:
+    return list(Index.in_file(Folder(store_root).read(INDEX), INDEX).rows)
 
 
 class TestVerify:
-    def test_whole_entries(self, root: Path) -> None:
-        put(root, "a")
+    def test_whole_entries(self, store_root: Path) -> None:
+        put(store_root, "a")
         assert run("store", "verify").stdout == "1 entry (1.17 kB) checked, 0 failed\n"
         assert document("verify")["failures"] == []
 
-    def test_each_damage_is_named(self, root: Path, tmp_path: Path) -> None:
-        cut, flipped, gone, other, whole = (put(root, name) for name in "abcde")
-        folder = Folder(root)
+    def test_each_damage_is_named(self, store_root: Path, tmp_path: Path) -> None:
+        cut, flipped, gone, other, whole = (put(store_root, name) for name in "abcde")
+        folder = Folder(store_root)
         folder.path(cut).write_bytes(folder.path(cut).read_bytes()[:-1])
         raw = bytearray(folder.path(flipped).read_bytes())
         raw[-5] ^= 1
         folder.path(flipped).write_bytes(raw)
         folder.path(gone).write_bytes(b"")
         folder.path(other).write_bytes(folder.path(whole).read_bytes())
-        link = put(root, "f")
+        link = put(store_root, "f")
         folder.path(link).unlink()
         folder.path(link).symlink_to(tmp_path / "nowhere")
         found = document("verify", code=14)
@@ -230,9 +223,9 @@ class TestVerify:
         assert shown.endswith("checked, 5 failed\n")
 
     def test_signatures_are_demanded_of_other_layers(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        key = put(root, "a")
+        key = put(store_root, "a")
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         run("store", "verify")
         sign(Path("other"), key, B)
@@ -242,20 +235,20 @@ class TestVerify:
         run("store", "verify", "other")
 
     def test_a_wrong_signature_counts_everywhere(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        key = put(root, "a")
+        key = put(store_root, "a")
         monkeypatch.setenv("AOTBUILD_STORE_TRUST", str(public_file(Path("a.pub.pem"), A)))
         seal = A.seal(b"another statement")
-        Folder(root).write(key, with_seals(write_entry(key, Entry({}, b"")), key, [seal]))
+        Folder(store_root).write(key, with_seals(write_entry(key, Entry({}, b"")), key, [seal]))
         (failure,) = document("verify", code=14)["failures"]
         assert failure["problem"] == f"its signature by key {A.key_id} does not verify"
 
 
-def sign(root: Path, key: str, signer: SigningKey) -> None:
+def sign(store_root: Path, key: str, signer: SigningKey) -> None:
     raw = write_entry(key, Entry({}, b""))
     seal = signer.seal(read_head(raw, key).statement)
-    Folder(root).write(key, with_seals(raw, key, [seal]))
+    Folder(store_root).write(key, with_seals(raw, key, [seal]))
 
 
 class TestRemote:
@@ -264,14 +257,14 @@ class TestRemote:
     URL = "memory://bucket/prefix"
 
     @pytest.fixture(autouse=True)
-    def layers(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setenv("AOTBUILD_STORE", f"{root},{self.URL}")
+    def layers(self, store_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv("AOTBUILD_STORE", f"{store_root},{self.URL}")
         files = fsspec.filesystem("memory")
         yield
         files.rm("/bucket", recursive=True) if files.exists("/bucket") else None
 
-    def test_there_and_back(self, root: Path) -> None:
-        keys = sorted(put(root, name) for name in "abc")
+    def test_there_and_back(self, store_root: Path) -> None:
+        keys = sorted(put(store_root, name) for name in "abc")
         assert document("push")["layers"][0]["copied"] == 3
         assert [entry["key"] for entry in document("list", self.URL)["entries"]] != []
         assert sorted(e["key"] for e in document("list", self.URL)["entries"]) == keys
@@ -281,10 +274,10 @@ class TestRemote:
         assert document("verify", self.URL)["checked"] == 3
         run("store", "prune", "--max-size", "0")
         assert document("pull")["layers"][0]["copied"] == 3
-        assert sorted(keys_in(root)) == keys
+        assert sorted(keys_in(store_root)) == keys
 
-    def test_damage_is_found(self, root: Path) -> None:
-        key = put(root, "a")
+    def test_damage_is_found(self, store_root: Path) -> None:
+        key = put(store_root, "a")
         run("store", "push")
         path = f"/bucket/prefix/v2/{key[:2]}/{key}"
         files = fsspec.filesystem("memory")
@@ -293,7 +286,7 @@ class TestRemote:
         assert failure["problem"].startswith("expected ")
         run("store", "prune", "--max-size", "0")
         assert document("pull", code=14)["layers"][0]["copied"] == 0
-        assert keys_in(root) == set()
+        assert keys_in(store_root) == set()
 
     def test_other_files_in_a_bucket_are_not_entries(self) -> None:
         fsspec.filesystem("memory").pipe_file("/bucket/prefix/v2/ab/readme", b"")
@@ -306,9 +299,9 @@ class TestRemote:
         )
 
     def test_a_layer_that_fails_is_one_error(
-        self, root: Path, monkeypatch: pytest.MonkeyPatch
+        self, store_root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put(root, "a")
+        put(store_root, "a")
 
         def fail(*_: object, **__: object) -> None:
             msg = "no network"

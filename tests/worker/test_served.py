@@ -49,23 +49,6 @@ MODULES = {
     "def calls(x): return jax.pure_callback(host, x, x)\n"
     "def same(x): return x\n"
     "def f(x): return x * (1 - DROPPED - LOW - COUNT)\n",
-    # What a trace may keep settings in.
-    "holders": "import argparse, collections, contextvars, threading, types\n"
-    "class Plain: train = False\n"
-    "SPACE, ARGS, PLAIN = types.SimpleNamespace(train=0), argparse.Namespace(train=0), Plain()\n"
-    "CHAIN, USER = collections.ChainMap({'train': 0}), collections.UserDict(train=0)\n"
-    "LOCAL, VAR = threading.local(), contextvars.ContextVar('train', default=0)\n"
-    "LOCAL.train = 0\n"
-    "def space(x):\n    SPACE.train = 1\n    return x\n"
-    "def args(x):\n    ARGS.train = 1\n    return x\n"
-    "def plain(x):\n    PLAIN.train = 1\n    return x\n"
-    "def chain(x):\n    CHAIN['train'] = 1\n    return x\n"
-    "def user(x):\n    USER['train'] = 1\n    return x\n"
-    "def local(x):\n    LOCAL.train = 1\n    return x\n"
-    "def var(x):\n    VAR.set(1)\n    return x\n"
-    "def f(x):\n"
-    "    seen = (SPACE.train, ARGS.train, PLAIN.train, CHAIN['train'], USER['train'])\n"
-    "    return x + 10 * sum(map(int, (*seen, LOCAL.train, VAR.get())))\n",
 }
 CALLS = {
     **{f"{name}:f": {} for name in MODULES if name not in ("common", "lazy", "modes")},
@@ -74,10 +57,6 @@ CALLS = {
     "trees:same": {"args": '[x: {like: "proj.trees:tree"}]', "verify": "{golden: never}"},
     "trees:tree": {"call": '"proj.trees:same"', "verify": '{inputs: "proj.trees:inputs"}'},
     "trees:calls": {"verify": "{golden: always}"},
-    **{
-        f"holders:{name}": {}
-        for name in ("space", "args", "plain", "chain", "user", "local", "var")
-    },
 }
 RIGHT = {
     "relu_f": 2.0,
@@ -88,7 +67,6 @@ RIGHT = {
     "lazy_infer": 2.0,
     "late_infer_f": 2.0,
     "trees_f": 2.0,
-    "holders_f": 2.0,
 }
 
 
