@@ -72,8 +72,10 @@ def values_differ(names: Iterable[ReadSet], now: Iterable[Marks]) -> str:
     ]
     if not read:
         return "something that was read changed"
-    more = f" or {len(read) - _SHOWN} more" if len(read) > _SHOWN else ""
-    return f"{' or '.join(read[:_SHOWN])}{more} changed"
+    if len(read) == 1:
+        return f"{read[0]} changed"
+    more = [f"{len(read) - _SHOWN} more"] if len(read) > _SHOWN else []
+    return f"one of these changed: {', '.join([*read[:_SHOWN], *more])}"
 
 
 def _mark(kind: str, row: list[Any]) -> str:

@@ -269,7 +269,9 @@ def test_why_something_is_traced_again(place: Place) -> None:
     (place.late / "not_there.py").write_text("")
     found = place.why()
     # What a secret is, nothing says: it is one of those that are there.
-    assert found.pop("by_secret").startswith(("proj/.secret changed", "proj/.secret or "))
+    assert found.pop("by_secret").startswith(
+        ("proj/.secret changed", "one of these changed: proj/.secret, ")
+    )
     assert found == {
         "by_file": "proj/factor.txt changed",
         "by_variable": "PROJ_FACTOR is set now",
@@ -284,7 +286,9 @@ def test_why_something_is_traced_again(place: Place) -> None:
     place.patch.setenv("PROJ_FACTOR", "2.0")
     (place.root / "proj" / "factor.txt").write_text("cc")
     found = place.why()
-    assert found.pop("by_variable").startswith(("PROJ_FACTOR changed", "PROJ_FACTOR or "))
+    assert found.pop("by_variable").startswith(
+        ("PROJ_FACTOR changed", "one of these changed: PROJ_FACTOR, ")
+    )
     assert found == {"by_file": "proj/factor.txt changed", **process}
 
 
