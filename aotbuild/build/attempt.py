@@ -74,7 +74,7 @@ def run_attempt(pool: WorkerPool, request: Request, tell: Tell) -> Outcome:
     CancelledError if the pool was stopped.
     """
     try:
-        worker = pool.take(request.settings, request.job.modules)
+        worker = pool.take(request.settings)
     except NotStarted as err:
         return Outcome(Exited(str(err), started=False))
     limit = _Limit(worker, request.golden_timeout)

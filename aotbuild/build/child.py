@@ -8,14 +8,14 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aotbuild.build.jobs import Job
 from aotbuild.build.launch import started_with, worker_command
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, to_line
-from aotbuild.build.replies import Done, Elsewhere, Ready, Reply, Wanted
+from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, Request, RunJob
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
@@ -52,10 +52,7 @@ class NotStarted(WorkerExited):
 
 
 class Worker:
-    """One child process. Not thread-safe: one thread at a time may use it.
-
-    `modules` are those that its last job named.
-    """
+    """One child process. Not thread-safe: one thread at a time may use it."""
 
     def __init__(
         self,
@@ -67,7 +64,6 @@ class Worker:
         folder: Path | None = None,
     ) -> None:
         self.settings = settings
-        self.modules: Set[str] = frozenset()
         self._starts_in = folder
         self._fetch = fetch
         self._hello = hello.model_copy(
@@ -129,21 +125,7 @@ class Worker:
         return not self._is_ready
 
     def run(self, job: Job, timeout: float) -> Iterator[Reply]:
-        """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s.
-
-        A fork of the process that has imported what the job must not have gives it back, and the
-        next one gets it.
-        """
-        is_elsewhere = False
-        for message in self._run(job, timeout):
-            if isinstance(message, Elsewhere):
-                is_elsewhere = True
-            else:
-                yield message
-        if is_elsewhere:
-            yield from self._run(job, timeout)
-
-    def _run(self, job: Job, timeout: float) -> Iterator[Reply]:
+        """Yield a job's messages; WorkerExited if the process ends or takes over `timeout` s."""
         if self._is_ready:
             self._log_start = os.fstat(self._log.fileno()).st_size
         else:

@@ -78,11 +78,6 @@ class Job(BaseModel):
         return self.function.call
 
     @property
-    def modules(self) -> frozenset[str]:
-        """The modules that the function names. Others may need another process."""
-        return frozenset(name.partition(":")[0] for name in self.function.references)
-
-    @property
     def dims(self) -> dict[str, int]:
         """The size of every dim."""
         return dict(self.function.rows[0])

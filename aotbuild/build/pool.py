@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -120,10 +120,9 @@ class WorkerPool:
     def __post_init__(self) -> None:
         self._budget = self.memory()
 
-    def take(self, settings: Settings, modules: Set[str] = frozenset()) -> Worker:
+    def take(self, settings: Settings) -> Worker:
         """Return an idle worker with these settings, or a new one as soon as there is room for it.
 
-        One whose last job named the same modules comes first: it has imported them.
         NotStarted if its interpreter cannot be run, or if an earlier process of it was no worker.
         """
         with self._changed:
@@ -133,14 +132,13 @@ class WorkerPool:
                 self._drop_exited()
                 fitting = [w for w in self._idle if w.settings == settings]
                 if fitting:
-                    worker = next((w for w in fitting if w.modules == modules), fitting[0])
+                    worker = fitting[0]
                     self._idle.remove(worker)
                     break
                 if self._has_room(settings):
                     worker = self._start(settings)
                     break
                 self._make_room()
-            worker.modules = modules
             self._busy.append(worker)
         return worker
 

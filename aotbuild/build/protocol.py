@@ -11,9 +11,8 @@ worker's stderr is its log.
 | build  | `job`             | one at a time; the next follows `done`                             |
 | worker | `wanted`          | at any time in a job: an entry of the store that the folder lacks  |
 | build  | `fetched`         | in reply                                                           |
-| worker | `imported`        | modules of the project that no job before had, for this trace      |
+| worker | `imported`        | modules of the project that the job imported, for this trace       |
 | worker | `fed_back`        | a result that is passed back has other avals: the next job's       |
-| worker | `elsewhere`       | in place of all that follow: another process must run the job       |
 | worker | `busy`            | before what may take long, for people: importing, tracing          |
 | worker | `compile_started` | before each unit, so that a crash is reported under its name       |
 | worker | `compiled`        | a unit's record                                                    |

@@ -83,15 +83,6 @@ class FedBack(Message):
     fed: Fed
 
 
-class Elsewhere(Message):
-    """The process has imported modules that changed settings of jax, and the job names others.
-
-    The job is as if it had not been sent.
-    """
-
-    type: Literal["elsewhere"] = "elsewhere"
-
-
 class Busy(Message):
     """What the worker does now, for people, as `importing mypkg.model`.
 
@@ -306,7 +297,6 @@ class Done(Message):
 
 Reply = (
     Ready
-    | Elsewhere
     | FedBack
     | Busy
     | Imported

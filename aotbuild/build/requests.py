@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from aotbuild.build.jobs import Job
 
 # Increase it with every change that an older side would misread.
-VERSION = 4
+VERSION = 5
 
 
 class Message(BaseModel):

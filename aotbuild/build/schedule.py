@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 from aotbuild.build.jobs import Fed, Job
 from aotbuild.build.plan import BuildUnit
@@ -31,11 +30,6 @@ class Task:
         """The store's key of how long it takes (`store.times`)."""
         return time_key(self.job.model_dump(mode="json"), str(self.settings.toolchain))
 
-    @cached_property
-    def modules(self) -> Set[str]:
-        """The modules that the job's function names."""
-        return self.job.modules
-
     def after_feedback(self, fed: Fed) -> Task:
         """Return the task of the next call, which gets the result of this task's."""
         units = tuple(unit.after_feedback() for unit in self.units)
@@ -46,10 +40,9 @@ class Schedule:
     """The tasks that no thread has begun. Safe to use from several threads.
 
     A thread keeps to the settings of its last task while there are more of them, because other
-    settings need another process; and among these to the modules, which may, too. Then come
-    settings that no thread works on, then those with the most work for each thread on them. Among
-    tasks of equal settings the longest comes first; a task's time is known from an earlier build,
-    or from the same signature for another target.
+    settings need another process. Then come settings that no thread works on, then those with the
+    most work for each thread on them. Among tasks of equal settings the longest comes first; a
+    task's time is known from an earlier build, or from the same signature for another target.
     """
 
     def __init__(self, tasks: Iterable[Task]) -> None:
@@ -63,15 +56,13 @@ class Schedule:
         self._usual = sum(known) / len(known) if known else 1.0
         self._lock = threading.Lock()
 
-    def take(self, last: Settings | None, modules: Set[str] = frozenset()) -> Task:
-        """Return the next task for a thread whose last task had these settings, and modules."""
+    def take(self, last: Settings | None) -> Task:
+        """Return the next task for a thread whose last task had these settings."""
         with self._lock:
             open_ones = [settings for settings, tasks in self._waiting.items() if tasks]
             settings = last if last in open_ones else max(open_ones, key=self._urgency)
-            waiting = self._waiting[settings]
-            alike = [task for task in waiting if task.modules == modules]
-            task = max(alike or waiting, key=self._expected)
-            waiting.remove(task)
+            task = max(self._waiting[settings], key=self._expected)
+            self._waiting[settings].remove(task)
             self._at_work[settings] += 1
             return task
 

@@ -15,6 +15,7 @@ import json
 import os
 import stat
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,14 @@ class FileDigests:
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
-        self._kept = _read(file) if file else {}
         self._seen: dict[str, str] = {}
         self._held: dict[str, tuple[int, ...] | None] = {}
         self._new: set[str] = set()
+
+    @cached_property
+    def _kept(self) -> dict[str, str]:
+        # When the first digest is asked for: until then, another process may have kept more.
+        return _read(self._file) if self._file else {}
 
     def hold(self, path: str) -> None:
         """Note which file is there when it is read for the first time."""

@@ -35,7 +35,7 @@ def key_of(inputs: Mapping[str, Any]) -> str:
 
 def direct_key(facts: Mapping[str, Any]) -> str:
     """Return the outer key of a job, from all that is known of it before anything is read."""
-    return key_of({"entry": "direct 4", **facts})
+    return key_of({"entry": "direct 5", **facts})
 
 
 def index_key(outer: str) -> str:
@@ -145,8 +145,8 @@ def golden_key(
 ) -> str:
     """Return the key of golden outputs.
 
-    `module` is the digest of the reference's module, `leaves` are the avals. `given` has the
-    digest of each leaf that the manifest's function gave, by index.
+    `module` is the digest of the reference's module and constants, `leaves` are the avals. `given`
+    has the digest of each leaf that the manifest's function gave, by index.
     """
     inputs = {
         "entry": "golden 1",
@@ -171,8 +171,8 @@ def padding_key(
 ) -> str:
     """Return the key of a comparison that found that padding changes nothing.
 
-    `modules` are the digests of the function's modules at the exact and at the padded size,
-    `padding` is the JSON form of `spec.padding.Padding`; the rest is as in `golden_key`.
+    `modules` are the digests of the function's modules and constants at the exact and at the padded
+    size, `padding` is the JSON form of `spec.padding.Padding`; the rest is as in `golden_key`.
     """
     inputs = {
         "entry": "padding 2",

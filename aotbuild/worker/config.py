@@ -1,8 +1,7 @@
 """jax's settings: the manifest's, those that imports change, and none that tracing changes.
 
-A process has imported what its jobs name. What such an import changes holds for the rest of its
-life, as in a program of the user's. A job that does not name the module that changed it needs
-another process: its settings must not depend on which jobs came before.
+A process imports what its job names. What such an import changes holds for the rest of its life, as
+in a program of the user's.
 """
 
 from __future__ import annotations
@@ -75,19 +74,14 @@ def apply_config(config: Iterable[tuple[str, Any]]) -> None:
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class SettingsChanged(TraceRefused):
-    """Tracing a function, or calling it, changed a setting of jax that decides a trace."""
-
-
 @dataclass
 class Imports:
-    """The modules that are imported for jobs, and the settings of jax that each one changed.
+    """The modules that are imported for a job, and the settings of jax that each one changed.
 
-    `config` is the manifest's. `imported` has no modules that these import in turn.
+    `config` is the manifest's.
     """
 
     config: dict[str, Any]
-    imported: set[str] = field(default_factory=set)
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     variables: JaxVariables = field(default_factory=JaxVariables)
 
@@ -112,7 +106,6 @@ class Imports:
             raise TraceRefused("".join(lines) + "Take it out of one of them.")
 
     def _import(self, module: str) -> None:
-        self.imported.add(module)
         before = dict(jax.config.values)
         jax_is_imported = functools.partial(self.variables.jax_is_imported, module)
         with contextlib.suppress(BaseException), listening(jax_is_imported):
@@ -190,7 +183,7 @@ def unchanged_config(role: str) -> Iterator[None]:
                 "that does, or in the manifest, for example "
                 f"config: {{{changed[0]}: {_yaml(now[changed[0]])}}}"
             )
-            raise SettingsChanged(msg)
+            raise TraceRefused(msg)
     finally:
         _restore(before)
 

@@ -1,8 +1,8 @@
-"""Jobs run in a fork of a process that has imported jax, and does nothing else itself.
+"""Each job runs in a fork of a process that has imported jax, and does nothing else itself.
 
-Importing jax is most of what a process costs before it runs a job. A fork that may not serve a job,
-because of what it has imported or changed, gives it back and ends; the next fork has only jax
-again. XLA starts its threads when jax makes a client of a device, which only forks do.
+Importing jax is most of what a process costs before it runs a job. Whatever a job imports, patches,
+sets or keeps is gone with its fork: the next one has jax and nothing else. XLA starts its threads
+when jax makes a client of a device, which only forks do.
 """
 
 from __future__ import annotations
@@ -10,39 +10,44 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import random
 import resource
 import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import IO, NoReturn
 
 from aotbuild.worker.recording.reader import unseen
 
+_SEED = 0
+
 
 def serve_in_forks(
     lines: IO[str],
     prepare: Callable[[], None],
-    serve: Callable[[str], bool],
+    serve: Callable[[str], None],
     leave: Callable[[], None],
 ) -> None:
-    """Serve requests from forks, one after the other, until the lines or a fork end.
+    """Serve each request in a fork of its own, until the lines end or a fork fails.
 
     `prepare` is called in this process, before the first fork.
 
-    `serve` gets the first request as a line, and reads the others itself. It returns True if its
-    process may not serve the last one, which is sent again. `leave` ends a fork. This process ends
-    as its forks do, with their exit code or signal.
+    `serve` gets the request as a line, and may read answers from `lines`. `leave` ends a fork.
+    Where a fork ends before it has served its request, this process ends as it did, with its exit
+    code or signal.
     """
+    is_prepared = False
     while line := lines.readline():
-        prepare()
+        if not is_prepared:
+            prepare()
+            is_prepared = True
         reading, writing = os.pipe()
         child = _fork()
         if child == 0:
             os.close(reading)
-            _draw_other_numbers()
-            if serve(line):
-                os.write(writing, b"1")
+            _fix_random_numbers()
+            serve(line)
+            os.write(writing, b"1")
             leave()
         os.close(writing)
         status = _wait(child)
@@ -57,12 +62,17 @@ def _fork() -> int:
         return os.fork()
 
 
-def _draw_other_numbers() -> None:
-    """Seed numpy's generator as in a new process; Python's own seeds itself."""
-    random = sys.modules.get("numpy.random")
-    if random is not None:
-        with unseen():
-            random.seed()
+def _fix_random_numbers() -> None:
+    """Seed the generators of Python and numpy: all functions of a wheel draw the same numbers.
+
+    A module that draws its weights without a seed is imported once for each job.
+    """
+    with unseen():
+        # Not at the top: what is imported before the recorder is not seen.
+        import numpy as np
+
+        random.seed(_SEED)
+        np.random.seed(_SEED)
 
 
 def _wait(child: int) -> int:

@@ -10,13 +10,14 @@ import atexit
 import faulthandler
 import os
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
 from aotbuild.build.protocol import WrongVersion, read_request, to_line
-from aotbuild.build.replies import Done, Elsewhere, Ready, Reply, Wanted
+from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, RunJob
 from aotbuild.spec.files import keep_umask
 from aotbuild.store.file_digests import FileDigests
@@ -25,6 +26,9 @@ from aotbuild.worker.import_statements import watch_import_statements
 from aotbuild.worker.own_sources import import_own_sources
 from aotbuild.worker.printed import keep_printed
 from aotbuild.worker.recording.recorder import Recorder
+
+# How long functions that were registered with atexit may take, in seconds.
+_LONGEST_LEAVING = 10.0
 
 
 def main() -> None:
@@ -44,34 +48,31 @@ def main() -> None:
     # Before jax: what libraries read while they are imported counts.
     recorder = _recorder(hello) if hello.inputs else None
 
-    def serve(line: str) -> bool:
-        """Run jobs until the lines end, or one is for the next fork; return whether it is."""
+    def serve(line: str) -> None:
+        """Run the job of a line."""
         from aotbuild.worker.session import Session
 
         send = partial(_send, out, token=hello.token, process=os.getpid())
         session = Session(hello, partial(_ask, lines, send), recorder)
-        while line:
-            request = read_request(line)
-            assert isinstance(request, RunJob), "after hello there are only jobs"
-            is_elsewhere = False
-            for reply in session.run(request.job):
-                is_elsewhere |= isinstance(reply, Elsewhere)
-                send(reply)
-            send(Done())
-            if is_elsewhere:
-                return True
-            line = lines.readline()
-        return False
+        request = read_request(line)
+        assert isinstance(request, RunJob), "after hello there are only jobs"
+        for reply in session.run(request.job):
+            send(reply)
+        send(Done())
 
-    serve_in_forks(lines, _import_jax, serve, _leave)
+    serve_in_forks(lines, partial(_prepare, hello), serve, _leave)
 
 
 def _leave() -> NoReturn:
     """End the process as Python does, but for the tear-down of modules, the slowest part with jax.
 
-    Threads of the user's code are not waited for either.
+    Threads of the user's code are not waited for either, and its functions at exit not for long:
+    the next job waits for this process.
     """
     try:
+        end = threading.Timer(_LONGEST_LEAVING, os._exit, (0,))
+        end.daemon = True
+        end.start()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -100,9 +101,11 @@ def _recorder(hello: Hello) -> Recorder:
     return Recorder(hello.root, FileDigests(hello.digests))
 
 
-def _import_jax() -> None:
+def _prepare(hello: Hello) -> None:
     # Not at the top: importing jax takes a second that a worker without jobs does not need.
-    import aotbuild.worker.session  # noqa: F401
+    from aotbuild.worker.session import prepare
+
+    prepare(hello)
 
 
 def _ask(lines: IO[str], send: Callable[[Reply], None], key: str) -> bool:

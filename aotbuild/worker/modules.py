@@ -1,8 +1,7 @@
-"""The modules of the project that a worker has imported, and the digests of their files.
+"""The modules of the project that a process has imported, and the digests of their files.
 
-What belongs to a package must not depend on which jobs share a process, nor on what the store has.
-Jobs add modules while they import and trace. If calling a function with golden or padded inputs
-imports another one, which the store may spare, the process serves no further job.
+What belongs to a package must not depend on what the store has: what a job imports and traces with
+counts. Calling a function with golden or padded inputs, which the store may spare, does not.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from aotbuild.spec.sources import file_digest
+from aotbuild.worker.recording.reader import unseen
 from aotbuild.worker.seen_files import SeenFiles
 
 _FOREIGN = ("site-packages", "dist-packages", "__pycache__")
@@ -49,16 +49,21 @@ class ProjectModules:
         below = {_below(root, file) for file in files if isinstance(file, str)}
         return tuple((n, self._known[n]) for n in sorted(filter(None, below)) if n in self._known)
 
-    def has_others(self) -> bool:
-        """Return whether there are modules that `added` has not returned."""
-        return not self._files() <= self._known.keys()
-
     def _files(self) -> set[str]:
         if self._root is None:
             return set()
-        files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
-        below = (_below(self._root, file) for file in files if isinstance(file, str))
-        return {name for name in below if name is not None}
+        return files_below(self._root)
+
+
+def files_below(root: str) -> set[str]:
+    """Return the files of imported modules below a folder, relative to it, with slashes.
+
+    A process that looks before it forks spares its forks most of the time that this takes.
+    """
+    files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    with unseen():
+        below = {_below(root, file) for file in files if isinstance(file, str)}
+    return {name for name in below if name is not None}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Run jobs in a worker: one trace each, then every target that is made from it."""
+"""Run the job of a process: one trace, then every target that is made from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from aotbuild.build.replies import (
     Busy,
     Compiled,
     CompileStarted,
-    Elsewhere,
     Entries,
     Failed,
     FedBack,
@@ -40,28 +39,20 @@ from aotbuild.worker.again import traced_again
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
-from aotbuild.worker.config import (
-    Imports,
-    SettingsChanged,
-    apply_config,
-    new_modules,
-    unchanged_config,
-)
+from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
 from aotbuild.worker.constant_names import compiled_in
 from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.embedded import embedded_constants
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in
-from aotbuild.worker.modules import ProjectModules
-from aotbuild.worker.own_caches import own_caches
+from aotbuild.worker.modules import ProjectModules, files_below
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
 from aotbuild.worker.portable import export_portable, symbolic_dims
 from aotbuild.worker.printed import PRINTED
 from aotbuild.worker.recording.recorder import Recorder
 from aotbuild.worker.secret_paths import SecretPaths
-from aotbuild.worker.served import Served
 from aotbuild.worker.skeleton import explained
 from aotbuild.worker.stages import Stages
 from aotbuild.worker.thunk_rewrite.compare import Candidate
@@ -75,8 +66,15 @@ _PLATFORMS = "JAX_PLATFORMS"
 _ANY = (Exception, SystemExit, KeyboardInterrupt)
 
 
+def prepare(hello: Hello) -> None:
+    """Do what all jobs of a process would do first, so that its forks need not."""
+    compiler(HOST).start(fix_hashes=hello.fix_hashes)
+    if hello.root is not None:
+        files_below(os.path.realpath(hello.root))
+
+
 class Session:
-    """The state of one worker, set up before any of the user's code runs."""
+    """What a process has for its job, set up before any of the user's code runs."""
 
     def __init__(
         self, hello: Hello, fetch: Callable[[str], bool], recorder: Recorder | None = None
@@ -97,24 +95,19 @@ class Session:
         self._native = NativeCompiler(self._blobs, CustomCalls(), entries, self._stages)
         self._golden = GoldenMaker(self._blobs, entries, self._provenance)
         self._padding = PaddingCheck(entries, self._provenance)
-        compiler(HOST).start(fix_hashes=hello.fix_hashes)
         self._imports = Imports(dict(hello.config))
-        self._served = Served(self._imports.imported)
         self._modules = ProjectModules(hello.root)
         self._refused: BaseException | None = None
         try:
             _start_jax(hello.config)
-        except _ANY as err:  # reported with every job, under the unit's name
+        except _ANY as err:  # reported with the job, under the unit's name
             self._refused = err
 
     def run(self, job: Job) -> Iterator[Reply]:
-        """Yield the messages of one job; a unit that fails does not stop the others."""
-        self._blobs.stored.clear()
+        """Yield the messages of the job; a unit that fails does not stop the others."""
         if self._recorder:
             self._recorder.begin(job.function.references, job.function.model_dump_json())
-        with own_caches():
-            yield from self._run(job)
-        self._served.end(job.function.references)
+        yield from self._run(job)
         yield from self._written()
         entries = self._entries
         if entries.made or entries.used or entries.problems:
@@ -124,21 +117,15 @@ class Session:
                 used=tuple(sorted(used)),
                 problems=dict(entries.problems),
             )
-        entries.made.clear()
-        entries.used.clear()
 
     def _run(self, job: Job) -> Iterator[Reply]:
         PRINTED.clear()
         try:
             if self._refused:
                 raise self._refused
-            if not self._served.may_run(job.function.references):
-                yield Elsewhere()
-                return
             if modules := new_modules(job.function.references):
                 yield Busy(doing=f"importing {', '.join(modules)}")
             self._imports.adopt(job.function.references, f"functions.{job.name}")
-            self._served.begin()
             yield Busy(doing=f"tracing {job.label}")
             traced = self._trace(job)
         except _ANY as err:  # everything is reported, under the unit's name
@@ -162,8 +149,6 @@ class Session:
         # Last: they call the function, and if that ends this process, the executables are made.
         yield from self._padding.messages(traced)
         yield from self._golden.messages(traced, candidates)
-        if self._modules.has_others():
-            self._served.serve_no_other()
         yield from self._inputs(own_files)
 
     def _imported(self) -> Iterator[Reply]:
@@ -197,13 +182,9 @@ class Session:
         )
 
     def _trace(self, job: Job) -> Traced:
-        try:
-            with unchanged_config(f"functions.{job.name}: {job.call}"):
-                traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
-                traced = with_padding(traced)
-        except SettingsChanged:
-            self._served.serve_no_other()
-            raise
+        with unchanged_config(f"functions.{job.name}: {job.call}"):
+            traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
+            traced = with_padding(traced)
         function, notes = without_paths(traced.function, self._secret_paths)
         imports = self._imports.notes(job.function.references)
         notes = [*imports, *self._platform_notes(), *traced.notes, *notes]

@@ -113,7 +113,7 @@ def serve() -> None:
     from aotbuild.build.requests import Hello
     from aotbuild.store.local import Store
     from aotbuild.worker.compile import NativeCompiler
-    from aotbuild.worker.session import Session
+    from aotbuild.worker.session import Session, prepare
 
     given = json.loads(sys.argv[1])
     sys.path.insert(0, given["root"])
@@ -126,6 +126,7 @@ def serve() -> None:
         secret_paths=(),
         provenance={"aotbuild": "benchmark", "manifest": ""},
     )
+    prepare(hello)
     session = Session(hello, lambda _: False)
     job = Job.model_validate(given["job"])
     store, compiling = _Clock(), _Clock()

@@ -27,7 +27,8 @@ TARGETS = ("cpu:x86-64-v2+avx:1", "cpu:x86-64-v3:1")
 # What a module does while it is imported, and what its function makes of it.
 CHANGING = {
     "draws": (
-        "import numpy as np\nW = np.random.randn(3).astype('float32')\ndef f(x): return x * W"
+        "import numpy as np\nW = np.random.default_rng().normal(size=3).astype('f4')\n"
+        "def f(x): return x * W"
     ),
     "clock": "import time\nSTAMP = time.time_ns() % 10**9\ndef f(x): return x + STAMP",
     "urandom": "import os\nKEY = os.urandom(3)\ndef f(x): return x + KEY[0] - KEY[1] * KEY[2]",
@@ -106,7 +107,7 @@ def test_what_differs_from_process_to_process_is_refused(place: Place) -> None:
     assert lines[4:7] == [
         "  proj.draws.W differs",
         f"    at {place.root}/proj/draws.py:2 in <module>",
-        "      W = np.random.randn(3).astype('float32')",
+        "      W = np.random.default_rng().normal(size=3).astype('f4')",
     ]
     assert lines[7].endswith("Seed it, load the value from a file, or pass it as an argument.")
     shown = found["draws"][0].message.replace(str(place.root), "…")

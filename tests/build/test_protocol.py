@@ -50,7 +50,6 @@ REQUESTS: list[requests.Request] = [
 ]
 REPLIES: list[replies.Reply] = [
     replies.Ready(),
-    replies.Elsewhere(),
     replies.CompileStarted(target="cpu:x86-64-v3:1"),
     replies.Compiled(
         target="cpu:x86-64-v3:2", function=make_function(), record=make_record(), notes=("a\nb",)

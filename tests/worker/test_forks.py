@@ -1,4 +1,4 @@
-"""A process that serves requests from forks: one gives back, the next is new, and all end alike."""
+"""A process that serves each request in a fork: each begins anew, and all end alike."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 # What each request does; STATE is what a fork keeps.
 SERVER = """
-import os, signal, sys, time
+import atexit, os, random, signal, sys, time
 import numpy as np
 from aotbuild.worker.forks import serve_in_forks
 STATE = []
-def prepare(): STATE[:] = ["prepared"]
+def prepare(): STATE.append("prepared")
 def serve(line):
-    while line:
-        name = line.strip()
-        STATE.append(name)
-        print(*STATE, np.random.randint(10**9), flush=True)
-        if name == "back": return True
-        if name == "exits": sys.exit(7)
-        if name == "leaves": os._exit(8)
-        if name == "starts":
-            if not os.fork(): time.sleep(60)
-            os._exit(9)
-        if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
-        line = sys.stdin.readline()
-    return False
+    name = line.strip()
+    STATE.append(name)
+    print(*STATE, np.random.randint(10**9), random.random(), flush=True)
+    if name == "exits": sys.exit(7)
+    if name == "leaves": os._exit(8)
+    if name == "starts":
+        if not os.fork(): time.sleep(60)
+        os._exit(9)
+    if name == "late": atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
+    if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
 def leave():
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(0)
 serve_in_forks(sys.stdin, prepare, serve, leave)
@@ -62,20 +60,23 @@ def served(*requests: str) -> tuple[list[list[str]], int]:
         return shown, process.wait(timeout=30)
 
 
-def test_the_next_fork_begins_anew() -> None:
-    shown, code = served("one", "two", "back", "three")
-    assert [words[:-1] for words in shown] == [
-        ["prepared", "one"],
-        ["prepared", "one", "two"],
-        ["prepared", "one", "two", "back"],
-        ["prepared", "three"],
+def test_each_request_begins_anew() -> None:
+    shown, code = served("one", "two", "three")
+    assert [words[:-2] for words in shown] == [
+        ["prepared", each] for each in ("one", "two", "three")
     ]
     assert code == 0
 
 
-def test_each_fork_draws_other_numbers() -> None:
-    shown, _ = served("back", "back", "back")
-    assert len({words[-1] for words in shown}) == 3
+def test_all_forks_draw_the_same_numbers() -> None:
+    shown = [*served("one", "two")[0], *served("three")[0]]
+    assert len({tuple(words[-2:]) for words in shown}) == 1
+
+
+def test_a_fork_that_fails_when_it_has_served() -> None:
+    shown, code = served("late", "two")
+    assert [words[1] for words in shown] == ["late", "two"]
+    assert code == 0
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ class _Runner:
     def run_next(self) -> list[UnitDone]:
         """Take the next task and run it to its end."""
         last: Task | None = getattr(self._thread, "last", None)
-        task = self.schedule.take(last.settings, last.modules) if last else self.schedule.take(None)
+        task = self.schedule.take(last.settings if last else None)
         self._thread.last, self._thread.seconds = task, 0.0
         seconds = None
         try:

@@ -10,12 +10,13 @@ import jax
 import numpy as np
 
 from aotbuild.build.jobs import Job
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.spec.canonical import canonical_digest, sha256_hex
 from aotbuild.spec.golden import sample_indices
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.jitted import Jitted, in_mesh
+from aotbuild.worker.purity.normalize import array_digest
 from aotbuild.worker.traced import Traced, jit_like
 from aotbuild.worker.user_errors import shorten
 
@@ -42,8 +43,11 @@ class Reference:
 
     @property
     def identity(self) -> str:
-        """The SHA-256 of the lowered module."""
-        return sha256_hex(jax_private.module_bytes(self.lowered))
+        """The digest of the lowered module, and of constants that it takes as inputs."""
+        module = sha256_hex(jax_private.module_bytes(self.lowered))
+        constants = map(jax_private.constant_array, jax_private.const_args(self.lowered))
+        digests = list(map(array_digest, constants))
+        return canonical_digest([module, digests]) if digests else module
 
     @property
     def flops(self) -> float:

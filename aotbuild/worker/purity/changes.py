@@ -82,14 +82,6 @@ def describe_changes(*moments: Snapshot) -> tuple[str, ...]:
     return (*found[:_MOST_SHOWN], *more)
 
 
-def replaces_values(*moments: Snapshot) -> bool:
-    """Return whether a value was replaced that another function may read.
-
-    What was added, as an entry of a cache, does not count.
-    """
-    return any(place in moments[0].values for place, _ in _changed_places(moments))
-
-
 def _changes(moments: tuple[Snapshot, ...]) -> Iterator[str]:
     found: dict[Place, list[str]] = {}
     for place, words in _changed_places(moments):

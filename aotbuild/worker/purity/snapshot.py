@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import types
 from collections import deque
@@ -21,7 +20,6 @@ from aotbuild.worker.purity.values import (
     instance_dict,
     is_a,
 )
-from aotbuild.worker.recording.reader import unseen
 
 # Limits of a snapshot: values, bytes of numpy arrays to digest, and how deep values are nested.
 # Arrays of jax do not change, so they are not digested.
@@ -127,16 +125,6 @@ def take_snapshot(reference: str, function: Any) -> Snapshot:
     module, _, qualname = reference.partition(":")
     owner = Place("function", f"{module}.{qualname}")
     found.add([*_globals(module), (owner, function)])
-    return found
-
-
-def take_state(modules: Iterable[str]) -> Snapshot:
-    """Return the state that modules of the project keep in their globals."""
-    found = Snapshot()
-    imported = ((name, sys.modules[name]) for name in sorted(modules) if name in sys.modules)
-    found.add(place for each in imported for place in _variables(*each))
-    with unseen():
-        found.add([(Place("environment variables", "os.environ"), dict(os.environ))])
     return found
 
 

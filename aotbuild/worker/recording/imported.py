@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,8 +9,6 @@ from importlib.machinery import ModuleSpec
 
 from aotbuild.store.import_path import ImportPath, is_of_pip
 from aotbuild.worker.recording.by_module import ReadsByModule
-
-_EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -34,21 +31,19 @@ def loaded_before(reads: ReadsByModule) -> list[str]:
 
 
 def closure(reads: ReadsByModule, before: Iterable[str]) -> set[str]:
-    """Return the own modules that the job's roots import, directly or through others.
+    """Return the own modules that the process has imported for its job, or could not find.
 
-    `before` are modules that count for each job.
+    `before` are modules that Python imported when it started.
     """
     found = set[str]()
     waiting = [*before, *reads.roots, *filter(reads.is_own, _wanted_by_libraries(reads))]
+    waiting += filter(reads.is_own, [*sys.modules])
     while waiting:
         name = waiting.pop()
         if name in found or not name or not (reads.is_missing(name) or reads.is_own(name)):
             continue
         found.add(name)
         waiting += [name.rpartition(".")[0], *reads.edges.get(name, ()), *reads.run_by(name)]
-        if str(reads.file(name)).endswith(_EXTENSIONS):
-            # Its imports of loaded modules are not seen.
-            waiting += [each for each in [*sys.modules] if reads.is_own(each)]
     return found
 
 

@@ -49,9 +49,39 @@ MODULES = {
     "def calls(x): return jax.pure_callback(host, x, x)\n"
     "def same(x): return x\n"
     "def f(x): return x * (1 - DROPPED - LOW - COUNT)\n",
+    # What a trace sets, in its own module.
+    "alias": "class Mode:\n    def __init__(self, gain): self.gain = gain\n"
+    "EVAL, TRAIN = Mode(1.0), Mode(10.0)\ncurrent = EVAL\n"
+    "def train(x):\n    global current\n    current = TRAIN\n    return x * current.gain\n"
+    "def f(x): return x * current.gain\n",
+    "made": "import jax\nmake = jax.nn.initializers.constant(1.0)\n"
+    "def other(x):\n    global make\n    make = jax.nn.initializers.constant(3.0)\n    return x\n"
+    "def f(x): return x * make(None, (1,), 'float32')\n",
+    "number": "import numpy as np\nG = np.float64(2)\n"
+    "def moon(x):\n    global G\n    G = np.float64(3)\n    return x * np.float32(G)\n"
+    "def f(x): return x * np.float32(G)\n",
+    "seeded": "import functools, numpy as np\nnp.random.seed(0)\n"
+    "@functools.cache\ndef drawn(name): return np.float32(np.random.normal())\n"
+    "def encode(x): return x * drawn('encode')\ndef f(x): return x * drawn('f')\n",
+    "parsed": "import configparser\nC = configparser.ConfigParser()\nC['a'] = {'g': '1'}\n"
+    "def other(x):\n    C['a']['g'] = '5'\n    return x\n"
+    "def f(x): return x * C.getfloat('a', 'g')\n",
+    "folder": "import os\nHERE = os.getcwd()\n"
+    "def other(x):\n    os.chdir('/')\n    return x\n"
+    "def f(x): return x * (1 if os.getcwd() == HERE else 7)\n",
+    # And for one value of a static argument.
+    "static": "GAIN = 1.0\ndef f(x, train):\n    global GAIN\n"
+    "    if train: GAIN = 9.0\n    return x * GAIN\n",
 }
 CALLS = {
     **{f"{name}:f": {} for name in MODULES if name not in ("common", "lazy", "modes")},
+    "static:f": {"static": "{train: [true, false]}"},
+    "alias:train": {},
+    "made:other": {},
+    "number:moon": {},
+    "seeded:encode": {},
+    "parsed:other": {},
+    "folder:other": {},
     "lazy:train": {},
     "lazy:infer": {},
     "trees:same": {"args": '[x: {like: "proj.trees:tree"}]', "verify": "{golden: never}"},
@@ -67,6 +97,12 @@ RIGHT = {
     "lazy_infer": 2.0,
     "late_infer_f": 2.0,
     "trees_f": 2.0,
+    "alias_f": 2.0,
+    "made_f": 2.0,
+    "number_f": 4.0,
+    "seeded_f": 2.0 * np.random.RandomState(0).normal(),
+    "parsed_f": 2.0,
+    "folder_f": 2.0,
 }
 
 
@@ -90,4 +126,5 @@ def test_each_function_is_what_it_would_be_alone(
     run("build", "--out", tmp_path / "_aot")
     library, x = aotbuild.load(tmp_path / "_aot"), np.full(1, 2, np.float32)
     found = {name: float(getattr(library, name)(x)[0]) for name in RIGHT}
+    assert [float(library.static_f(x, train=each)[0]) for each in (True, False)] == [18, 2]
     assert found == pytest.approx(RIGHT, rel=1e-6)

@@ -1,10 +1,10 @@
-"""Measure what it costs that functions of other modules are not traced in the same process.
+"""Measure what each signature of a build costs, beyond the start of a compiler.
 
-Builds a project of 16 small functions with one compiler and no store: all of them in one module, or
-each in a module of its own, which imports nothing but jax, or flax besides. Gives medians of CPU
-seconds, of their ratio, and of what each module costs.
+Each one is traced and compiled in a process of its own, which imports the project's modules. Builds
+a project of 1 and of 16 small functions with one compiler and an empty store; their module imports
+nothing but jax, or flax besides. Gives medians of CPU seconds, of both and of each function.
 
-    python benchmarks/many_modules.py [--rounds 5] [--json]
+    python benchmarks/each_job.py [--rounds 5] [--json]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 _FUNCTIONS = 16
 _IMPORTS = {"jax": "import jax.numpy as jnp\n", "flax": "import jax.numpy as jnp, flax.linen\n"}
-_ENTRY = "  f{0}: {{call: 'proj.{1}:f{0}', args: [{{x: 'f32[8]'}}]}}\n"
+_ENTRY = "  f{0}: {{call: 'proj.m:f{0}', args: [{{x: 'f32[8]'}}]}}\n"
 
 
 def main() -> int:
@@ -39,34 +39,29 @@ def main() -> int:
 
 def measure(name: str, rounds: int) -> dict[str, Any]:
     """Return the medians over so many pairs of builds."""
-    pairs = [[_seconds(name, apart=apart) for apart in (False, True)] for _ in range(rounds)]
+    pairs = [[_seconds(name, count) for count in (1, _FUNCTIONS)] for _ in range(rounds)]
     one, many = (median(column) for column in zip(*pairs, strict=True))
-    each = median((apart - together) / (_FUNCTIONS - 1) for together, apart in pairs)
-    ratio = median(apart / together for together, apart in pairs)
-    return {"imports": name, "one_s": one, "many_s": many, "ratio": ratio, "each_s": each}
+    each = median((more - less) / (_FUNCTIONS - 1) for less, more in pairs)
+    return {"imports": name, "one_s": one, "many_s": many, "each_s": each}
 
 
-def _seconds(name: str, *, apart: bool) -> float:
+def _seconds(name: str, count: int) -> float:
     """Return the CPU seconds of a build and its compiler."""
     with TemporaryDirectory() as folder:
         package = Path(folder, "proj")
         package.mkdir()
         (package / "__init__.py").touch()
-        codes: dict[str, str] = {}
-        entries = ""
-        for number in range(_FUNCTIONS):
-            module = f"m{number}" if apart else "m"
-            codes.setdefault(module, _IMPORTS[name])
-            codes[module] += f"def f{number}(x): return jnp.tanh(x) * {number}\n"
-            entries += _ENTRY.format(number, module)
-        for module, code in codes.items():
-            (package / f"{module}.py").write_text(code)
+        code, entries = _IMPORTS[name], ""
+        for number in range(count):
+            code += f"def f{number}(x): return jnp.tanh(x) * {number}\n"
+            entries += _ENTRY.format(number)
+        (package / "m.py").write_text(code)
         Path(folder, "aot.yaml").write_text(f"version: 1\npackage: proj\nfunctions:\n{entries}")
         before = _used()
         subprocess.run(
             [sys.executable, "-m", "aotbuild.cli", "build", "--jobs", "1"],
             cwd=folder,
-            env={**os.environ, "AOTBUILD_STORE": "off"},
+            env={**os.environ, "AOTBUILD_STORE": str(Path(folder, "store"))},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=True,
@@ -81,8 +76,8 @@ def _used() -> float:
 
 def _describe(row: dict[str, Any]) -> str:
     return (
-        f"{row['imports']}, {_FUNCTIONS} functions: one module {row['one_s']:.1f} s, a module each "
-        f"{row['many_s']:.1f} s, ratio {row['ratio']:.2f}, {row['each_s']:.2f} s for each module"
+        f"{row['imports']}: 1 function {row['one_s']:.1f} s, {_FUNCTIONS} functions "
+        f"{row['many_s']:.1f} s, {row['each_s']:.2f} s for each function"
     )
 
 
