@@ -7,7 +7,6 @@ in a program of the user's.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
@@ -91,9 +90,7 @@ class Imports:
         A module that cannot be imported is reported where it is used. TraceRefused begins with
         `role`, and says what the manifest and a module say otherwise.
         """
-        self.variables.begin()
-        for module in named_modules(references):
-            self.variables.enter(module)
+        for module in _named_modules(references):
             if module not in sys.modules:
                 self._import(module)
         lines = [
@@ -107,8 +104,7 @@ class Imports:
 
     def _import(self, module: str) -> None:
         before = dict(jax.config.values)
-        jax_is_imported = functools.partial(self.variables.jax_is_imported, module)
-        with contextlib.suppress(BaseException), listening(jax_is_imported):
+        with contextlib.suppress(BaseException), listening(self.variables.jax_is_imported):
             importlib.import_module(module)
         self.variables.leave(module)
         changed = {name: jax.config.values[name] for name in _changed(before)}
@@ -116,11 +112,8 @@ class Imports:
         if changed:
             self.changed[module] = changed
 
-    def notes(self, references: Iterable[str]) -> tuple[str, ...]:
-        """Return a note for each setting that an import changed.
-
-        `references` are those of the job.
-        """
+    def notes(self) -> tuple[str, ...]:
+        """Return a note for each setting that an import changed."""
         notes = [
             f"importing {module} set {name}={_yaml(value)}: compiled with it"
             for name, (module, value) in self._settings().items()
@@ -128,7 +121,6 @@ class Imports:
         notes += [
             f"importing {module} sets XLA_FLAGS: compiled without {cut(' '.join(flags), 200)}"
             for module, flags in self.variables.flags.items()
-            if module in named_modules(references)
         ]
         return tuple(notes)
 
@@ -155,7 +147,7 @@ def new_modules(references: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in named if name not in sys.modules)
 
 
-def named_modules(references: Iterable[str]) -> Iterator[str]:
+def _named_modules(references: Iterable[str]) -> Iterator[str]:
     """Yield the modules of `module:qualname`s, each after the packages that it is in."""
     for reference in references:
         names = reference.partition(":")[0].split(".")

@@ -20,30 +20,19 @@ _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", 
 
 
 class JaxVariables:
-    """What the modules that one job names set, before the first of them imports jax.
+    """What the modules that a job names set, before the first of them imports jax.
 
-    `flags` has what each module of the process added to XLA_FLAGS.
+    `flags` has what each module added to XLA_FLAGS.
     """
 
     def __init__(self) -> None:
         self._before = _variables()
         self._flags = _xla_flags()
-        # The modules that imported jax, in this process.
-        self._importers = set[str]()
         self._is_imported = False
         self.flags: dict[str, list[str]] = {}
 
-    def begin(self) -> None:
-        """Begin with the modules of another job: none of them has imported jax."""
-        self._before, self._is_imported = _variables(), False
-
-    def enter(self, module: str) -> None:
-        """A module is about to be imported."""
-        self._is_imported |= module in self._importers
-
-    def jax_is_imported(self, module: str) -> None:
+    def jax_is_imported(self) -> None:
         """A module imports jax, for the first time or again: tell jax what was set before."""
-        self._importers.add(module)
         if not self._is_imported:
             self._is_imported = True
             self._tell()

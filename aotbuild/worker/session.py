@@ -186,8 +186,7 @@ class Session:
             traced = trace_job(job, symbolic_dims(job) if job.symbolic else None)
             traced = with_padding(traced)
         function, notes = without_paths(traced.function, self._secret_paths)
-        imports = self._imports.notes(job.function.references)
-        notes = [*imports, *self._platform_notes(), *traced.notes, *notes]
+        notes = [*self._imports.notes(), *self._platform_notes(), *traced.notes, *notes]
         if job.function.constants == "hoist":
             reference = resolve_function(job.call, f"functions.{job.name}.call")
             note = compiled_in(job.call, reference, traced.closed_jaxpr)
