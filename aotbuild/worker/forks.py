@@ -8,6 +8,7 @@ when jax makes a client of a device, which only forks do.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import os
 import random
@@ -15,11 +16,13 @@ import resource
 import signal
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, NoReturn
 
 from aotbuild.worker.recording.reader import unseen
 
 _SEED = 0
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def serve_in_forks(
@@ -34,12 +37,13 @@ def serve_in_forks(
 
     `serve` gets the request as a line, and may read answers from `lines`. `leave` ends a fork.
     Where a fork ends before it has served its request, this process ends as it did, with its exit
-    code or signal.
+    code or signal. Processes that a fork has started and left are killed.
     """
     is_prepared = False
     while line := lines.readline():
         if not is_prepared:
             prepare()
+            _adopt_orphans()
             is_prepared = True
         reading, writing = os.pipe()
         child = _fork()
@@ -53,6 +57,7 @@ def serve_in_forks(
         status = _wait(child)
         if not _was_written_to(reading):
             _end_as(status)
+        _end_orphans()
 
 
 def _fork() -> int:
@@ -73,6 +78,28 @@ def _fix_random_numbers() -> None:
 
         random.seed(_SEED)
         np.random.seed(_SEED)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what a fork leaves, as init is of what nobody else adopts."""
+    with contextlib.suppress(AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_orphans() -> None:
+    """Kill the children of this process, and theirs, which it adopts then."""
+    while children := _children():
+        for child in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
+
+
+def _children() -> list[int]:
+    """Return the children of this process; none where the system does not say it."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return [int(number) for each in lists for number in each.read_text().split()]
 
 
 def _wait(child: int) -> int:

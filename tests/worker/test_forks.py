@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.processes import ROOT, clean_environment
@@ -13,7 +16,7 @@ pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 
 # What each request does; STATE is what a fork keeps.
 SERVER = """
-import atexit, os, random, signal, sys, time
+import atexit, os, random, signal, subprocess, sys, time
 import numpy as np
 from aotbuild.worker.forks import serve_in_forks
 STATE = []
@@ -27,6 +30,11 @@ def serve(line):
     if name == "starts":
         if not os.fork(): time.sleep(60)
         os._exit(9)
+    if name == "leaves_some":
+        program = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+        for _ in range(2):
+            subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+        time.sleep(0.5)
     if name == "late": atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
     if name.startswith("SIG"): os.kill(os.getpid(), getattr(signal, name))
 def leave():
@@ -37,7 +45,7 @@ serve_in_forks(sys.stdin, prepare, serve, leave)
 """
 
 
-def served(*requests: str) -> tuple[list[list[str]], int]:
+def served(*requests: str, mark: str = "MARK_OF_A_TEST=") -> tuple[list[list[str]], int]:
     """Return what was printed, in words, and how the process ended."""
     with subprocess.Popen(
         [sys.executable, "-c", SERVER],
@@ -45,7 +53,7 @@ def served(*requests: str) -> tuple[list[list[str]], int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=clean_environment(PYTHONPATH=str(ROOT)),
+        env=clean_environment(PYTHONPATH=str(ROOT), MARK_OF_A_TEST=mark.partition("=")[2]),
         start_new_session=True,
     ) as process:
         assert process.stdin is not None
@@ -77,6 +85,17 @@ def test_a_fork_that_fails_when_it_has_served() -> None:
     shown, code = served("late", "two")
     assert [words[1] for words in shown] == ["late", "two"]
     assert code == 0
+
+
+def test_processes_that_a_fork_leaves_end_with_it() -> None:
+    mark = f"MARK_OF_A_TEST={os.urandom(8).hex()}"
+    shown, code = served("leaves_some", "two", mark=mark)
+    assert (len(shown), code) == (2, 0)
+    left = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            left += [environment] if mark.encode() in environment.read_bytes() else []
+    assert left == []
 
 
 @pytest.mark.parametrize(
