@@ -30,14 +30,15 @@ def loaded_before(reads: ReadsByModule) -> list[str]:
     return [name for name in found if not is_of_pip(reads.file(name))]
 
 
-def closure(reads: ReadsByModule, before: Iterable[str]) -> set[str]:
+def closure(reads: ReadsByModule, path: ImportPath, before: Iterable[str]) -> set[str]:
     """Return the own modules that the process has imported for its job, or could not find.
 
-    `before` are modules that Python imported when it started.
+    `before` are modules that Python imported when it started. What code loads by its file, and not
+    by its name, is a file that was read.
     """
     found = set[str]()
     waiting = [*before, *reads.roots, *filter(reads.is_own, _wanted_by_libraries(reads))]
-    waiting += filter(reads.is_own, [*sys.modules])
+    waiting += [name for name in [*sys.modules] if reads.is_own(name) and path.find(name)]
     while waiting:
         name = waiting.pop()
         if name in found or not name or not (reads.is_missing(name) or reads.is_own(name)):

@@ -109,7 +109,7 @@ class Recorder:
     def modules(self) -> frozenset[str]:
         """Return the user's own modules that the job has used so far, loaded or not."""
         with unseen():
-            return frozenset(closure(self._reads, self._before))
+            return frozenset(closure(self._reads, self._places.path, self._before))
 
     def askers_of(self, variable: str) -> tuple[str, ...]:
         """Return the user's own modules of the job that a variable may have decided something in.
@@ -121,7 +121,7 @@ class Recorder:
     def end(self) -> JobInputs:
         """Return what the job read."""
         with unseen():
-            names = closure(self._reads, self._before)
+            names = closure(self._reads, self._places.path, self._before)
             imported = all_imported(self._reads, self._places.path)
             self._reads.search.look()
             self._reads.search.look_at_packages(self._places.path)
