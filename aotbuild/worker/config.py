@@ -122,6 +122,12 @@ class Imports:
             f"importing {module} sets XLA_FLAGS: compiled without {cut(' '.join(flags), 200)}"
             for module, flags in self.variables.flags.items()
         ]
+        notes += [
+            f"importing {module} sets XLA_FLAGS to have {cut(count, 20)} CPU devices; there are "
+            f"{jax.device_count()}: mesh: says how many"
+            for module, count in self.variables.devices.items()
+            if count != str(jax.device_count())
+        ]
         return tuple(notes)
 
     def traced_with(self) -> dict[str, Any]:

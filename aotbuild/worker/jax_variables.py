@@ -22,7 +22,7 @@ _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", 
 class JaxVariables:
     """What the modules that a job names set, before the first of them imports jax.
 
-    `flags` has what each module added to XLA_FLAGS.
+    `flags` has what each module added to XLA_FLAGS, and `devices` the number of CPU devices there.
     """
 
     def __init__(self) -> None:
@@ -30,6 +30,7 @@ class JaxVariables:
         self._flags = _xla_flags()
         self._is_imported = False
         self.flags: dict[str, list[str]] = {}
+        self.devices: dict[str, str] = {}
 
     def jax_is_imported(self) -> None:
         """A module imports jax, for the first time or again: tell jax what was set before."""
@@ -41,13 +42,12 @@ class JaxVariables:
         """A module was imported: if none has imported jax yet, it will see what was set."""
         if not self._is_imported:
             self._tell()
-        if flags := self._new_flags():
-            self.flags[module] = flags
-
-    def _new_flags(self) -> list[str]:
-        """Return the flags that were added to XLA_FLAGS, but the number of devices."""
         before, self._flags = self._flags, _xla_flags()
-        return [f for f in self._flags if f not in before and not f.startswith(_DEVICES)]
+        for flag in self._flags:
+            if flag.startswith(_DEVICES) and flag not in before:
+                self.devices[module] = flag.removeprefix(_DEVICES)
+            elif flag not in before:
+                self.flags.setdefault(module, []).append(flag)
 
     def _tell(self) -> None:
         """Set the options of jax whose variables have changed."""

@@ -7,6 +7,7 @@ as the log.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import faulthandler
 import os
 import sys
@@ -25,6 +26,7 @@ from aotbuild.worker.forks import serve_in_forks
 from aotbuild.worker.import_statements import watch_import_statements
 from aotbuild.worker.own_sources import import_own_sources
 from aotbuild.worker.printed import keep_printed
+from aotbuild.worker.recording.owners import kind_of
 from aotbuild.worker.recording.recorder import Recorder
 
 # How long functions that were registered with atexit may take, in seconds.
@@ -74,10 +76,19 @@ def _leave() -> NoReturn:
         end.daemon = True
         end.start()
         atexit._run_exitfuncs()
+        _drop_own_modules()
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(0)
+
+
+def _drop_own_modules() -> None:
+    """Have the project's modules end what they keep, as temporary files that a variable has."""
+    for name, module in [*sys.modules.items()]:
+        with contextlib.suppress(Exception):  # what is in there may be anything
+            if kind_of(name, getattr(module, "__file__", None)) == "own":
+                vars(module).clear()
 
 
 def _take_stdin() -> IO[str]:

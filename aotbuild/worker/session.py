@@ -45,7 +45,7 @@ from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.embedded import embedded_constants
 from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
-from aotbuild.worker.jaxprs import callbacks_in
+from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.modules import ProjectModules, files_below
 from aotbuild.worker.padding.axes import with_padding
 from aotbuild.worker.padding.check import PaddingCheck
@@ -187,6 +187,11 @@ class Session:
             traced = with_padding(traced)
         function, notes = without_paths(traced.function, self._secret_paths)
         notes = [*self._imports.notes(), *self._platform_notes(), *traced.notes, *notes]
+        if not job.function.mesh and any(meshes(traced.closed_jaxpr)):
+            notes.append(
+                f"{job.call} computes over a mesh that it has made, and its entry has no mesh: it "
+                f"is compiled for {jax.device_count()} device"
+            )
         if job.function.constants == "hoist":
             reference = resolve_function(job.call, f"functions.{job.name}.call")
             note = compiled_in(job.call, reference, traced.closed_jaxpr)

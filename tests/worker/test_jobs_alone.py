@@ -128,3 +128,22 @@ def test_each_function_is_what_it_would_be_alone(
     found = {name: float(getattr(library, name)(x)[0]) for name in RIGHT}
     assert [float(library.static_f(x, train=each)[0]) for each in (True, False)] == [18, 2]
     assert found == pytest.approx(RIGHT, rel=1e-6)
+
+
+def test_what_a_module_keeps_ends_with_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that variables keep stayed, one for each signature."""
+    code = (
+        "import tempfile, numpy as np\nFILE = tempfile.NamedTemporaryFile(suffix='.npy')\n"
+        "np.save(FILE, np.ones(3))\nFILE.flush()\ndef f(x): return x + np.load(FILE.name)[0]\n"
+    )
+    text = (
+        "version: 1\npackage: proj\ntargets: [cpu]\nfunctions:\n"
+        '  f: {call: "proj.m:f", args: [x: "f32[n]"], dims: {n: [1, 2]}}\n'
+    )
+    monkeypatch.chdir(write_project(tmp_path / "here", text, m=code))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    run("build", "--out", tmp_path / "_aot")
+    assert [*(tmp_path / "temporary").glob("*.npy")] == []

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from support.cli import run
 from support.forks import forked
-from support.projects import MANIFEST, build, copy_project
+from support.projects import MANIFEST, build, copy_project, write_project
 
 from aotbuild.errors import BuildError
 
@@ -136,3 +137,23 @@ def test_what_cannot_be_compiled(tmp_path: Path) -> None:
     for name, words in REFUSED.items():
         start = text.index(f"{name}() for cpu")
         assert words in text[start : start + 1500], text
+
+
+def test_a_note_where_the_manifest_has_no_mesh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has one device then; where a program has four, it computes another number."""
+    code = (
+        "import jax, numpy as np\nfrom jax.sharding import Mesh, PartitionSpec as P\n"
+        "MESH = Mesh(np.array(jax.devices()), ('x',))\n"
+        "def plain(x): return x * 2\n"
+        "@jax.shard_map(mesh=MESH, in_specs=P('x'), out_specs=P())\n"
+        "def mean(x): return jax.lax.pmean(x, 'x')\n"
+    )
+    text = "version: 1\npackage: proj\ntargets: [cpu]\nfunctions:\n" + "".join(
+        f'  {name}: {{call: "proj.m:{name}", args: [x: "f32[8]"]}}\n' for name in ("mean", "plain")
+    )
+    monkeypatch.chdir(write_project(tmp_path / "here", text, m=code))
+    lines = run("build", "--out", tmp_path / "_aot").stdout.splitlines()
+    (note,) = (line for line in lines if "over a mesh" in line)
+    assert "proj.m:mean computes over a mesh that it has made, and its entry has no mesh" in note
