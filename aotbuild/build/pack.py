@@ -18,7 +18,7 @@ from typing import Any
 from aotbuild.build.assemble import Assembled, assemble
 from aotbuild.build.direct.reads import Reads
 from aotbuild.build.edits import refuse_edits
-from aotbuild.build.embedded import embedded_in, embedded_notes, size_remedy
+from aotbuild.build.embedded import embedded_in, embedded_notes, hoisted_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.import_notes import import_notes
@@ -216,7 +216,8 @@ def _packed(
     embedded = embedded_in(done)
     types = [*_result_type_notes(plan, sources, made.records), *_import_notes(plan, sources, made)]
     empty = share.notes if share else ()
-    notes = (*_notes(done), *embedded_notes(embedded), *types, *edited, *empty)
+    constants = (*embedded_notes(embedded), *hoisted_notes(made.records))
+    notes = (*_notes(done), *constants, *types, *edited, *empty)
     remedy, origins = size_remedy(embedded), Origins.of(done, len(made.failures))
     reduced = _reduced(plan, done, made.toolchains)
     return Package(
