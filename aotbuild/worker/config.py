@@ -123,8 +123,8 @@ class Imports:
             for module, flags in self.variables.flags.items()
         ]
         notes += [
-            f"importing {module} sets XLA_FLAGS to have {cut(count, 20)} CPU devices; there are "
-            f"{jax.device_count()}: mesh: says how many"
+            f"importing {module} sets XLA_FLAGS to have {cut(count, 20)} CPU devices; the compiler "
+            f"has {jax.device_count()}: mesh: says how many"
             for module, count in self.variables.devices.items()
             if count != str(jax.device_count())
         ]

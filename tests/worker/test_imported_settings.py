@@ -124,7 +124,7 @@ def test_flags_of_xla_that_a_module_sets_are_told(tmp_path: Path) -> None:
     says = "mesh: says how many"
     assert notes == [
         "importing proj.flags sets XLA_FLAGS: compiled without --xla_cpu_enable_fast_math=true",
-        f"importing proj.flags sets XLA_FLAGS to have 8 CPU devices; there are 1: {says}",
+        f"importing proj.flags sets XLA_FLAGS to have 8 CPU devices; the compiler has 1: {says}",
     ]
 
 
