@@ -131,7 +131,7 @@ def call_arguments(
 
 
 def _calling(binding: Binding) -> inspect.Signature:
-    """Return the signature, where what must be passed by its name, and what follows, has to be."""
+    """Return the signature, with keyword-only parameters from the first that is static by name."""
     parameters = list(binding.signature.parameters.values())
     places = [place for place, each in enumerate(parameters) if each.name in binding.by_name]
     if not places or any(each.kind == Parameter.VAR_POSITIONAL for each in parameters):
@@ -146,7 +146,7 @@ def _calling(binding: Binding) -> inspect.Signature:
 def _static_by_name(function: Any, positional: list[str]) -> frozenset[str]:
     """Return what `jax.jit` was told to be static by name, and not by position.
 
-    Where both of its options are given, it takes neither for the other.
+    Where both options are given, jax infers neither from the other.
     """
     names = [*positional]
     if inspect.ismethod(function):

@@ -28,7 +28,7 @@ from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jaxlib.mlir import ir, passmanager
 
-# Lowering imports mhlo and builtin, which takes a tenth of a second: here it is once for all forks.
+# Lowering imports mhlo and builtin. Here that is done once for all forks.
 from jaxlib.mlir.dialects import builtin, mhlo, stablehlo  # noqa: F401
 
 # Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from support.forks import forked
-from support.packages import Built, build, portable, write
+from support.packages import build, portable, write
 from support.processes import fresh
 from support.signing import keys, sign_folder
 from support.swapping import BACKENDS, OTHER, PREFIX, B, W, X, tree, two_functions
@@ -29,14 +29,9 @@ from aotbuild.errors import (
 [KEY] = keys(1)
 
 
-@pytest.fixture(scope="module")
-def built() -> list[Built]:
-    return two_functions()
-
-
 @pytest.fixture
-def folder(tmp_path: Path, built: list[Built]) -> Path:
-    return write(tmp_path / "package", built)
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "package", two_functions())
 
 
 class TestRoundTrip:
@@ -149,12 +144,10 @@ class TestRoundTrip:
 class TestOldWeightsAreNeverUsed:
     """The source and the portable form have the constants of the build."""
 
-    def test_no_fallback(
-        self, tmp_path: Path, built: list[Built], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_fallback(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "swap_source.py").write_text("def f(x):\n    return x\n")
         monkeypatch.syspath_prepend(str(tmp_path))
-        forms = [*built, portable(built[0], lambda x: x)]
+        forms = [*two_functions(), portable(two_functions()[0], lambda x: x)]
         library = aotbuild.load(write(tmp_path, forms, fallback="jit"))
         library.f(OTHER)
         library.swap_constants(tree(2), prefix=PREFIX)
@@ -166,12 +159,10 @@ class TestOldWeightsAreNeverUsed:
         monkeypatch.setenv("AOTBUILD_FALLBACK", "jit")
         library.f(OTHER)
 
-    def test_no_transformation(
-        self, tmp_path: Path, built: list[Built], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_transformation(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "swap_source.py").write_text("def f(x):\n    return x\n")
         monkeypatch.syspath_prepend(str(tmp_path))
-        library = aotbuild.load(write(tmp_path, built))
+        library = aotbuild.load(write(tmp_path, two_functions()))
         jax.vmap(library.f)(X)
         library.swap_constants(tree(2), prefix=PREFIX)
         with pytest.raises(NotTransformable, match="its constants were replaced"):

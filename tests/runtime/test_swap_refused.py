@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from support.packages import Built, build, write
+from support.packages import build, write
 from support.swapping import BACKENDS, PREFIX, B, W, X, tree, two_functions
 
 import aotbuild
@@ -19,14 +19,9 @@ from aotbuild.errors import (
 )
 
 
-@pytest.fixture(scope="module")
-def built() -> list[Built]:
-    return two_functions()
-
-
 @pytest.fixture
-def folder(tmp_path: Path, built: list[Built]) -> Path:
-    return write(tmp_path / "package", built)
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "package", two_functions())
 
 
 class TestMisuse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def tree(factor: float) -> dict[str, Any]:
     return {"w": W * np.float32(factor), "b": B * np.float32(factor)}
 
 
+@functools.cache
 def two_functions() -> list[Built]:
     call, only_b = "swap_source:f", {f"{PREFIX}.b": B}
     return [
