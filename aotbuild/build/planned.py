@@ -99,10 +99,18 @@ def wheel_needs(
         return None
     # Not at the top: what is known needs none of it.
     from aotbuild.build.requirements import wheel_requirements
+    from aotbuild.platforms.building import description
 
     needs = tuple(wheel_requirements(plan))
-    # What uv makes or resolves is not in the key.
-    if key and not any(toolchain.recipe for toolchain in plan.environment.toolchains):
+    # What uv makes or resolves is not in the key, nor are devices that XLA measures on.
+    is_keyed = not any(toolchain.recipe for toolchain in plan.environment.toolchains)
+    if (
+        key
+        and is_keyed
+        and not any(
+            description(unit.target.platform).measures(unit.hardware) for unit in plan.units
+        )
+    ):
         known = _known(inputs.root, needs, opened, started - TICK)
         if known and inputs.again().key == key:
             store.put(key, Entry({**_FACTS, **known.to_json()}, b""))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +12,10 @@ from aotbuild.build.executors.chosen import LOCAL
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.sources import SourceTree
-from aotbuild.errors import BuildError, PlanError
+from aotbuild.errors import PlanError, UnitFailure
 from aotbuild.manifest import Function, Manifest
 from aotbuild.manifest.model import Keep
-from aotbuild.platforms.building import LocalDevices, Tuner
+from aotbuild.platforms.building import LocalDevices, Measured, Tuner
 from aotbuild.toolchains.toolchain import Environment
 
 
@@ -51,46 +49,69 @@ def plan_tuning(
     )
     if not fitting:
         raise PlanError("\n".join([f"{manifest.file}: nothing of it can be tuned here", *notes]))
-    variables = tuner.variables(os.environ)
     here = manifest.model_copy(
         update={
             "targets": (local.request,),
             "toolchains": (),
-            "functions": {name: _on_devices(f, variables) for name, f in fitting.items()},
+            "functions": {name: _without_golden(f) for name, f in fitting.items()},
             "keep": Keep(stages=()),
         }
     )
     plan = make_plan(here, environment)
     units = tuple(
-        replace(unit, hardware=tuner.into(unit.hardware, folder / f"{number}.txt"))
+        replace(unit, hardware=tuner.into(unit.hardware, _results_of(folder, number)))
         for number, unit in enumerate(plan.units)
     )
     return Tuning(tuner, replace(plan, units=units), folder, notes)
 
 
-def tune(tuning: Tuning, sources: SourceTree, listener: Listener) -> tuple[str, int]:
-    """Compile what was planned, with XLA trying its choices, and return them as text and counted.
+@dataclass(frozen=True)
+class Tuned:
+    """What was measured: all results, and for each unit how many, and how many were known.
+
+    `failures` are those of the units that could not be compiled; they cost the others nothing.
+    """
+
+    results: Measured
+    counts: tuple[tuple[str, int, int], ...]
+    failures: tuple[UnitFailure, ...]
+
+
+def tune(tuning: Tuning, sources: SourceTree, listener: Listener, known: str | None) -> Tuned:
+    """Compile what was planned, with XLA trying its choices, each unit in a process of its own.
+
+    `known` is the text of earlier results, which are kept where nothing newer was measured.
 
     Raises:
-        BuildError: if a unit failed.
         PlanError: if XLA had nothing to choose.
+        ValueError: if `known` is malformed.
     """
-    plan, blobs = tuning.plan, tuning.folder / "blobs"
+    tuner, plan, blobs = tuning.tuner, tuning.plan, tuning.folder / "blobs"
+    earlier = [tuner.parse(known)] if known is not None else []
     blobs.mkdir()
     # Here, whatever AOTBUILD_EXECUTOR says: other machines may have other devices.
     done = run_units(plan, sources, blobs, listener, LOCAL)
-    failures = [result.failure for result in done if result.failure]
-    if failures:
-        raise BuildError(failures, len(done))
-    files = sorted(tuning.folder.glob("*.txt"))
-    text, count = tuning.tuner.read(files, plan.units[0].hardware.kind)
-    if not count:
+    failures = tuple(result.failure for result in done if result.failure)
+    found = [
+        tuner.read(_results_of(tuning.folder, number), unit.hardware.kind, unit.toolchain.jax)
+        for number, unit in enumerate(plan.units)
+    ]
+    if not failures and not any(results.keys for results in found):
         msg = (
             f"{plan.manifest.file}: XLA found nothing to choose in these functions, so there is "
-            "nothing to write; leave autotune: out of the target"
+            "nothing to write; leave tuning: out of the target"
         )
         raise PlanError(msg)
-    return text, count
+    keys = frozenset[object]().union(*(results.keys for results in earlier))
+    counts = tuple(
+        (str(unit), len(results.keys), len(results.keys & keys))
+        for unit, results in zip(plan.units, found, strict=True)
+    )
+    return Tuned(tuner.join([*earlier, *found]), counts, failures)
+
+
+def _results_of(folder: Path, number: int) -> Path:
+    return folder / f"{number}.txt"
 
 
 def _check_jax(manifest: Manifest, environment: Environment, tuner: Tuner) -> None:
@@ -104,7 +125,6 @@ def _check_jax(manifest: Manifest, environment: Environment, tuner: Tuner) -> No
         raise PlanError(msg)
 
 
-def _on_devices(function: Function, variables: Mapping[str, str]) -> Function:
-    """Return the function for workers that see the devices, and that make no golden outputs."""
+def _without_golden(function: Function) -> Function:
     verify = function.verify.model_copy(update={"golden": "never"})
-    return function.model_copy(update={"env": {**function.env, **variables}, "verify": verify})
+    return function.model_copy(update={"verify": verify})

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from aotbuild.cli.command import argument, command, new_file
 from aotbuild.cli.destination import Destination
-from aotbuild.cli.output import Output
+from aotbuild.cli.exit_codes import BUILD
+from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT
+from aotbuild.errors import listing
 from aotbuild.report.words import plural, printable
 from aotbuild.spec.temporary import temporary_folder
 
-# What tells its file from one that XLA or somebody else wrote.
-_BEGINS = re.compile(b"# device_kind: ")
+# How its file begins, and one that XLA wrote.
+_BEGINS = re.compile(b"# measured on |entries \\{|version: 3\\s")
 
 
 @command(
@@ -24,14 +26,16 @@ _BEGINS = re.compile(b"# device_kind: ")
         type=new_file,
         required=True,
         metavar="FILE",
-        help="The file to write, which autotune: of a cuda target names.",
+        help="The file for the results, which tuning: of a cuda target names. Results that are "
+        "there already, of other GPUs and versions, are kept.",
     ),
 )
-def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: Path) -> None:
+def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: Path) -> int | None:
     """Compile the functions of MANIFEST on this machine's GPU, and write what ran fastest.
 
-    Needs the GPU, its driver and jax[cuda13], of the version that builds. The file is for that jax
-    and for GPUs with exactly these facts: aotbuild doctor --describe-gpu writes them down.
+    Needs the GPU, its driver and a jax that uses it, of the version that builds. Each function is
+    measured in a process of its own; if one fails, the results of the others are written, and the
+    exit code is 5.
     """
     from aotbuild.build.sources import find_sources
     from aotbuild.build.tune import plan_tuning
@@ -42,7 +46,8 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     from aotbuild.toolchains.toolchain import probe
 
     output.as_json = as_json
-    destination = Destination(out, _BEGINS, "result of aotbuild tune")
+    destination = Destination(out, _BEGINS, "file of tuning results")
+    known = out.read_text(encoding="utf-8") if out.is_file() and out.stat().st_size else None
     loaded = load_manifest(manifest)
     by = tuner()
     local = by.devices()
@@ -50,10 +55,25 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     with temporary_folder(what="tune-") as folder:
         tuning = plan_tuning(loaded, probe(), by, local, folder)
         with tracked(tuning.plan.units) as tracker:
-            text, entries = run_tuning(tuning, sources, tracker)
-    destination.write(text.encode())
+            done = run_tuning(tuning, sources, tracker, known)
+    destination.write(str(done.results).encode())
+    measured = [
+        {"unit": unit, "measured": count, "known": before} for unit, count, before in done.counts
+    ]
     notes = list(tuning.notes)
-    output.document.update(file=str(out), device_kind=local.kind, results=entries, notes=notes)
-    output.text(printable(f"{plural(entries, 'result')} of {local.kind} written to {out}"))
+    output.document.update(
+        file=str(out),
+        device_kind=local.kind,
+        units=measured,
+        failures=[vars(failure) for failure in done.failures],
+        notes=notes,
+    )
+    for unit, count, before in done.counts:
+        output.text(printable(f"{unit}: {plural(count, 'instruction')} measured, {before} known"))
     for note in notes:
         output.text(f"note: {note}")
+    output.text(printable(f"results of {local.kind} written to {out}"))
+    if not done.failures:
+        return None
+    say(f"{len(done.failures)} of {len(done.counts)} failed:\n{listing(done.failures)}")
+    return BUILD

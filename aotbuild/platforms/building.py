@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import find_part, names
@@ -34,15 +34,15 @@ class Hardware:
 
     `kind` is the `device_kind` of jax. `memory` is in bytes, what programs may use of one device.
     `capability` is the compute capability with its suffix, as `9.0a`. `description` is for the
-    platform's compiler: names and values, in its own words. `autotune` is the text of the tuning
-    results of a real device, if there are any.
+    platform's compiler: names and values, in its own words. `tuning` is the text of the tuning
+    results of real devices, if there are any.
     """
 
     kind: str = ""
     memory: int | None = None
     capability: str | None = None
     description: tuple[tuple[str, Any], ...] = ()
-    autotune: str | None = None
+    tuning: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of `from_json`."""
@@ -192,8 +192,8 @@ class Description:
         """Return whether the devices may belong to more than one process."""
         return False
 
-    def packages(self, jax: str) -> Sequence[str]:
-        """Return the requirements that compile for the platform beside that jax."""
+    def packages(self, jax: str, request: Request | None = None) -> Sequence[str]:
+        """Return the requirements that compile a request beside that jax."""
         return ()
 
     def problems(
@@ -231,6 +231,10 @@ class Description:
         """Return the flags of XLA that cap a process."""
         return ()
 
+    def measures(self, hardware: Hardware) -> bool:
+        """Return whether the compiler measures on a device of this machine."""
+        return False
+
     def details(self, hardware: Hardware) -> Mapping[str, Any]:
         """Return what a plan shows of a target beside its name, by names of options."""
         return {}
@@ -260,6 +264,10 @@ class Description:
         return next((f"\n{remedy}" for sign, remedy in known.items() if sign in error), "")
 
 
+# Compiles with options of XLA; TraceRefused says why it cannot.
+Attempt: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+
 class Compiler:
     """How a worker compiles for a platform."""
 
@@ -277,9 +285,16 @@ class Compiler:
         """
         raise NotImplementedError
 
-    def compiler_options(self, target: Target, hardware: Hardware) -> Mapping[str, Any]:
-        """Return options for XLA in addition to the manifest's."""
-        return {}
+    def compile(
+        self, attempt: Attempt, target: Target, hardware: Hardware, options: Mapping[str, Any]
+    ) -> tuple[Any, str, dict[str, Any]]:
+        """Compile with `options` of the manifest, which win over the platform's own.
+
+        Return the `jax.stages.Compiled`, its optimized HLO as text, and what the provenance says
+        of the compiler's choices, as JSON; `note` of it is for the user. Raises TraceRefused.
+        """
+        compiled = attempt(options)
+        return compiled, compiled.as_text() or "", {}
 
     def requirements(
         self, target: Target, hardware: Hardware, data: bytes, hlo: str
@@ -334,6 +349,14 @@ class LocalDevices:
     kind: str
 
 
+class Measured(Protocol):
+    """Tuning results; their text, as `str` gives it, is what a file of them holds."""
+
+    @property
+    def keys(self) -> frozenset[Any]:
+        """What each result is looked up by."""
+
+
 class Tuner:
     """Tunes a compiler on this machine's devices, for builds on machines without them."""
 
@@ -345,16 +368,20 @@ class Tuner:
         """Return the requirement to install for a version of jax."""
         raise NotImplementedError
 
-    def variables(self, inherited: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the variables of workers that see the devices."""
-        raise NotImplementedError
-
     def into(self, hardware: Hardware, file: Path) -> Hardware:
         """Return hardware whose compiler writes its choices into a file."""
         raise NotImplementedError
 
-    def read(self, files: list[Path], kind: str) -> tuple[str, int]:
-        """Return the joined text of those files, and the number of results."""
+    def read(self, file: Path, kind: str, jax: str) -> Measured:
+        """Return what a compiler wrote into the file of `into`, on that kind of device."""
+        raise NotImplementedError
+
+    def parse(self, text: str) -> Measured:
+        """Return the results in the text of an earlier file; ValueError if it is malformed."""
+        raise NotImplementedError
+
+    def join(self, results: Iterable[Any]) -> Measured:
+        """Return all of these results; of two for one key, the last one."""
         raise NotImplementedError
 
     def describe(self, number: int) -> tuple[dict[str, Any], str]:

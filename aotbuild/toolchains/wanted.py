@@ -103,7 +103,7 @@ def plugin_needs(manifest: Manifest) -> bool:
 
 
 def _for_targets(manifest: Manifest, jax: str) -> tuple[str, ...]:
-    found = (r for target in manifest.targets for r in target.description.packages(jax))
+    found = (r for target in manifest.targets for r in target.description.packages(jax, target))
     return tuple(dict.fromkeys(found))
 
 

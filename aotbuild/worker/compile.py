@@ -51,8 +51,9 @@ from aotbuild.worker.traced import Traced
 from aotbuild.worker.tuning.choose import choose, reason_not_to_measure, startup_of
 from aotbuild.worker.tuning.measure import Measurer, measure
 
-# What a record's provenance says of its executable: how it was compiled to start, and rewritten.
-_DECISIONS = ("startup", "shrink")
+# What a record's provenance says of its executable: how it was compiled to start, rewritten, and
+# what the compiler chose.
+_DECISIONS = ("startup", "shrink", "choices")
 
 
 @dataclass(frozen=True)
@@ -166,14 +167,9 @@ class NativeCompiler:
     def _compile_with(self, lowered: Lowered, flags: FlagSet) -> tuple[Entry, Any]:
         target, hardware = lowered.target, lowered.hardware
         there = compiler(target.platform)
-        options = {
-            **there.compiler_options(target, hardware),
-            **dict(flags.options),
-            # The manifest's options win.
-            **lowered.traced.job.function.compiler_options,
-        }
-        compiled = lowered.compile(options)
-        hlo = compiled.as_text() or ""
+        # The manifest's options win.
+        options = {**dict(flags.options), **lowered.traced.job.function.compiler_options}
+        compiled, hlo, choices = there.compile(lowered.compile, target, hardware, options)
         calls = self.calls.of(hlo, target.platform)
         data = _serialized(compiled, target)
         # What a rewritten executable calls back was never compared.
@@ -185,6 +181,7 @@ class NativeCompiler:
             "analysis": summary(compiled, lowered.stage, target.devices, with_calls=bool(calls)),
             "out_specs": specs_to_json(_out_specs(lowered.traced, compiled)),
             **({"shrink": shrink} if shrink else {}),
+            **({"choices": choices} if choices else {}),
         }
         return Entry(facts, data), compiled
 

@@ -59,12 +59,12 @@ class Lowered:
         """The effects whose tokens it takes."""
         return tuple(jax_private.ordered_effects(self.stage))
 
-    def compile(self, options: dict[str, Any]) -> Any:
+    def compile(self, options: Mapping[str, Any]) -> Any:
         """Return the `jax.stages.Compiled`, made with these options of XLA; TraceRefused if not."""
         job = self.traced.job
         try:
             with in_mesh(self.traced.context):
-                return self.stage.compile(compiler_options=options or None)
+                return self.stage.compile(compiler_options=dict(options) or None)
         except Exception as err:  # XLA and its options raise many types
             hint = ""
             if job.function.compiler_options:
@@ -146,7 +146,10 @@ def jit_flat(traced: Traced, device: Any = None) -> Any:
             None if spec is None else named_sharding(mesh, spec) for spec in traced.out_specs
         ]
     elif device is not None:
-        options["in_shardings"] = options["out_shardings"] = SingleDeviceSharding(device)
+        # As jit itself: a sharding of the results would stand in the module, and XLA would find no
+        # tuning result for the instruction that makes the only one.
+        side = "in_shardings" if traced.leaves else "out_shardings"
+        options[side] = SingleDeviceSharding(device)
     options["keep_unused"] = traced.job.function.keep_unused
     return jit_leaves(traced.job.name, traced.closed_jaxpr, traced.donated, options)
 

@@ -330,7 +330,7 @@ def test_a_package_that_is_gone(place: Place) -> None:
 NAMED = """
 version: 1
 package: proj
-targets: [cpu, cuda: {gpu: ./GPU/gpu.yaml, autotune: TUNED/tuned.txt}]
+targets: [cpu, cuda: {gpu: ./GPU/gpu.yaml, tuning: TUNED/tuned.txt}]
 functions:
   f: {call: "proj.model:f", args: [x: {file: TREES/trees.json, name: x}]}
 """
@@ -340,7 +340,10 @@ GPU = (ROOT / "configs" / "targets" / "h200.yaml").read_text(encoding="utf-8")
 FILES = {
     "TREES/trees.json": (TREES, TREES.replace("[4]", "[6]")),
     "GPU/gpu.yaml": (GPU, GPU.replace("NVIDIA H200", "NVIDIA H201")),
-    "TUNED/tuned.txt": ("version: 3 results { a }", "version: 3 results { b }"),
+    "TUNED/tuned.txt": (
+        'version: 3 results { device: "a" hlo: "a" }',
+        'version: 3 results { device: "a" hlo: "b" }',
+    ),
 }
 Put = Callable[[Path, str], None]
 

@@ -119,7 +119,7 @@ def test_in_the_place_of_a_manifest(
 
 @pytest.mark.cause(16)
 @waiting
-@pytest.mark.parametrize("name", ["pyproject.toml", "trees.json", "gpu", "autotune"])
+@pytest.mark.parametrize("name", ["pyproject.toml", "trees.json", "gpu", "tuning"])
 def test_a_file_that_a_manifest_names(
     name: str, make: Callable[[Path], None], tmp_path: Path
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_file_that_a_manifest_names(
     text = {
         "trees.json": MANIFEST.replace("'f32[4]'", "{file: trees.json, name: a}"),
         "gpu": MANIFEST + "targets: [{cuda: {gpu: [./gpu]}}]\n",
-        "autotune": MANIFEST + "targets: [{cuda: {gpu: [h100-sxm], autotune: ./autotune}}]\n",
+        "tuning": MANIFEST + "targets: [{cuda: {gpu: [h100-sxm], tuning: ./tuning}}]\n",
     }.get(name, MANIFEST)
     (tmp_path / "aot.yaml").write_text(text)
     make(tmp_path / name)

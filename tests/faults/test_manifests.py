@@ -317,7 +317,7 @@ SECRET = "hunter2"
 # Where a manifest names a file, and what of it an error must not show.
 OPTIONS = {
     "gpu": ("[cuda: {{gpu: '{}'}}]", "args: [x: 'f32[4]']"),
-    "autotune": ("[cuda: {{gpu: h200, autotune: '{}'}}]", "args: [x: 'f32[4]']"),
+    "tuning": ("[cuda: {{gpu: h200, tuning: '{}'}}]", "args: [x: 'f32[4]']"),
     "a tree": ("[cpu]", "args: [x: {{file: '{}', name: a}}]"),
 }
 # What makes `./here.FORM` in the folder of the manifest, or None, and what is named.
@@ -349,7 +349,7 @@ def test_no_file_of_the_machine_is_quoted(
     """The manifest of somebody else's change would show it in the log."""
     monkeypatch.setenv("TOKEN_OF_CI", SECRET)
     make, named = PLACES[place]
-    form = {"gpu": "yaml", "autotune": "textproto", "a tree": "json"}[option]
+    form = {"gpu": "yaml", "tuning": "textproto", "a tree": "json"}[option]
     folder = tmp_path / "project" / "configs"
     folder.mkdir(parents=True)
     (folder.parent / "pyproject.toml").touch()

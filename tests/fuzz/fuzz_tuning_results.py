@@ -18,13 +18,21 @@ def TestOneInput(data: bytes) -> None:
         return
     again = TuningResults.parse(str(found))
     assert again == found, "results are written as others"
-    kind = found.device_kind or "NVIDIA H100"
-    assert merge([found, again], kind) == merge([found], kind)
+    assert merge([found, again]) == merge([found])
+    for jax in ("0.10.2", "0.12.0.1"):
+        fitting = found.fitting(jax, "NVIDIA H100")
+        assert not fitting.count or TuningResults.parse(fitting.text)
 
 
 def main() -> None:
     words = mutate_words(
-        "version: 3", "results {", "results: {", "}", "{", '"a"', "# device_kind: "
+        "version: 3",
+        "results {",
+        "entries {",
+        'device: "a"',
+        'hlo: "a"',
+        "}",
+        'hlo_fingerprint: "a"',
     )
     atheris.Setup(sys.argv, TestOneInput, custom_mutator=words)
     atheris.Fuzz()

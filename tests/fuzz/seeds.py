@@ -155,8 +155,11 @@ def cuda_bytes() -> Seeds:
 
 def tuning_results() -> Seeds:
     entry = 'results { device: "CUDA: 9.0" hlo: "f(a)" result { gemm { algorithm: 7 } } }\n'
-    yield "one", f"# device_kind: NVIDIA H100\nversion: 3\n{entry}".encode()
-    yield "two", f"version: 3\n{entry}{entry.replace('7', '8')}".encode()
+    yield "one", f"# measured on NVIDIA H100 by jax 0.10.2\nversion: 3\n{entry}".encode()
+    yield "two", f"version: 3\n{entry}{entry.replace('f(a)', 'g(a)')}".encode()
+    key = 'key { target { device: "69" hlo_fingerprint: "00cd" } }'
+    value = 'value { optimal_config { backend: CUDNN } optimal_backend_version: "9.19.0" }'
+    yield "entries", f"entries {{ {key} {value} }}\n".encode()
 
 
 def tree_file() -> Seeds:

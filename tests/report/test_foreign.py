@@ -37,7 +37,7 @@ def on_gpu(**changes: Any) -> Record:
         "target": "cuda:h100-sxm:1",
         "requires": H100,
         "analysis": {**ANALYSIS, "peak_bytes": 9_000_000_000, "device_bytes": 84_942_979_072},
-        "provenance": {**COMPILERS, "autotune": "none", "jax": OLD, "jaxlib": OLD},
+        "provenance": {**COMPILERS, "tuning": "none", "jax": OLD, "jaxlib": OLD},
     }
     return make_record(**{**fields, **changes})
 
@@ -93,7 +93,7 @@ def test_what_compiled_it_is_among_the_settings(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, [make_function()], every(), BOTH)
     rows = dict(setting_rows(facts))
     assert rows["compilers.nvidia-cuda-nvcc"] == "13.0.88"
-    assert (rows["cpus"], rows["autotune"]) == ("2", "none")
+    assert (rows["cpus"], rows["tuning"]) == ("2", "none")
     assert rows["jaxlib"] == f"{OLD} | {NEW}"
 
 

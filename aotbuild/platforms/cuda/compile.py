@@ -1,4 +1,4 @@
-"""Compiling for absent CUDA GPUs: topologies, requirements, and the tools of CUDA."""
+"""Compiling for CUDA GPUs, absent or here: devices, options, requirements, the tools of CUDA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,83 +16,45 @@ import jax
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
-from aotbuild.platforms.building import Compiler, Hardware
+from aotbuild.platforms.building import Attempt, Compiler, Hardware
 from aotbuild.platforms.cuda.bytes import NotReadable, readable, records
-from aotbuild.platforms.cuda.describe import COMPILERS, CUDA_ROOT
-from aotbuild.platforms.cuda.hardware import TARGET_CONFIG, target_config_text, tuning_to
+from aotbuild.platforms.cuda.choices import Choices, choices
+from aotbuild.platforms.cuda.hardware import (
+    ALL_TUNED,
+    TARGET_CONFIG,
+    is_here,
+    target_config_text,
+    tuning_to,
+)
+from aotbuild.platforms.cuda.toolkit import (
+    PLUGIN,
+    compiler_versions,
+    link_tools,
+    runtime_versions,
+)
+from aotbuild.platforms.cuda.tuning_results import Fitting, TuningResults
 from aotbuild.spec.canonical import sha256_hex
 from aotbuild.spec.target import Target
-
-PLUGIN = "jax-cuda13-pjrt"
-# The files that XLA reads, and the distribution of each.
-_FILES = {"bin/ptxas": "nvidia-cuda-nvcc", "nvvm/libdevice/libdevice.10.bc": "nvidia-nvvm"}
-
-
-def link_tools() -> None:
-    """Link the tools into the current folder; raises TraceRefused if one is missing."""
-    link = Path(CUDA_ROOT)
-    if not link.is_symlink():
-        folder = _toolkit()
-        if folder is not None:
-            link.symlink_to(folder, target_is_directory=True)
-    missing = sorted({owner for file, owner in _FILES.items() if not (link / file).exists()})
-    if missing:
-        msg = (
-            f"the CUDA compiler is not complete: {', '.join(missing)} is not installed beside jax, "
-            "or not whole; aotbuild never uses the system's. Install it into the build environment"
-        )
-        raise TraceRefused(msg)
-
-
-def compiler_versions() -> dict[str, str]:
-    """Return the versions of the distributions that compile, by name."""
-    return dict(_installed())
-
-
-def runtime_versions() -> Mapping[str, str]:
-    """Return the lowest versions that can run the plugin's executables: those it was built with.
-
-    `cuda` is the CUDA runtime's, which is also the driver's, and `cudnn` that of cuDNN.
-    """
-    try:
-        versions: Any = importlib.import_module("jax_cuda13_plugin._versions")
-    except ImportError as err:
-        msg = f"jax-cuda13-plugin is not installed in the build environment, or not whole: {err}"
-        raise TraceRefused(msg) from err
-    # 13000 is 13.0.0: CUDA_VERSION is 1000 * major + 10 * minor.
-    cuda = versions.cuda_runtime_build_version()
-    # 91200 is 9.12.0: CUDNN_VERSION is 10000 * major + 100 * minor + patch.
-    cudnn = versions.cudnn_build_version()
-    return {
-        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}.{cuda % 10}",
-        "cudnn": f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}",
-    }
-
-
-def _toolkit() -> Path | None:
-    """Return the folder of NVIDIA's wheels for CUDA 13, if any of them is installed."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cu13")
-    except ModuleNotFoundError:
-        return None
-    places = spec.submodule_search_locations if spec else None
-    return Path(next(iter(places))) if places else None
-
-
-def _installed() -> Iterator[tuple[str, str]]:
-    for name in COMPILERS:
-        try:
-            yield name, metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-
 
 # The files are in the worker's own folder: XLA writes their names into the executable.
 _RESULTS = "./autotune_results.txt"
 _ARCHITECTURE = re.compile(rb"-arch (sm_[0-9]+[af]?)\b")
-_TUNED_WITH = re.compile(r"DNN version: ([0-9]+[.][0-9]+[.][0-9]+)")
 # cuDNN's own calls, and those of jax's recurrent networks.
 _CUDNN = ("__cudnn$", "cudnn_rnn")
+# Options of XLA. Without the GPU, XLA takes the first backend that can compile an instruction:
+# Triton, with its smallest tiles, for matmuls. Without Triton for them it takes cuBLASLt, which
+# chooses its kernel when it runs.
+_TRITON_MATMULS = "xla_gpu_enable_triton_gemm"
+_RESULTS_FROM = "xla_gpu_load_autotune_results_from"
+_RESULTS_TO = "xla_gpu_dump_autotune_results_to"
+_ALL_IN_RESULTS = "xla_gpu_require_complete_aot_autotune_results"
+# What XLA says where an instruction has no result; the counts since jax 0.11.
+_NO_RESULT = "No cached config found for HLO instr"
+_NO_RESULT_COUNTS = re.compile(r"Failed to get configs for: (\d+) out of (\d+) instructions")
+_NO_RESULT_FOR = re.compile(rf"{_NO_RESULT}: (%\S+ = \S+)")
+# A user's option with one of these in its name decides how matmuls are compiled.
+_OF_MATMULS = ("triton", "gemm", "autotun", "cublas")
+_TUNE = "run aotbuild tune on the GPU, and name its file under tuning: of the target"
 # What Pallas says where a kernel looks at the GPU that it is made for (jax 0.12.0.1).
 _NEEDS_GPU = ("specify an abstract GPU device", "Unsupported GPU device kind")
 
@@ -102,28 +63,36 @@ class CudaCompiler(Compiler):
     """See `Compiler`."""
 
     def devices(self, target: Target, hardware: Hardware, _: Any) -> Sequence[Any]:
-        """Return the devices of a topology made from the description of the GPU."""
-        link_tools()
+        """Return this machine's GPUs, or the devices of a topology made from their description."""
+        link_tools(system=is_here(hardware))
         _import_pallas_rules()
-        if tuning_to(hardware):
-            return _own_devices(target)
-        return _devices(target, hardware)
+        return _own_devices(target) if is_here(hardware) else _devices(target, hardware)
 
-    def compiler_options(self, _: Target, hardware: Hardware) -> Mapping[str, Any]:
-        """Return where the results of tuning are, if there are any: then all must be of them.
+    def compile(
+        self, attempt: Attempt, target: Target, hardware: Hardware, options: Mapping[str, Any]
+    ) -> tuple[Any, str, dict[str, Any]]:
+        """Compile with what was measured, else with the kernels of libraries.
 
-        XLA reads the file when it first compiles in a process, and never again: a process has one.
+        XLA's own choice for a matmul or a convolution that it could not measure is refused.
         """
-        file = tuning_to(hardware)
-        if file is not None:
-            return {"xla_gpu_dump_autotune_results_to": file}
-        if hardware.autotune is None:
-            return {}
-        Path(_RESULTS).write_text(hardware.autotune, encoding="utf-8")
-        return {
-            "xla_gpu_load_autotune_results_from": _RESULTS,
-            "xla_gpu_require_complete_aot_autotune_results": True,
+        if is_here(hardware):
+            file = tuning_to(hardware)
+            compiled = attempt({**({_RESULTS_TO: file} if file else {}), **options})
+            tuned, note = "by this build", None
+        else:
+            compiled, tuned, note = _compile_for_absent(attempt, hardware, options)
+        hlo = compiled.as_text() or ""
+        found = choices(hlo)
+        _check_convolutions(target, found)
+        is_tuned = tuned in ("by this build", "all")
+        notes = [note, *([] if is_tuned else _untuned_notes(target, found, options))]
+        text = " ".join(filter(None, notes))
+        made = {
+            "tuned": tuned,
+            **found.to_json(),
+            **({"note": f"{target}: {text}"} if text else {}),
         }
+        return compiled, hlo, made
 
     def requirements(
         self, target: Target, hardware: Hardware, data: bytes, hlo: str
@@ -139,9 +108,12 @@ class CudaCompiler(Compiler):
 
     def provenance(self, hardware: Hardware) -> dict[str, Any]:
         """Return the versions of the tools, and what their choices were tuned with."""
-        text = hardware.autotune
-        tuned = "none" if text is None else sha256_hex(text.encode())
-        return {"compilers": compiler_versions(), "autotune": tuned}
+        fitting = _fitting(hardware)
+        tuning = sha256_hex(fitting.text.encode()) if fitting else "none"
+        return {
+            "compilers": compiler_versions(),
+            "tuning": "measured on this GPU" if is_here(hardware) else tuning,
+        }
 
     def is_stored(self, hardware: Hardware) -> bool:
         # Tuning needs the results of this run, so the store keeps none.
@@ -154,6 +126,70 @@ class CudaCompiler(Compiler):
         return readable(data)
 
 
+def _compile_for_absent(
+    attempt: Attempt, hardware: Hardware, options: Mapping[str, Any]
+) -> tuple[Any, str, str | None]:
+    """Compile for a GPU that is not here; return which instructions are tuned, and a note.
+
+    XLA reads the file of results when it first compiles in a process, and never again: a process
+    has one.
+    """
+    fitting = _fitting(hardware)
+    if fitting is None or not fitting.count:
+        none = "" if fitting is None else f"jax {jax.__version__} can use no result of tuning:"
+        return attempt({_TRITON_MATMULS: False, **options}), "none", none
+    Path(_RESULTS).write_text(fitting.text, encoding="utf-8")
+    results = {_RESULTS_FROM: _RESULTS}
+    try:
+        return attempt({**results, _ALL_IN_RESULTS: True, **options}), "all", None
+    except TraceRefused as err:
+        if _NO_RESULT not in str(err) or dict(hardware.description).get(ALL_TUNED):
+            raise
+        counts, first = _NO_RESULT_COUNTS.search(str(err)), _NO_RESULT_FOR.search(str(err))
+    # Results of Triton matmuls are not found now: cuBLASLt is as fast, where it was measured.
+    compiled = attempt({**results, _TRITON_MATMULS: False, **options})
+    tuned = f"{int(counts[2]) - int(counts[1])} of {counts[2]}" if counts else "not all"
+    example = f"; {first[1]} has none" if first else ""
+    note = f"{tuned} instructions have a tuning result{example}: {_TUNE}."
+    return compiled, tuned, note
+
+
+def _check_convolutions(target: Target, found: Choices) -> None:
+    """Refuse convolutions without an algorithm: cuDNN refuses those on the GPU."""
+    if names := found.convolutions_without_algorithm:
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        msg = (
+            f"{target}: a convolution's algorithm can only be chosen on the GPU, and it has no "
+            f"tuning result: {names[0]}{others}\nChoose it there: {_TUNE}; or build on the GPU, "
+            "with gpu: host. XLA's own kernels need no tuning, and are far slower: "
+            "compiler_options: {xla_gpu_experimental_enable_conv_fusion: true}."
+        )
+        raise TraceRefused(msg)
+
+
+def _untuned_notes(target: Target, found: Choices, options: Mapping[str, Any]) -> Iterator[str]:
+    if names := found.triton_matmuls:
+        what = f"{len(names)} Triton matmuls with tiles that nobody measured, such as {names[0]}"
+        theirs = [name for name in options if any(part in name for part in _OF_MATMULS)]
+        if not theirs:
+            msg = f"{target}: XLA chose {what}; they may be slow, or wrong: {_TUNE}, or report this"
+            raise TraceRefused(msg)
+        yield f"compiler_options ({', '.join(theirs)}) bring {what}; they may be slow, or wrong."
+    if names := found.large_sorts:
+        yield (
+            f"{names[0]} is sorted by XLA's own kernels, which take about three times as long as "
+            "CUB's; only a build on the GPU (gpu: host) has those."
+        )
+
+
+@cache
+def _fitting(hardware: Hardware) -> Fitting | None:
+    """Return the tuning results that this jax can use; None without a file of them."""
+    if hardware.tuning is None:
+        return None
+    return TuningResults.parse(hardware.tuning).fitting(jax.__version__, hardware.kind)
+
+
 def _libraries(hardware: Hardware, hlo: str) -> dict[str, str]:
     """Return the lowest versions of CUDA and, if the optimized HLO calls it, of cuDNN."""
     versions = _versions(hardware)
@@ -162,13 +198,13 @@ def _libraries(hardware: Hardware, hlo: str) -> dict[str, str]:
 
 
 def _versions(hardware: Hardware) -> dict[str, str]:
-    """Return the minimal versions that XLA compiles for.
+    """Return the versions that XLA compiles for: the plugin's lowest, or what was measured with.
 
-    Results of tuning hold for one cuDNN: XLA looks them up by the GPU's facts, and its version.
+    XLA uses a result of cuDNN only for exactly the version that it was measured with.
     """
     versions = dict(runtime_versions())
-    tuned_with = _TUNED_WITH.search(hardware.autotune or "")
-    return {**versions, "cudnn": tuned_with[1]} if tuned_with else versions
+    fitting = _fitting(hardware)
+    return {**versions, "cudnn": fitting.cudnn} if fitting and fitting.cudnn else versions
 
 
 def _own_devices(target: Target) -> Sequence[Any]:
@@ -178,7 +214,7 @@ def _own_devices(target: Target) -> Sequence[Any]:
     except RuntimeError as err:
         msg = (
             f"jax {jax.__version__} can use no GPU here: {err}\n"
-            f"Tuning runs on it: install jax[cuda13]=={jax.__version__}, and look with nvidia-smi."
+            f"Install jax[cuda13]=={jax.__version__} beside the build, and look with nvidia-smi."
         )
         raise TraceRefused(msg) from err
 

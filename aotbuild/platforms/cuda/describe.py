@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from aotbuild.errors import ManifestError
 from aotbuild.platforms.building import (
     BuildMachine,
     Description,
@@ -19,15 +18,13 @@ from aotbuild.platforms.building import (
     Request,
     Versions,
 )
-from aotbuild.platforms.cuda.hardware import hardware_of
+from aotbuild.platforms.cuda.gpu_files import HERE, GpuFiles, read_files
+from aotbuild.platforms.cuda.hardware import VISIBLE_DEVICES, hardware_here, hardware_of, is_here
 from aotbuild.platforms.cuda.presets import (
-    GpuPreset,
     is_file_name,
     preset_files,
-    read_preset,
-    shipped_preset,
 )
-from aotbuild.platforms.cuda.tuning_results import TuningResults, read_text
+from aotbuild.platforms.cuda.tuning_results import TuningResults
 from aotbuild.platforms.options import Devices, Model, Processes, listed, refuse
 from aotbuild.spec.record import Record
 from aotbuild.spec.target import Target
@@ -38,19 +35,21 @@ from aotbuild.spec.words import did_you_mean, quote
 # NVIDIA's packages are installed; this is the path without them.
 CUDA_ROOT = "./cuda_sdk_lib"
 
-_REQUIRED = ("jax-cuda13-plugin", "jax-cuda13-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm")
+_PLUGINS = ("jax-cuda13-plugin", "jax-cuda13-pjrt")
+_REQUIRED = (*_PLUGINS, "nvidia-cuda-nvcc", "nvidia-nvvm")
 # All that decide the bytes of an executable beside jax and jaxlib; cuDNN is only for functions that
 # use it.
 COMPILERS = (*_REQUIRED, "nvidia-cudnn-cu13")
 # Pallas needs it for GPUs, and does not require it (jax 0.10.2).
 _HELPERS = ("absl-py",)
-_REMEDY = "aotbuild tune writes one on a machine with the GPU"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def _gpu_name(name: str) -> str:
     """Check the name of a preset or of the user's own file, which is read later."""
-    if not is_file_name(name) and name not in preset_files():
-        hint = did_you_mean(name, preset_files()) or f"; known: {', '.join(preset_files())}"
+    known = (*preset_files(), HERE)
+    if not is_file_name(name) and name not in known:
+        hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
         own = "or name a file of your own, such as ./my-gpu.yaml"
         refuse(f"unknown GPU {quote(name)}{hint}, {own}")
     return name
@@ -60,7 +59,7 @@ Gpu: TypeAlias = Annotated[
     str,
     AfterValidator(_gpu_name),
     WithJsonSchema(
-        {"anyOf": [{"enum": list(preset_files())}, {"type": "string", "pattern": "/|[.]yaml$"}]}
+        {"anyOf": [{"enum": [*preset_files(), HERE]}, {"type": "string", "pattern": "/|[.]yaml$"}]}
     ),
 ]
 Gpus: TypeAlias = Annotated[
@@ -74,23 +73,19 @@ class CudaOptions(Model):
     """Native executables for NVIDIA GPUs."""
 
     gpu: Gpus = Field(
-        description="GPU models, such as h100-sxm, or files of your own, such as ./my-gpu.yaml"
+        description="GPU models, such as h100-sxm, files of your own, such as ./my-gpu.yaml, or "
+        "host: the GPU of the machine that builds"
     )
     devices: Devices | None = Field(default=None, description="How many devices one call uses")
     processes: Processes = Field(
         default=1, description="In how many processes the devices are, each with its share"
     )
-    autotune: str | None = Field(
-        default=None, description="File of results that aotbuild tune wrote, for these GPUs"
+    tuning: str | None = Field(
+        default=None, description="File of tuning results, which aotbuild tune writes on the GPUs"
     )
-
-
-@dataclass(frozen=True)
-class GpuFiles:
-    """The presets of a request's GPUs, and the text of the results that `aotbuild tune` wrote."""
-
-    presets: tuple[GpuPreset, ...]
-    autotune: str | None = None
+    untuned: Literal["note", "error"] = Field(
+        default="note", description="What an instruction without a result in that file is"
+    )
 
 
 # Texts in the compiler's errors, and their remedies.
@@ -113,16 +108,13 @@ _HINTS = {
         "The CUDA compiler does not know the capability of this GPU: correct its preset, or use a "
         "newer jax and nvidia-cuda-nvcc."
     ),
-    "Version mismatch in autotune results": (
-        "The file under autotune: was written by another jax; run aotbuild tune with this one."
-    ),
     "Failed to parse autotune results": (
-        "The file under autotune: is not what XLA writes; run aotbuild tune again."
+        "The file under tuning: has results that XLA cannot read; run aotbuild tune again."
     ),
     "No cached config found for HLO": (
-        "The results under autotune: do not have all of it: they are of another jax, of another "
-        "function, or of a GPU whose facts differ from the preset's. Run aotbuild tune again on "
-        "the GPU, with the preset that aotbuild doctor --describe-gpu writes there."
+        "The file under tuning: has no result for it, and untuned: error is asked for. Run "
+        "aotbuild tune on the GPU again, with this jax, after you changed the functions; a file of "
+        "yours that describes the GPU must be what aotbuild doctor --describe-gpu writes there."
     ),
 }
 
@@ -152,14 +144,12 @@ class Cuda(Description):
     )
 
     def read(self, options: Any, place: Place) -> GpuFiles:
-        """Read presets and tuning results; report what is wrong with them."""
-        found = [_preset(name, number, place) for number, name in enumerate(options.gpu)]
-        presets = tuple(preset for preset in found if preset)
         if options.devices is not None and options.devices % options.processes:
             count = str(options.devices)[:20]
             place.report(f"{options.processes} processes cannot share {count} devices", "processes")
-        text = None if options.autotune is None else _tuning(options.autotune, presets, place)
-        return GpuFiles(presets, text)
+        if HERE in options.gpu and options.processes > 1:
+            place.report("gpu: host builds for GPUs of one process", "processes")
+        return read_files(options.gpu, options.tuning, place)
 
     def parts(self, request: Request) -> Sequence[str]:
         options = request.options
@@ -170,15 +160,22 @@ class Cuda(Description):
     def is_spread(self, request: Request) -> bool:
         return bool(request.options.processes > 1)
 
-    def packages(self, jax: str) -> Sequence[str]:
+    def packages(self, jax: str, request: Request | None = None) -> Sequence[str]:
+        if request is not None and HERE in request.options.gpu:
+            # Measuring takes the libraries of CUDA, which this extra brings.
+            return [f"jax[cuda13]=={jax}", *_HELPERS]
         plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _REQUIRED)
         return [*plugins, *_HELPERS]
 
-    def problems(self, _: Request, versions: Versions, __: BuildMachine) -> Iterator[str]:
+    def problems(self, request: Request, versions: Versions, _: BuildMachine) -> Iterator[str]:
         installed = dict(versions.plugins)
-        missing = [name for name in _REQUIRED if name not in installed]
+        # The GPU's own machine may have the tools without NVIDIA's packages.
+        required = _PLUGINS if HERE in request.options.gpu else _REQUIRED
+        missing = [name for name in required if name not in installed]
         if missing:
-            remedy = " ".join(f"'{requirement}'" for requirement in self.packages(versions.jax))
+            remedy = " ".join(
+                f"'{requirement}'" for requirement in self.packages(versions.jax, request)
+            )
             yield (
                 f"cuda: {', '.join(missing)} is not installed beside jax {versions.jax}; name the "
                 f"toolchain under toolchains:, or install it here: pip install {remedy}"
@@ -197,7 +194,33 @@ class Cuda(Description):
             return
         for preset in files.presets:
             target = Target("cuda", preset.name, devices, options.processes)
-            yield target, hardware_of(preset, files.autotune)
+            if preset is files.here:
+                yield target, hardware_here(preset, os.environ.get(_VISIBLE))
+            else:
+                all_tuned = options.untuned == "error"
+                yield target, hardware_of(preset, files.tuning, all_tuned=all_tuned)
+
+    def measures(self, hardware: Hardware) -> bool:
+        return is_here(hardware)
+
+    def variables(self, hardware: Hardware) -> Mapping[str, str]:
+        if not is_here(hardware):
+            return {}
+        visible = dict(hardware.description)[VISIBLE_DEVICES]
+        return {
+            # The CPU stays the default: inputs and trees are made there.
+            "JAX_PLATFORMS": "cpu,cuda",
+            # Several workers share the GPU.
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            **({_VISIBLE: visible} if visible is not None else {}),
+        }
+
+    def details(self, hardware: Hardware) -> Mapping[str, Any]:
+        if is_here(hardware):
+            return {"tuning": "measured on this machine's GPU"}
+        if hardware.tuning is None:
+            return {}
+        return {"tuning": TuningResults.parse(hardware.tuning).summary()}
 
     def distribution_of(self, plugin: str) -> tuple[str, str | None]:
         # A record names the compiler, jax-cuda13-pjrt. jax finds it by the plugin, which requires
@@ -216,60 +239,4 @@ class Cuda(Description):
         return features
 
 
-def _preset(name: str, number: int, place: Place) -> GpuPreset | None:
-    """Return the preset of a GPU; None if its file has problems, which are reported."""
-    if not is_file_name(name):
-        return shipped_preset(name)
-    try:
-        file = place.file(name)
-    except OSError:
-        message = f"no such file: {quote(name)}, looked for beside the manifest"
-        place.report(message, "gpu", number)
-        return None
-    except ValueError as err:
-        place.report(str(err), "gpu", number)
-        return None
-    if file.stem in preset_files():
-        message = f"{quote(name)} has the name of a preset, {file.stem}; rename the file"
-        place.report(message, "gpu", number)
-        return None
-    try:
-        return read_preset(file, place.read_model)
-    except ManifestError as err:
-        place.extend(err.problems)
-        return None
-
-
-def _tuning(name: str, presets: Sequence[GpuPreset], place: Place) -> str | None:
-    """Return the text of a file of tuning results; None if it has a problem, which is reported."""
-    try:
-        file = place.file(name)
-    except ValueError as err:
-        place.report(str(err), "autotune")
-        return None
-    except OSError as err:
-        place.report(_unreadable(name, err), "autotune")
-        return None
-    try:
-        text = read_text(file)
-        results = TuningResults.parse(text)
-    except OSError as err:
-        place.report(_unreadable(name, err), "autotune")
-        return None
-    except ValueError as err:
-        message = f"{quote(name)} is no file of tuning results: {err}; {_REMEDY}"
-        place.report(message, "autotune")
-        return None
-    kind, kinds = results.device_kind, [preset.device_kind for preset in presets]
-    if kind is not None and kinds and kind not in kinds:
-        message = f"{quote(name)} has results of {kind}, but this target is {', '.join(kinds)}"
-        place.report(f"{message}; tune on that GPU", "autotune")
-    return text
-
-
 PLATFORM = Cuda()
-
-
-def _unreadable(name: str, err: OSError) -> str:
-    reason = f"cannot be read, looked for beside the manifest: {err.strerror}"
-    return f"{quote(name)} {reason}; {_REMEDY}"

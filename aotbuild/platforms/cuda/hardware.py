@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cuda.presets import GpuPreset
 
-# Names in a CUDA `Hardware.description`: XLA's own text about the GPU, without the versions that
-# the plugin knows; or, for this machine's own GPU, the file for what tuning finds.
-TARGET_CONFIG, TUNING_TO = "target_config", "tuning_to"
+# Names in a CUDA `Hardware.description`. XLA's own text about an absent GPU, without the versions
+# that the plugin knows; or, for the GPU of this machine, the devices that the process sees, as in
+# CUDA_VISIBLE_DEVICES, and the file for what tuning measures.
+TARGET_CONFIG, VISIBLE_DEVICES, TUNING_TO = "target_config", "visible_devices", "tuning_to"
+# Whether an instruction without a tuning result is an error.
+ALL_TUNED = "all_tuned"
 
 
-def hardware_of(gpu: GpuPreset, autotune: str | None = None) -> Hardware:
-    """Return the hardware of a GPU preset."""
-    memory = dict(gpu.facts)["device_memory_size"]
-    description = ((TARGET_CONFIG, _description(gpu)),)
-    return Hardware(gpu.device_kind, int(memory), gpu.capability, description, autotune)
+def hardware_of(gpu: GpuPreset, tuning: str | None = None, *, all_tuned: bool = False) -> Hardware:
+    """Return the hardware of a GPU preset, for which nothing is measured."""
+    asked = ((ALL_TUNED, True),) if all_tuned else ()
+    return _hardware(gpu, ((TARGET_CONFIG, _description(gpu)), *asked), tuning)
+
+
+def hardware_here(gpu: GpuPreset, visible_devices: str | None) -> Hardware:
+    """Return the hardware of this machine's GPU, on which XLA measures while it compiles."""
+    return _hardware(gpu, ((VISIBLE_DEVICES, visible_devices),))
+
+
+def is_here(hardware: Hardware) -> bool:
+    """Return whether the hardware is this machine's GPU."""
+    return VISIBLE_DEVICES in dict(hardware.description)
 
 
 def tuning_to(hardware: Hardware) -> str | None:
-    """Return the file for the tuning results of this machine's GPU; None for absent GPUs."""
+    """Return the file for what tuning measures on this machine's GPU; None without tuning."""
     return dict(hardware.description).get(TUNING_TO)
+
+
+def _hardware(
+    gpu: GpuPreset, description: tuple[tuple[str, Any], ...], tuning: str | None = None
+) -> Hardware:
+    memory = dict(gpu.facts)["device_memory_size"]
+    return Hardware(gpu.device_kind, int(memory), gpu.capability, description, tuning)
 
 
 def target_config_text(description: str, versions: Mapping[str, str]) -> str:

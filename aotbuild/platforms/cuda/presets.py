@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -131,6 +131,13 @@ def shipped_preset(name: str) -> GpuPreset:
     """Return a preset that aotbuild ships, by its name in `preset_files`."""
     text = preset_files()[name].read_text(encoding="utf-8")
     return _preset(name, GpuModel.model_validate(yaml.safe_load(text)))
+
+
+def named_by_kind(gpu: GpuPreset) -> GpuPreset:
+    """Return a GPU with the name of the shipped preset of its kind, else with one of its own."""
+    known = (name for name in preset_files() if shipped_preset(name).device_kind == gpu.device_kind)
+    own = re.sub("[^a-z0-9]+", "-", gpu.device_kind.lower()).strip("-")
+    return replace(gpu, name=next(known, own))
 
 
 def read_preset(file: Path, read_model: ReadModel) -> GpuPreset:

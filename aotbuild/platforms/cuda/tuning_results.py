@@ -1,60 +1,149 @@
-"""XLA's autotuning results: an `AutotuneResults` message in protobuf's text format.
+"""XLA's tuning results: what ran fastest on a device, per instruction, as protobuf text.
 
-Only the outer form is read here: a version, and entries for the fastest choice on a device. XLA
-reads the text once in a process, with poor errors.
+jax 0.10.2 reads and writes `version: 3` and `results {…}`, keyed by the device's facts and the
+instruction's text. jax 0.11 and later use `entries {…}`, keyed by hashes of both. One file may hold
+both forms, of several GPUs and versions. A comment begins the results of one run of `aotbuild tune`
+and says where they were measured; a file that XLA wrote itself has none.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
 
 from aotbuild.spec.files import open_regular
 
 _TOKEN = re.compile(r'\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}<>]|[^\s{}<>"\'#]+')
 _MOST_BYTES = 64 << 20
-_KIND = re.compile(r"# device_kind: (.*)")
+_MEASURED = re.compile(r"# measured on (\S.*) by jax (\S+)\s*\Z")
+_STRING = r'"((?:[^"\\]|\\.)*)"'
+ENTRIES, RESULTS = "entries", "results"
+# The name of an instruction in the key of each form.
+_INSTRUCTION = {
+    ENTRIES: re.compile(rf"hlo_fingerprint: {_STRING}"),
+    RESULTS: re.compile(rf"hlo: {_STRING}"),
+}
+_DEVICE = re.compile(rf"device: {_STRING}")
+# cuDNN's version: of the backend that was fastest, or among the device's facts.
+_CUDNN = {
+    ENTRIES: re.compile(rf"backend: CUDNN .*optimal_backend_version: {_STRING}"),
+    RESULTS: re.compile(r"DNN version: ([0-9]+[.][0-9]+[.][0-9]+)"),
+}
+# The format of `results`, the only one that jax 0.10.2 reads.
+_RESULTS_VERSION = 3
+_FIRST_WITH_ENTRIES = Version("0.11")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was fastest for one instruction on one device; `text` is XLA's own, on one line.
+
+    `cudnn` is the version that it is for, if cuDNN was fastest. `device_kind` and `jax` say where
+    it was measured; None if the file does not.
+    """
+
+    form: str
+    device: str
+    instruction: str
+    text: str
+    cudnn: str | None = None
+    device_kind: str | None = None
+    jax: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What XLA looks a result up by."""
+        return self.form, self.device, self.instruction
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """The results that one version of jax can use, as the text that its XLA reads.
+
+    `cudnn` is the version that they were measured with; None if none of them is cuDNN's.
+    """
+
+    text: str
+    count: int
+    cudnn: str | None
 
 
 @dataclass(frozen=True)
 class TuningResults:
-    """The format's version, the entries as text, and the GPU.
+    """All results of a file."""
 
-    `device_kind` is None if the file does not state it, such as one that XLA wrote.
-    """
-
-    version: int
-    entries: tuple[str, ...]
-    device_kind: str | None = None
+    results: tuple[Result, ...]
 
     def __str__(self) -> str:
-        kind = [f"# device_kind: {self.device_kind}"] if self.device_kind else []
-        entries = (f"results {entry}" for entry in self.entries)
-        return "\n".join([*kind, f"version: {self.version}", *entries]) + "\n"
+        lines: list[str] = []
+        measured = None
+        for result in sorted(self.results, key=_order):
+            if measured != (measured := (result.form, result.device_kind, result.jax)):
+                if result.device_kind is not None:
+                    lines.append(f"# measured on {result.device_kind} by jax {result.jax}")
+                lines += _head(result.form)
+            lines.append(f"{result.form} {result.text}")
+        return "\n".join(lines) + "\n"
+
+    @property
+    def keys(self) -> frozenset[tuple[str, str, str]]:
+        """What XLA looks each result up by."""
+        return frozenset(result.key for result in self.results)
+
+    @property
+    def device_kinds(self) -> tuple[str, ...]:
+        """The GPUs that the file names, sorted."""
+        return tuple(sorted({r.device_kind for r in self.results if r.device_kind is not None}))
+
+    def summary(self) -> str:
+        """Return how many results there are, by where they were measured."""
+        places = Counter((r.device_kind or "a GPU", r.jax or "unknown") for r in self.results)
+        return "; ".join(
+            f"{count} of {kind} by jax {jax}" for (kind, jax), count in sorted(places.items())
+        )
+
+    def merged(self, newer: TuningResults) -> TuningResults:
+        """Return both; of two results for one key by one version of jax, the newer one."""
+        found = {(*r.key, r.jax, r.cudnn): r for r in (*self.results, *newer.results)}
+        return TuningResults(tuple(found.values()))
+
+    def measured_on(self, device_kind: str, jax: str) -> TuningResults:
+        """Return the same results, with where they were measured."""
+        found = (replace(r, device_kind=device_kind, jax=jax) for r in self.results)
+        return TuningResults(tuple(found))
+
+    def fitting(self, jax: str, device_kind: str) -> Fitting:
+        """Return what XLA of a version of jax may find for a GPU.
+
+        XLA uses a result of cuDNN for exactly its version, so all are of one: what was measured by
+        the same jax decides, else the newest.
+        """
+        form = ENTRIES if Version(jax) >= _FIRST_WITH_ENTRIES else RESULTS
+        found = [
+            result
+            for result in sorted(self.results, key=lambda result: result.jax == jax)
+            if result.form == form and result.device_kind in (None, device_kind)
+        ]
+        versions = [(r.jax == jax, _version(r.cudnn), r.cudnn) for r in found if r.cudnn]
+        cudnn = max(versions)[2] if versions else None
+        # The last one of a key: that of the same jax.
+        chosen = {result.key: result for result in found if result.cudnn in (None, cudnn)}
+        lines = [*_head(form), *(f"{form} {result.text}" for result in chosen.values())]
+        return Fitting("\n".join(lines) + "\n", len(chosen), cudnn)
 
     @classmethod
     def parse(cls, text: str) -> TuningResults:
         """Read a file of results; raises ValueError if it is malformed."""
-        kind = _KIND.match(text)
-        version, entries = None, []
-        # A problem quotes nothing: a file of another kind may hold what no log should.
-        for name, value in _fields(_tokens(text)):
-            if name == "version:" and value.isdigit() and version is None:
-                version = int(value)
-            elif name in ("results", "results:") and value.startswith("{"):
-                entries.append(value)
-            else:
-                msg = "expected a version and results, found another field"
-                raise ValueError(msg)
-        if version is None:
-            msg = "the version of the format is missing"
-            raise ValueError(msg)
-        if not entries:
+        found = tuple(_results(_tokens(text)))
+        if not found:
             msg = "there are no results in it"
             raise ValueError(msg)
-        return cls(version, tuple(entries), (kind[1].strip() or None) if kind else None)
+        return cls(found)
 
 
 def read_text(file: Path) -> str:
@@ -71,15 +160,59 @@ def read_text(file: Path) -> str:
         raise ValueError(msg) from err
 
 
-def merge(results: Iterable[TuningResults], device_kind: str) -> TuningResults:
-    """Join the results of one device without duplicates; ValueError if formats differ."""
-    found = list(results)
-    versions = {result.version for result in found}
-    if len(versions) > 1:
-        msg = f"results of the formats {sorted(versions)} cannot be joined"
+def merge(results: Iterable[TuningResults]) -> TuningResults:
+    """Return the results of all; of two for one key, the last one."""
+    merged = TuningResults(())
+    for each in results:
+        merged = merged.merged(each)
+    return merged
+
+
+def _head(form: str) -> list[str]:
+    return [f"version: {_RESULTS_VERSION}"] if form == RESULTS else []
+
+
+def _order(result: Result) -> tuple[str, ...]:
+    return result.form, result.device_kind or "", result.jax or "", result.device, result.text
+
+
+def _version(text: str | None) -> Version:
+    return Version(text or "0")
+
+
+def _results(tokens: Iterator[str]) -> Iterator[Result]:
+    """Yield the results in the tokens of a file, with what the comment before them says."""
+    device_kind = jax = None
+    for token in tokens:
+        if token.startswith("#"):
+            if measured := _MEASURED.match(token):
+                device_kind, jax = measured[1].strip(), measured[2]
+            continue
+        name, value = token.removesuffix(":"), _value(tokens)
+        # A problem quotes nothing: a file of another kind may hold what no log should.
+        if name == "version":
+            if value != str(_RESULTS_VERSION):
+                msg = f"its format is not version {_RESULTS_VERSION}, the only one known"
+                raise ValueError(msg)
+        elif name in (ENTRIES, RESULTS) and value.startswith("{"):
+            yield replace(_result(name, value), device_kind=device_kind, jax=jax)
+        else:
+            msg = "expected entries, or a version and results, found another field"
+            raise ValueError(msg)
+
+
+def _result(form: str, text: str) -> Result:
+    device, instruction = _DEVICE.search(text), _INSTRUCTION[form].search(text)
+    if device is None or instruction is None:
+        msg = "a result does not say for which device and instruction it is"
         raise ValueError(msg)
-    entries = sorted({entry for result in found for entry in result.entries})
-    return TuningResults(versions.pop() if versions else 0, tuple(entries), device_kind)
+    cudnn = _CUDNN[form].search(text)
+    try:
+        Version(cudnn[1] if cudnn else "0")
+    except InvalidVersion as err:
+        msg = "a result of cuDNN has no version that can be read"
+        raise ValueError(msg) from err
+    return Result(form, device[1], instruction[1], text, cudnn[1] if cudnn else None)
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -91,27 +224,19 @@ def _tokens(text: str) -> Iterator[str]:
             msg = f"line {line} is no text format of protobuf"
             raise ValueError(msg)
         at = found.end()
-        if not found[0].isspace() and not found[0].startswith("#"):
+        if not found[0].isspace():
             yield found[0]
 
 
-def _fields(tokens: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yield the outermost fields, each a name and a value on one line."""
-    for name in tokens:
-        first = next(tokens, None)
-        if first is None:
-            msg = "its last field has no value"
-            raise ValueError(msg)
-        yield name, _message(tokens) if first == "{" else first
-
-
-def _message(tokens: Iterator[str]) -> str:
-    """Return the rest of a message after its opening brace."""
-    parts, depth = ["{"], 1
+def _value(tokens: Iterator[str]) -> str:
+    """Return the value of a field, on one line and without comments."""
+    parts, depth = [], 0
     for token in tokens:
+        if token.startswith("#"):
+            continue
         parts.append(token)
         depth += {"{": 1, "}": -1}.get(token, 0)
-        if depth == 0:
+        if depth <= 0:
             return " ".join(parts)
-    msg = "it ends within a result"
+    msg = "it ends within a result" if parts else "its last field has no value"
     raise ValueError(msg)

@@ -120,7 +120,7 @@ class Tpu(Description):
     def is_spread(self, request: Request) -> bool:
         return (request.options.processes or 1) > 1
 
-    def packages(self, jax: str) -> Sequence[str]:
+    def packages(self, jax: str, _: Request | None = None) -> Sequence[str]:
         return [f"jax[tpu]=={jax}", LIBTPU]
 
     def problems(self, _: Request, versions: Versions, __: BuildMachine) -> Iterator[str]:

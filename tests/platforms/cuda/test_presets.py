@@ -141,14 +141,14 @@ class TestManifest:
              "own, such as ./my-gpu.yaml")),
             ("[h200, voodoo]", ("0.cuda.gpu.1: unknown GPU 'voodoo'; known: a100-40, a100-80-pcie, "
              "a100-80, a10g, b200, gb200, h100-pcie, h100-sxm, h200, l4, rtx-4090, rtx-pro-6000, "
-             "or name a file of your own, such as ./my-gpu.yaml")),
+             "host, or name a file of your own, such as ./my-gpu.yaml")),
             ("[]", "0.cuda.gpu: expected at least one entry, found an empty list"),
         ],
     )  # fmt: skip
     def test_unknown(self, gpu: str, message: str) -> None:
         assert refused(whole(f"targets: [cuda: {{gpu: {gpu}}}]\n")) == [f"targets.{message}"]
 
-    @pytest.mark.parametrize("option", ["gpu: {}", "gpu: h200, autotune: {}"])
+    @pytest.mark.parametrize("option", ["gpu: {}", "gpu: h200, tuning: {}"])
     def test_files_outside_of_the_project_are_not_read(self, tmp_path: Path, option: str) -> None:
         """A manifest of a change by somebody else would show them in the log."""
         (tmp_path / "secret.yaml").write_text("token: hunter2\n", encoding="utf-8")
