@@ -18,9 +18,10 @@ from aotbuild.cli.exit_codes import STALE
 from aotbuild.cli.output import Output
 from aotbuild.cli.progress import UnitState, origins, summary
 from aotbuild.cli.project import Project, plan_document, unit_document
+from aotbuild.report.text import choices_of
 from aotbuild.report.words import bytes_text, count_text, flops, printable
 
-_HEADERS = ("function", "signature", "target", "size", "flops")
+_HEADERS = ("function", "signature", "target", "size", "flops", "tuned")
 
 
 def print_check(output: Output, project: Project, folder: Path) -> int | None:
@@ -90,10 +91,13 @@ def print_package(output: Output, package: Package, seconds: float) -> None:
             f"{unit.target}{unit.suffix}",
             bytes_text(record.blob.size),
             count_text(flops(record)),
+            choices_of(record)[0],
         )
         for unit, record in pairs
     ]
-    output.table(_HEADERS, rows)
+    # Only compilers for devices that may be absent choose without measuring.
+    columns = 6 if any(row[-1] != "-" for row in rows) else 5
+    output.table(_HEADERS[:columns], [row[:columns] for row in rows])
     output.text()
     for line in (*origins(package), summary(package, seconds)):
         output.text(line)

@@ -234,6 +234,9 @@ def _print(output: Output, facts: PackageFacts, *, full: bool) -> None:
     measured = text.measured_rows(facts)
     if measured:
         _print_section(output, "startup: tuned", text.MEASURED_HEADERS, measured)
+    chosen = text.choice_rows(facts)
+    if chosen:
+        _print_section(output, "choices", text.CHOICE_HEADERS, chosen)
     _print_section(output, "toolchain", ("setting", "value"), text.setting_rows(facts))
     output.text()
     for line in text.total_lines(facts):

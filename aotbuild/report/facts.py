@@ -355,6 +355,8 @@ _OF_ONE_UNIT = frozenset(
         *("shrink.check", "shrink.note", "startup.measured"),
     }
 )
+# What the compiler chose for one executable has a table of its own, too.
+CHOICES = "choices"
 
 
 def distinct(values: Iterable[Any]) -> Sequence[Any]:
@@ -364,7 +366,9 @@ def distinct(values: Iterable[Any]) -> Sequence[Any]:
 
 def settings(record: Record) -> Iterator[tuple[str, Any]]:
     """Yield the settings of the whole build, without those of a single executable."""
-    yield from (item for item in provenance_items(record) if item[0] not in _OF_ONE_UNIT)
+    for name, value in provenance_items(record):
+        if name not in _OF_ONE_UNIT and not name.startswith(f"{CHOICES}."):
+            yield name, value
 
 
 def provenance_items(record: Record) -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from aotbuild.report.document import Checked, call_text, damages, needs, pad_text
 from aotbuild.report.facts import (
+    CHOICES,
     FunctionFacts,
     PackageFacts,
     SignatureFacts,
@@ -331,3 +332,27 @@ def _row(item: dict[str, Any], *, kept: bool) -> tuple[str, ...]:
     words = ("-" if figure is None else f"{figure:.3g}" for figure in figures)
     mark = "kept" if kept else "dropped" if item.get("dropped") is True else ""
     return (shown(item.get("set")), *words, mark)
+
+
+CHOICE_HEADERS = ("executable", "target", "tuned", "instructions")
+
+
+def choice_rows(facts: PackageFacts) -> list[tuple[str, ...]]:
+    """Return a row for each executable with choices of its compiler, as on GPUs."""
+    return [
+        (shown(signature.label), shown(str(record.target)), *choices_of(record))
+        for function in facts.functions
+        for signature in function.signatures
+        for record in signature.records
+        if CHOICES in record.provenance
+    ]
+
+
+def choices_of(record: Record) -> tuple[str, str]:
+    """Return which instructions of an executable were tuned, and how many there are by kind."""
+    found = record.provenance.get(CHOICES)
+    if not isinstance(found, dict):
+        return "-", "-"
+    kinds = {name: n for name, n in found.items() if isinstance(n, int)}
+    counts = (f"{n} {name.replace('_', ' ')}" for name, n in sorted(kinds.items()))
+    return shown(found.get("tuned")), shown(", ".join(counts) or "-")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
+from support.cli import run
 from support.projects import write_project
 from support.toolchains import cross_environment
 
@@ -185,6 +186,8 @@ class TestTuned:
         assert '"output_tiles":[{"sizes":["8","64"]}]' in hlo(package, "decode")
         assert '"selected_algorithm":"1"' in hlo(package, "matmul")
         assert '"autotune_workspace_size":"33554432"' in hlo(package, "matmul")
+        shown = run("inspect", package.folder).stdout
+        assert re.search(r"convnet\(\) +cuda:h100-sxm:1 +all +3 convolutions", shown), shown
 
     @is_measured
     @pytest.mark.wheel

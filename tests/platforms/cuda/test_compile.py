@@ -99,7 +99,7 @@ def pallas(name: str) -> str:
 def package(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Package:
     """Two GPUs, and what takes libraries and kernels of others than XLA."""
     folder, targets = tmp_path_factory.mktemp("several"), "[cuda: {gpu: [a100-40, l4]}]"
-    return build(folder, environment, targets, VALUES, CONV, SAME, pallas("chosen"), ATTEND)
+    return build(folder, environment, targets, VALUES, SAME, pallas("chosen"), ATTEND)
 
 
 def test_custom_calls_and_cudnn(package: Package) -> None:

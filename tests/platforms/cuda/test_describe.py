@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,12 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def describe(libraries: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return command(libraries, "doctor", *options)
+
+
+def command(libraries: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "aotbuild.cli", "doctor", *options],
+        [sys.executable, "-m", "aotbuild.cli", *words],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -81,6 +86,23 @@ class TestDescribe:
         done = describe(libraries, "--describe-gpu=3")
         assert done.returncode == 8
         assert "found    there is no GPU 3; this process sees 1, counted from 0" in done.stderr
+
+
+@pytest.mark.process
+def test_a_build_for_the_gpu_of_this_machine(libraries: Path, tmp_path: Path) -> None:
+    """Its target has the name of the preset of that GPU; the toolchain measures, so it is whole."""
+    (tmp_path / "proj").mkdir()
+    (tmp_path / "proj/__init__.py").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    (tmp_path / "aot.yaml").write_text(
+        "version: 1\npackage: proj\ntargets: [cuda: {gpu: host}]\n"
+        f"toolchains: [{{jax: {metadata.version('jax')}}}]\n"
+        "functions: {f: {call: 'proj:f', args: [x: 'f32[4]']}}\n",
+        encoding="utf-8",
+    )
+    done = command(libraries, "plan", str(tmp_path / "aot.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert "cuda:h200:1" in done.stdout
+    assert "measured on this machine's GPU for cuda:h200:1" in done.stdout
 
 
 def test_no_driver() -> None:
