@@ -36,7 +36,8 @@ from aotbuild.spec.words import did_you_mean, quote
 CUDA_ROOT = "./cuda_sdk_lib"
 
 _PLUGINS = ("jax-cuda13-plugin", "jax-cuda13-pjrt")
-_REQUIRED = (*_PLUGINS, "nvidia-cuda-nvcc", "nvidia-nvvm")
+_TOOLS = ("nvidia-cuda-nvcc", "nvidia-nvvm")
+_REQUIRED = (*_PLUGINS, *_TOOLS)
 # All that decide the bytes of an executable beside jax and jaxlib; cuDNN is only for functions that
 # use it.
 COMPILERS = (*_REQUIRED, "nvidia-cudnn-cu13")
@@ -161,11 +162,11 @@ class Cuda(Description):
         return bool(request.options.processes > 1)
 
     def packages(self, jax: str, request: Request | None = None) -> Sequence[str]:
+        plugins = tuple(f"{name}=={jax}" for name in _PLUGINS)
         if request is not None and HERE in request.options.gpu:
-            # Measuring takes the libraries of CUDA, which this extra brings.
-            return [f"jax[cuda13]=={jax}", *_HELPERS]
-        plugins = (f"{name}=={jax}" if name.startswith("jax-") else name for name in _REQUIRED)
-        return [*plugins, *_HELPERS]
+            # Measuring takes the libraries of CUDA, which the extra brings.
+            return [f"jax[cuda13]=={jax}", *plugins, *_HELPERS]
+        return [*plugins, *_TOOLS, *_HELPERS]
 
     def problems(self, request: Request, versions: Versions, _: BuildMachine) -> Iterator[str]:
         installed = dict(versions.plugins)
