@@ -12,7 +12,7 @@ from aotbuild.build.executors.chosen import LOCAL
 from aotbuild.build.executors.driver import run_units
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.build.sources import SourceTree
-from aotbuild.errors import PlanError, UnitFailure
+from aotbuild.errors import BuildError, PlanError, UnitFailure
 from aotbuild.manifest import Function, Manifest
 from aotbuild.manifest.model import Keep
 from aotbuild.platforms.building import LocalDevices, Measured, Tuner
@@ -83,6 +83,7 @@ def tune(tuning: Tuning, sources: SourceTree, listener: Listener, known: str | N
     `known` is the text of earlier results, which are kept where nothing newer was measured.
 
     Raises:
+        BuildError: if no unit has results, and some failed.
         PlanError: if XLA had nothing to choose.
         ValueError: if `known` is malformed.
     """
@@ -96,7 +97,10 @@ def tune(tuning: Tuning, sources: SourceTree, listener: Listener, known: str | N
         tuner.read(_results_of(tuning.folder, number), unit.hardware.kind, unit.toolchain.jax)
         for number, unit in enumerate(plan.units)
     ]
-    if not failures and not any(results.keys for results in found):
+    is_empty = not any(results.keys for results in found)
+    if is_empty and failures:
+        raise BuildError(failures, len(done))
+    if is_empty:
         msg = (
             f"{plan.manifest.file}: XLA found nothing to choose in these functions, so there is "
             "nothing to write; leave tuning: out of the target"

@@ -88,21 +88,35 @@ class TestDescribe:
         assert "found    there is no GPU 3; this process sees 1, counted from 0" in done.stderr
 
 
+def project(folder: Path, more: str = "") -> str:
+    """Write a project and return its manifest, with more lines of it."""
+    (folder / "proj").mkdir()
+    (folder / "proj/__init__.py").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    text = f"version: 1\npackage: proj\n{more}"
+    entry = "functions: {f: {call: 'proj:f', args: [x: 'f32[4]']}}\n"
+    (folder / "aot.yaml").write_text(text + entry, encoding="utf-8")
+    return str(folder / "aot.yaml")
+
+
 @pytest.mark.process
 def test_a_build_for_the_gpu_of_this_machine(libraries: Path, tmp_path: Path) -> None:
     """Its target has the name of the preset of that GPU; the toolchain measures, so it is whole."""
-    (tmp_path / "proj").mkdir()
-    (tmp_path / "proj/__init__.py").write_text("def f(x):\n    return x\n", encoding="utf-8")
-    (tmp_path / "aot.yaml").write_text(
-        "version: 1\npackage: proj\ntargets: [cuda: {gpu: host}]\n"
-        f"toolchains: [{{jax: {metadata.version('jax')}}}]\n"
-        "functions: {f: {call: 'proj:f', args: [x: 'f32[4]']}}\n",
-        encoding="utf-8",
-    )
-    done = command(libraries, "plan", str(tmp_path / "aot.yaml"))
+    toolchain = f"toolchains: [{{jax: {metadata.version('jax')}}}]\n"
+    manifest = project(tmp_path, f"targets: [cuda: {{gpu: host}}]\n{toolchain}")
+    done = command(libraries, "plan", manifest)
     assert done.returncode == 0, done.stderr
     assert "cuda:h200:1" in done.stdout
     assert "measured on this machine's GPU for cuda:h200:1" in done.stdout
+
+
+@pytest.mark.process
+def test_tuning_without_the_plugin(libraries: Path, tmp_path: Path) -> None:
+    out = tmp_path / "h200.tuning"
+    done = command(libraries, "tune", project(tmp_path), "--out", str(out))
+    assert done.returncode == 4, done.stderr
+    assert "jax-cuda13-plugin, jax-cuda13-pjrt is not installed" in done.stderr
+    assert "pip install 'jax[cuda13]==" in done.stderr
+    assert not out.exists()
 
 
 def test_no_driver() -> None:
