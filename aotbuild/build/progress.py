@@ -45,9 +45,7 @@ _MEANT = "is meant for, by verify: {inputs: module:function}"
 # After an exception, and after the worker exited.
 RAISED_ADVICE = f"Give arguments that it {_MEANT}."
 _ELSEWHERE = "`aotbuild verify --against-jit` compares it where it runs"
-EXITED_ADVICE = (
-    f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}; {_ELSEWHERE}."
-)
+EXITED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}; {_ELSEWHERE}."
 TOO_MUCH_ADVICE = (
     "verify: {golden: always} computes them all the same. A smaller signature of the function has "
     f"its own, and {_ELSEWHERE}."

@@ -94,7 +94,7 @@ def digest_of(array: Any) -> bytes:
     import numpy as np
 
     plain = array if array.dtype.isbuiltin == 1 else array.astype(np.int8)
-    return hashlib.sha256(np.ascontiguousarray(plain).view(np.uint8)).digest()
+    return hashlib.sha256(np.ascontiguousarray(plain).data).digest()
 
 
 def is_exact(dtype: str) -> bool:

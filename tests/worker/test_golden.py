@@ -160,7 +160,7 @@ LEFT_OUT = {
         "layers",
         "args: [x: 'f32[1500,1500]'], static: {n: 30000000}",
         "{}",
-        "s here, of 60 s for the function (2.0e+17 FLOPs)",
+        "s here (2.0e+17 FLOPs), and the function has 60 s",
     ),
 }
 
@@ -317,11 +317,11 @@ def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
     assert len(done) == 8
     hung = [r for r in done if r.record and r.record.function == "forever"]
     reasons = [r.record.provenance.get("golden") for r in hung if r.record]
-    assert set(reasons) == {
-        "it took longer than 1 s",
-        "the other signatures of this function took long enough; verify: {golden: always} computes "
-        "all of them",
-    }
+    long, *others = sorted(set(map(str, reasons)))
+    assert long == "it took longer than 1 s"
+    assert [reason.partition(";")[0] for reason in others] == [
+        "the other signatures of this function took long enough"
+    ]
     others = [r.record for r in done if r not in hung]
     assert [record.golden is not None for record in others if record] == [True] * 2
     (first, *_) = [note for result in hung for note in result.notes]

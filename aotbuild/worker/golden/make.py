@@ -155,8 +155,8 @@ def _check_time(reference: Reference) -> None:
     flops = product_flops(reference.stage.jaxpr)
     if flops > _FEW_FLOPS and (seconds := flops / _rate() / _EFFICIENCY) > GOLDEN_SECONDS:
         msg = (
-            f"a call would take about {seconds:,.0f} s here, of {GOLDEN_SECONDS:g} s for the "
-            f"function ({flops:.1e} FLOPs)"
+            f"a call would take about {seconds:,.0f} s here ({flops:.1e} FLOPs), and the function "
+            f"has {GOLDEN_SECONDS:g} s"
         )
         raise _Skipped(msg)
 
