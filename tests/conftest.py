@@ -34,7 +34,7 @@ SLOW = ("damage", "fuzz", "gpu", "process", "recipes", "wheel", "zoo")
 LONG = ("any_jax", "recipes", "wheel", "process", "zoo")
 # Packages that tests make in a process are of no distribution, and name what tests define.
 MODULES_OF_TESTS = (
-    *("tests", "support", "nowhere", "optax", "bench_source", "count_source", "event_source"),
+    *("tests", "support", "nowhere", "optax", "jit_source", "count_source", "event_source"),
     *("fallback_more", "fallback_source", "kernel_source", "log_source", "plain_source"),
     *("result_with_arrays", "said_source", "source_with_arrays", "swap_source"),
 )

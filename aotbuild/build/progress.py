@@ -26,6 +26,9 @@ from aotbuild.build.replies import (
     ShrinkStarted,
 )
 
+# For calling a function with golden inputs, once at each of its signatures; in seconds.
+GOLDEN_SECONDS = 60.0
+
 # The stages of a unit, as failures name them; `compile` and `trace` come from the worker, too.
 START, TRACE, COMPILE, PAD, GOLDEN = "start", "trace", "compile", "pad", "golden"
 SHRINK = "shrink"
@@ -41,7 +44,12 @@ _DOING = {
 _MEANT = "is meant for, by verify: {inputs: module:function}"
 # After an exception, and after the worker exited.
 RAISED_ADVICE = f"Give arguments that it {_MEANT}."
-EXITED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}."
+_ELSEWHERE = "`aotbuild verify --against-jit` compares it where it runs"
+EXITED_ADVICE = f"Give arguments that it {_MEANT}, or set verify: {{golden: never}}; {_ELSEWHERE}."
+TOO_MUCH_ADVICE = (
+    "verify: {golden: always} computes them all the same. A smaller signature of the function has "
+    f"its own, and {_ELSEWHERE}."
+)
 NOT_FINITE = (
     "every golden output is NaN or infinite, which proves little; give arguments that the function "
     f"{_MEANT}"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from aotbuild.cli import github
-from aotbuild.cli.bench import bench
 from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, Group, UsageError, add_commands
 from aotbuild.cli.coverage import coverage
@@ -50,7 +49,7 @@ from aotbuild.cli.weights import weights
 from aotbuild.report.words import os_error_text
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
-_INSPECTING = (inspect, coverage, diff, doctor, verify, bench, sbom, stubs)
+_INSPECTING = (inspect, coverage, diff, doctor, verify, sbom, stubs)
 _RELEASING = (keygen, sign, split, weights, export_cache, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 

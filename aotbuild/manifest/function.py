@@ -154,7 +154,7 @@ class Verify(Model):
 
     golden: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Reference outputs, computed while building: where it is cheap, or not",
+        description="Reference outputs, computed while building: within a minute, always, or never",
     )
     inputs: Annotated[str, AfterValidator(names.call_reference)] | None = Field(
         default=None, description="module:function that returns arguments by name; default: seeded"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from aotbuild.frozen import dataclass
@@ -57,18 +58,48 @@ def stored_bytes(aval: Aval) -> int:
     return math.prod(stored_shape(aval)) * int(numpy_dtype(aval.dtype).itemsize)
 
 
-def sample_indices(size: int) -> Any:
+def sample_indices(size: int, most: int = SAMPLES) -> Any:
     """Return the indices of the sampled elements of a flat array of `size`, as sorted int64.
 
-    Up to 4,096 elements, all; else one from each of 4,096 equal parts, at varying offsets.
+    Up to `most` elements, all; else one from each of so many equal parts, at varying offsets.
     """
     import numpy as np
 
-    if size <= SAMPLES:
+    if size <= most:
         return np.arange(size, dtype=np.int64)
-    part = np.arange(SAMPLES + 1, dtype=np.int64) * size // SAMPLES
-    jitter = np.arange(SAMPLES, dtype=np.int64) * _WEYL % (1 << 16)
+    part = np.arange(most + 1, dtype=np.int64) * size // most
+    jitter = np.arange(most, dtype=np.int64) * _WEYL % (1 << 16)
     return part[:-1] + (jitter * (part[1:] - part[:-1]) >> 16)
+
+
+def samples(arrays: Sequence[Any], floats: Sequence[str]) -> dict[str, Any]:
+    """Return what is kept of results, as tensors by name: `0`, `1`, …, and digests as `0.sha256`.
+
+    `floats` are the dtypes of floats that the function computes with. A digest is kept of integers
+    that a sample does not hold whole, if there are no floats, whose rounding may decide an integer.
+    """
+    import numpy as np
+
+    found = {}
+    for index, array in enumerate(arrays):
+        flat = array.reshape(-1)
+        found[str(index)] = flat[sample_indices(flat.size)]
+        if flat.size > SAMPLES and not floats and is_exact(str(flat.dtype)):
+            found[f"{index}.sha256"] = np.frombuffer(digest_of(flat), np.uint8)
+    return found
+
+
+def digest_of(array: Any) -> bytes:
+    """Return the SHA-256 of integers or booleans in row-major order, of `int4` a byte for each."""
+    import numpy as np
+
+    plain = array if array.dtype.isbuiltin == 1 else array.astype(np.int8)
+    return hashlib.sha256(np.ascontiguousarray(plain).data).digest()
+
+
+def is_exact(dtype: str) -> bool:
+    """Return whether a dtype has integers or booleans."""
+    return dtype.startswith(("int", "uint", "bool"))
 
 
 def _fill(seed: str, dtype: str, count: int) -> Any:

@@ -149,7 +149,7 @@ def golden_key(
     has the digest of each leaf that the manifest's function gave, by index.
     """
     inputs = {
-        "entry": "golden 1",
+        "entry": "golden 2",
         "reference": module,
         "leaves": leaves,
         "given": [list(pair) for pair in given],

@@ -29,6 +29,7 @@ from aotbuild.spec.record import Record
 from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.spec.weights import WEIGHTS, expected_interface
 from aotbuild.verify import requirements
+from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.archive import check_archive
 from aotbuild.verify.contents import (
     CHECKS,
@@ -42,7 +43,16 @@ from aotbuild.verify.identity import IdentityOptions, check_identity
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.kept_stages import check_stages
 from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
-from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Report, Status, concluded, not_checked
+from aotbuild.verify.outcome import (
+    GOLDEN,
+    LOAD,
+    Comparison,
+    Outcome,
+    Report,
+    Status,
+    concluded,
+    not_checked,
+)
 from aotbuild.verify.process import Children
 from aotbuild.verify.zip_layout import Limits
 
@@ -153,7 +163,8 @@ def _read(source: Source, file: Path | None) -> bytes:
         raise UntrustedPackage(str(file), "a signature file", found, remedy) from err
 
 
-DEFAULT_TIMEOUT = 60.0
+# Of the golden outputs that a build has a minute for, also on a slower machine.
+DEFAULT_TIMEOUT = 300.0
 NOT_RUN = "--no-run: no native code was loaded"
 UNTRUSTED = "its files failed; nothing of it is loaded"
 
@@ -162,11 +173,13 @@ UNTRUSTED = "its files failed; nothing of it is loaded"
 class Options:
     """Options of a verification: what must be signed, whether to load executables, the timeout.
 
-    `timeout` is in seconds, for loading and calling one executable. `identity` demands a bundle of
+    `timeout` is in seconds, for loading and calling one executable, and with `against_jit` for
+    compiling its source, too. `identity` demands a bundle of
     Sigstore, beside whatever `signature` demands.
     """
 
     load: bool = True
+    against_jit: bool = False
     timeout: float = DEFAULT_TIMEOUT
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
@@ -187,10 +200,13 @@ class Examined:
         """Whether any check failed."""
         return any(outcome.status.is_failure for outcome in self.outcomes)
 
-    def report(self, place: str, loads: Sequence[Outcome] = ()) -> Report:
-        """Return the report on it, with the outcomes of loading."""
+    def report(
+        self, place: str, more: Sequence[Outcome] = (), comparisons: Sequence[Comparison] = ()
+    ) -> Report:
+        """Return the report on it, with more outcomes, and the comparisons with jit."""
         kind = "wheel" if self.path.endswith(".whl") else "folder"
-        return Report(place, kind, self.contents.package, (*self.outcomes, *loads))
+        outcomes = (*self.outcomes, *more)
+        return Report(place, kind, self.contents.package, outcomes, tuple(comparisons))
 
 
 def ignore(_: Outcome) -> None:
@@ -210,7 +226,14 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     for outcome in stages:
         done(outcome)
     reason = UNTRUSTED if examined.failed else None if options.load else NOT_RUN
-    return examined.report(place, [*stages, *_load(examined, reason, options, done)])
+    loads = _load(examined, reason, options, done)
+    compared: list[Outcome] = []
+    comparisons: list[Comparison] = []
+    if options.against_jit:
+        pairs = zip(examined.contents.records, loads[::2], strict=True)
+        loaded = [record for record, load in pairs if load.status is Status.PASS]
+        compared, comparisons = compare_with_jit(examined.path, loaded, options.timeout, done)
+    return examined.report(place, [*stages, *loads, *compared], comparisons)
 
 
 def examine(place: str | Path, options: Options) -> Examined:

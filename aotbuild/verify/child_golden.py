@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from aotbuild.spec.aval import Aval
 from aotbuild.spec.golden import (
     Tolerance,
     default_tolerance,
+    digest_of,
     distance,
+    is_exact,
     near,
     sample_indices,
     seeded,
@@ -38,20 +41,40 @@ VERDICT = "the executable computes something else than the function did when it 
 _SHOWN = 8
 # Results may be zero but for noise below this.
 _SMALL = 0.01
+_DIGEST = ".sha256"
 
 
-def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Any]:
-    """Return the sampled elements of each output; ValueError if they do not fit its dtype."""
+@dataclass(frozen=True)
+class Wanted:
+    """What is known of a result: the elements at `indices`, and the SHA-256 of all, or None."""
+
+    sample: Any
+    indices: Any
+    sha256: bytes | None = None
+
+
+def read_samples(data: bytes, arrays: Sequence[Any]) -> list[Wanted]:
+    """Return what golden outputs say of each output; ValueError if that does not fit its dtype."""
     try:
         found = read_tensors(data)
     except ValueError as err:
         msg = f"the golden outputs cannot be read: {err}"
         raise ValueError(msg) from err
     tensors = {name: _array(data, tensor) for name, tensor in found.items()}
-    if sorted(tensors) != sorted(map(str, range(len(arrays)))):
+    names = {str(index) for index in range(len(arrays))}
+    found_names = {name.removesuffix(_DIGEST) for name in tensors}
+    if found_names != names or not names <= tensors.keys():
         msg = f"expected golden outputs of {len(arrays)} results, found {len(tensors)} of others"
         raise ValueError(msg)
-    return [_as(tensors[str(index)], array, index) for index, array in enumerate(arrays)]
+    digests = {name: tensor.tobytes() for name, tensor in tensors.items() if _DIGEST in name}
+    return [
+        Wanted(
+            _as(tensors[str(index)], array, index),
+            sample_indices(array.size),
+            digests.get(f"{index}{_DIGEST}"),
+        )
+        for index, array in enumerate(arrays)
+    ]
 
 
 def _array(data: bytes, tensor: Tensor) -> Any:
@@ -60,35 +83,42 @@ def _array(data: bytes, tensor: Tensor) -> Any:
 
 
 def differences(
-    record: Record, arrays: Sequence[Any], samples: Sequence[Any], platform: str
+    record: Record, arrays: Sequence[Any], wanted: Sequence[Wanted], platform: str
 ) -> list[str]:
-    """Return the differences between outputs and samples; empty within the tolerances."""
-    assert record.golden is not None
-    stated = record.provenance.get("floats")
+    """Return the differences between outputs and golden ones; empty within the tolerances."""
+    lines, _ = compare(record, arrays, wanted, platform)
+    return [*lines, VERDICT, *_about_options(record)] if lines else []
+
+
+def compare(
+    record: Record, arrays: Sequence[Any], wanted: Sequence[Wanted], platform: str
+) -> tuple[list[str], float]:
+    """Return the differences of results, and the largest error as a multiple of its tolerance."""
+    stated, golden = record.provenance.get("floats"), record.golden
     floats = tuple(map(str, stated)) if isinstance(stated, list) else ()
-    tolerance = Tolerance(platform, floats, record.golden.rtol, record.golden.atol)
+    given = (golden.rtol, golden.atol) if golden else ()
+    tolerance = Tolerance(platform, floats, *given)
     paths = leaf_paths(record.calling.out_tree, record.signature.tree)
-    lines = []
-    for index, (array, want) in enumerate(zip(arrays, samples, strict=True)):
+    lines, errors = [], [0.0]
+    for index, (array, want) in enumerate(zip(arrays, wanted, strict=True)):
         path = paths[index] if index < len(paths) else f"[{index}]"
-        line = _difference(f"result{path}", array, want, tolerance)
+        line, error = _difference(f"result{path}", array, want, tolerance)
         lines += [line] if line else []
-    if not lines:
-        return []
+        errors.append(error)
     more = [f"and {len(lines) - _SHOWN} more results"] if len(lines) > _SHOWN else []
-    return [*lines[:_SHOWN], *more, VERDICT, *_about_options(record)]
+    return [*lines[:_SHOWN], *more], max(errors)
 
 
-def _proves_nothing(record: Record, samples: Sequence[Any], platform: str) -> list[str]:
+def _proves_nothing(record: Record, wanted: Sequence[Wanted], platform: str) -> list[str]:
     """Return why tolerances are too large to tell a result from zeros; empty if they are not."""
     golden = record.golden
     assert golden is not None
-    if golden.atol is None or golden.atol <= _SMALL or not any(want.any() for want in samples):
+    samples = [want.sample for want in wanted]
+    if golden.atol is None or golden.atol <= _SMALL or not any(each.any() for each in samples):
         return []
-    tolerance = Tolerance(platform, (), golden.rtol, golden.atol)
-    for want in samples:
-        if _difference("", np.zeros_like(want), want, tolerance):
-            return []
+    alone = [Wanted(each, np.arange(each.size)) for each in samples]
+    if compare(record, [np.zeros_like(each) for each in samples], alone, platform)[0]:
+        return []
     return [f"with the tolerance atol {golden.atol:g}, zeros would pass for every result"]
 
 
@@ -126,19 +156,31 @@ def _as(tensor: Any, array: Any, index: int) -> Any:
     return np.ascontiguousarray(tensor).reshape(-1).view(array.dtype)
 
 
-def _difference(name: str, array: Any, want: Any, tolerance: Tolerance) -> str | None:
-    indices = sample_indices(array.size)
-    have, dtype = array.reshape(-1)[indices], str(array.dtype)
+def _difference(
+    name: str, array: Any, wanted: Wanted, tolerance: Tolerance
+) -> tuple[str | None, float]:
+    """Return the line about an output that differs, and its largest error per tolerance."""
+    want, indices, dtype = wanted.sample, wanted.indices, str(array.dtype)
+    have = array.reshape(-1)[indices]
     if default_tolerance(dtype, tolerance.platform):
         want, have = widened(want), widened(have)
         error, bound = distance(want, have), tolerance.bound(want, dtype)
         is_same = near(want, have, bound)
     else:
-        error, bound = _distance(have, want), tolerance.atol or 0
+        # Only rounding of floats, which decides an integer, is a reason for another one.
+        may_differ = tolerance.floats and dtype != "bool"
+        error, bound = _distance(have, want), tolerance.atol or 0 if may_differ else 0
         is_same = error <= bound
-    if is_same.all():
-        return None
-    return _worst(name, array.shape, indices, (want, have, is_same, error, bound))
+    with np.errstate(all="ignore"):
+        # NaN beside NaN is no error, and NaN beside a number the largest.
+        ratios = np.nan_to_num(error / bound, nan=0.0, posinf=np.inf)
+    worst = float(np.where(~is_same & np.isnan(error), np.inf, ratios).max(initial=0.0))
+    if not is_same.all():
+        return _worst(name, array.shape, indices, (want, have, is_same, error, bound)), worst
+    if wanted.sha256 is not None and is_exact(dtype) and digest_of(array) != wanted.sha256:
+        text = f"{name}: its {len(indices)} sampled elements are equal, and others are not"
+        return f"{text}: the SHA-256 of all {array.size:,} integers differs", np.inf
+    return None, worst
 
 
 def _distance(have: Any, want: Any) -> Any:
@@ -173,6 +215,7 @@ def _text(number: Any) -> str:
 
 
 _UNREGISTERED = "No registered implementation for"
+_NO_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 def why_not(record: Record) -> str | None:
@@ -198,13 +241,15 @@ def check_golden(source: Source, record: Record, call: Callee, platform: str) ->
     except Exception as err:  # noqa: BLE001 - jaxlib raises RuntimeError, ValueError and its own
         if _UNREGISTERED in str(err):
             return Status.NOT_CHECKED, [f"it calls what your package registers: {err}"]
+        if _NO_MEMORY in str(err):
+            return Status.NOT_CHECKED, [f"the device has too little free memory: {err}"]
         return Status.FAIL, [f"calling it raised {type(err).__name__}: {err}"]
     try:
-        samples = read_samples(read_blob(source, record.golden.outputs), outputs)
+        wanted = read_samples(read_blob(source, record.golden.outputs), outputs)
     except (ValueError, AotbuildError) as err:
         return Status.FAIL, [str(err)]
-    reasons = differences(record, outputs, samples, platform)
-    reasons = reasons or _proves_nothing(record, samples, platform)
+    reasons = differences(record, outputs, wanted, platform)
+    reasons = reasons or _proves_nothing(record, wanted, platform)
     return (Status.FAIL if reasons else Status.PASS), reasons
 
 

@@ -108,12 +108,13 @@ def _callee(
 ) -> Callee:
     def call(leaves: Iterable[Any]) -> list[Any]:
         rows = zip(leaves, record.signature.leaves, shardings, strict=True)
-        return [_as_numpy(output) for output in run([private.put(*row) for row in rows])]
+        return [as_numpy(output) for output in run([private.put(*row) for row in rows])]
 
     return Callee(call, private.physical_shape)
 
 
-def _as_numpy(output: Any) -> Any:
+def as_numpy(output: Any) -> Any:
+    """Return an array as numpy's, PRNG keys as their data."""
     if jax.numpy.issubdtype(output.dtype, jax.dtypes.prng_key):
         output = jax.random.key_data(output)
     return np.asarray(output)

@@ -35,7 +35,7 @@ ELSEWHERE = (
     "shift(): cpu:x86-64-v3:1 uses gfni",  # a CPU with that feature: platforms/cpu/test_code.py
     "site-packages/_editable_impl_mypkg.pth",  # files, and what they are
     "score(batch=1) for cpu:x86-64-v3:1\n  executable,",  # builds differ: cli/test_reproducible.py
-    "NOT CHECKED: golden of logits(batch=64)",  # it is large: worker/test_golden.py
+    "NOT CHECKED: golden of logits(batch=4096)",  # it is large: worker/test_golden.py
     "not ready: 3 of 5 signatures",  # while a preload runs: runtime/test_readiness.py
     *(["ENTRY"] if jax.__version__ != "0.10.2" else []),  # XLA's program, which versions change
 )
@@ -77,6 +77,7 @@ def normalized(text: str) -> str:
         (r"\b[\d.]+ ([kM]?B|bytes)\b", "<n> bytes"),
         (r"\bin [\d.]+ s$", "in <n> s"),
         (r"(\d\d:\d\d:\d\d) +\d+$", r"\1 <n>"),
+        (r"[\d.]+ ms +[\d.]+ ms +[\d.]+", "<times>"),
         (r" +", " "),
         (r" +$", ""),
     ):

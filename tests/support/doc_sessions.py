@@ -270,6 +270,7 @@ def golden(place: Place) -> None:
     place.write("aot.yaml", verified.replace("[4, 64]", "[4]"))
     place.run("aotbuild build")
     place.run("aotbuild verify build/aot/draws/_aot")
+    place.run("PYTHONPATH=. aotbuild verify --against-jit build/aot/draws/_aot")
     folder, index = opened(place, "draws")
     (honest,) = index.records("sample")
     assert honest.golden is not None

@@ -19,11 +19,11 @@ from support.hang import LIMIT, TOO_LONG, hanging
 
 from aotbuild.build.constant_blobs import serialize
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import sample_indices, seeded
+from aotbuild.spec.golden import sample_indices, samples, seeded
 from aotbuild.spec.index import Index
 from aotbuild.spec.record import Blob, Golden, Record
 from aotbuild.verify import api, child, process
-from aotbuild.verify.child_golden import VERDICT, differences, leaf_paths, read_samples
+from aotbuild.verify.child_golden import VERDICT, Wanted, differences, leaf_paths, read_samples
 from aotbuild.verify.jobs import Job, outcomes_of
 from aotbuild.verify.outcome import Outcome, Report, Status
 from aotbuild.verify.process import Children
@@ -55,7 +55,8 @@ def with_golden(
 
 def outputs_of(fn: Any, *leaves: Any) -> bytes:
     flat = [np.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(fn(*leaves))]
-    return serialize({str(i): leaf[sample_indices(leaf.size)] for i, leaf in enumerate(flat)})
+    floats = [str(leaf.dtype) for leaf in flat if leaf.dtype.kind == "f"]
+    return serialize(samples(flat, floats))
 
 
 def honest(fn: Any = half, **options: Any) -> Built:
@@ -269,7 +270,8 @@ def compared(want: Any, have: Any, platform: str = "cpu", **changes: Any) -> lis
     record: Record = with_golden(built, b"", **tolerance).record
     record = dataclasses.replace(record, provenance=changes)
     have = np.asarray(have)
-    return differences(record, [have], [np.asarray(want, have.dtype).reshape(-1)], platform)
+    want = np.asarray(want, have.dtype).reshape(-1)
+    return differences(record, [have], [Wanted(want, sample_indices(have.size))], platform)
 
 
 def test_near_numbers_are_equal() -> None:
@@ -333,10 +335,38 @@ def test_whole_numbers_are_exact() -> None:
     (line, _) = compared(big, np.array([2**53, 5], np.uint64))
     assert "expected 9007199254740993, found 9007199254740992, tolerance 0" in line
     assert compared([5, 6], np.array([5, 7], np.int8), rtol=1.0) != []
-    assert compared([5, 6], np.array([5, 7], np.int8), atol=1.0) == []
-    assert compared([-128], np.array([127], np.int8), atol=200) != []
+    assert compared([5, 6], np.array([10, 12], np.int32), "cuda") != []
+    assert compared([5, 6], np.array([5, 7], np.int8), atol=1.0) != []
     assert compared([True, False], np.array([True, True])) != []
     assert compared([1], np.array([2], ml_dtypes.int4)) != []
+    # Rounding of floats may decide an integer, but not a boolean that anyone relies on.
+    rounded = {"floats": ["float32"], "atol": 1.0}
+    assert compared([5, 6], np.array([5, 7], np.int8), **rounded) == []
+    assert compared([-128], np.array([127], np.int8), floats=["float32"], atol=200) != []
+    assert compared([True, False], np.array([True, True]), **rounded) != []
+
+
+@pytest.mark.parametrize("wrong", ["doubled", "one"])
+def test_integers_of_a_matmul_are_exact(tmp_path: Path, wrong: str) -> None:
+    """Twice the right number, as an untuned GPU kernel gave, and one that no sample has."""
+
+    def product(a: Any, b: Any) -> Any:
+        axes = (((1,), (0,)), ((), ()))
+        return jax.lax.dot_general(a, b, axes, preferred_element_type=jnp.int32)
+
+    zeros = np.zeros((128, 128), np.int8)
+    built = packages.build("product", product, {"a": zeros, "b": zeros})
+    right = np.asarray(product(*map(seeded, range(2), built.record.signature.leaves)))
+    assert golden_of(tmp_path, with_golden(built, serialize(samples([right], [])))).reasons == ()
+    other = right * 2 if wrong == "doubled" else right.copy()
+    other[0, np.setdiff1d(range(128), sample_indices(right.size))[0]] += wrong == "one"
+    outcome = golden_of(tmp_path / "wrong", with_golden(built, serialize(samples([other], []))))
+    assert outcome.status is Status.FAIL
+    expected = {
+        "doubled": "result: 4096 of 4096 sampled elements differ",
+        "one": "result: its 4096 sampled elements are equal, and others are not",
+    }
+    assert outcome.reasons[0].startswith(expected[wrong])
 
 
 def test_the_worst_element_is_told() -> None:
@@ -362,7 +392,7 @@ def test_paths_of_results() -> None:
 def test_pairs_of_complex128_are_read_back() -> None:
     x = np.array([[1 + 2j, 3 - 4j]])
     (found,) = read_samples(serialize({"0": x.reshape(-1)}), [x])
-    assert found.tolist() == [1 + 2j, 3 - 4j]
+    assert found.sample.tolist() == [1 + 2j, 3 - 4j]
 
 
 # --- the zoo --------------------------------------------------------------------------------------

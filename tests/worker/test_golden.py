@@ -25,7 +25,7 @@ from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
 from aotbuild.manifest import load_manifest
 from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import seeded
+from aotbuild.spec.golden import sample_indices, seeded
 from aotbuild.spec.record import Golden, Record
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store
@@ -44,12 +44,10 @@ def log(x):
     return jnp.log(-1 - abs(x)), jnp.argmax(x)
 def large(x):
     return x + 1
-def heavy(x):
-    for _ in range(30):
-        x = jnp.tanh(x @ x)
-    return x
-def pairs(x):
-    return jnp.sort(x[:, None] * x[None, :], axis=0)[0]
+def layers(x, *, n):
+    return jax.lax.scan(lambda x, _: (jnp.tanh(x @ x), None), x, length=n)[0]
+def product(a, b):
+    return jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32)
 def dot(x, *, n):
     return x * n
 def small(x):
@@ -144,15 +142,26 @@ COMPUTED = {
         "{inputs: proj.mod:everything}",
     ),
     "wide": ("dot", f"{X}, static: {{n: 5}}", "{inputs: proj.mod:wide}"),
-    "always": ("large", "args: [x: 'f32[6000,6000]']", "{golden: always}"),
+    "beyond_cache": ("large", "args: [x: 'f32[6000,6000]']", "{}"),
+    "layers": ("layers", "args: [x: 'f32[1500,1500]'], static: {n: 30}", "{}"),
+    "product": ("product", "args: [a: 'i8[2048,4096]', b: 'i8[4096,2048]']", "{}"),
     "log": ("log", X, "{}"),
 }
 # The same, and why it has no golden outputs.
 LEFT_OUT = {
     "never": ("large", X, "{golden: never}", "the manifest says verify: {golden: never}"),
-    "too_large": ("large", "args: [x: 'f32[6000,6000]']", "{}", "have 288,000,000 bytes, more"),
-    "heavy": ("heavy", "args: [x: 'f32[1500,1500]']", "{}", "a call takes about 2.0e+11 FLOPs"),
-    "pairs": ("pairs", "args: [x: 'f32[9000]']", "{}", "bytes for temporary values, more than"),
+    "too_large": (
+        "large",
+        f"args: [x: 'f32[{1 << 40}]']",
+        "{}",
+        "a call would need 39,582,418,599,936 bytes of memory, more than half of ",
+    ),
+    "too_slow": (
+        "layers",
+        "args: [x: 'f32[1500,1500]'], static: {n: 30000000}",
+        "{}",
+        "s here (2.0e+17 FLOPs), and the function has 60 s",
+    ),
 }
 
 
@@ -211,12 +220,21 @@ def test_64_bit_arrays_are_taken_as_jit_takes_them(package: Package) -> None:
     assert tensors(package, golden_of(package, "wide").outputs)["0"].tolist() == [0.0] * 6
 
 
-def test_always_knows_no_limit(package: Package) -> None:
-    assert golden_of(package, "always")
+def test_size_is_no_limit_and_all_integers_count(package: Package) -> None:
+    """A digest says more than samples, where no rounding decides the integers."""
+    assert set(tensors(package, golden_of(package, "layers").outputs)) == {"0"}
+    assert set(tensors(package, golden_of(package, "beyond_cache").outputs)) == {"0"}
+    record = record_of(package, "product")
+    a, b = (seeded(leaf, aval) for leaf, aval in enumerate(record.signature.leaves))
+    found = tensors(package, golden_of(package, "product").outputs)
+    # Exact in f32: at most 49 times 4,096.
+    whole = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32)
+    assert found["0"].tolist() == whole.reshape(-1)[sample_indices(whole.size)].tolist()
+    assert found["0.sha256"].tobytes().hex() == sha256_hex(whole.tobytes())
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
-def test_what_is_not_cheap_is_left_out_with_the_reason(package: Package, name: str) -> None:
+def test_what_takes_too_much_is_left_out_with_the_reason(package: Package, name: str) -> None:
     record = record_of(package, name)
     assert record.golden is None
     assert LEFT_OUT[name][-1] in record.provenance["golden"]
@@ -224,10 +242,15 @@ def test_what_is_not_cheap_is_left_out_with_the_reason(package: Package, name: s
 
 
 def test_results_without_a_finite_number_are_noted(package: Package) -> None:
-    """And nothing else is: neither what was computed nor what was left out."""
+    """What was left out has a note, too; what was computed has none."""
     assert golden_of(package, "log")
-    (note,) = package.notes
-    assert note.startswith("log(): every golden output is NaN or infinite")
+    log, *others = sorted(package.notes)
+    assert log.startswith("log(): every golden output is NaN or infinite")
+    assert {note.partition(": no golden outputs: a call would ")[0] for note in others} == {
+        "too_large()",
+        "too_slow(n=30000000)",
+    }
+    assert all("`aotbuild verify --against-jit` compares it where" in note for note in others)
 
 
 def test_two_builds_give_the_same_golden_blobs(package: Package, tmp_path: Path) -> None:
@@ -294,10 +317,11 @@ def test_a_hang_costs_the_golden_outputs_only(tmp_path: Path) -> None:
     assert len(done) == 8
     hung = [r for r in done if r.record and r.record.function == "forever"]
     reasons = [r.record.provenance.get("golden") for r in hung if r.record]
-    assert set(reasons) == {
-        "it took longer than 1 s",
-        "another signature of this function killed the process that computed them",
-    }
+    long, *others = sorted(set(map(str, reasons)))
+    assert long == "it took longer than 1 s"
+    assert [reason.partition(";")[0] for reason in others] == [
+        "the other signatures of this function took long enough"
+    ]
     others = [r.record for r in done if r not in hung]
     assert [record.golden is not None for record in others if record] == [True] * 2
     (first, *_) = [note for result in hung for note in result.notes]

@@ -30,7 +30,7 @@ from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import Plan
 from aotbuild.build.pool import open_pool
-from aotbuild.build.progress import GOLDEN, START, Progress
+from aotbuild.build.progress import GOLDEN, GOLDEN_SECONDS, START, Progress
 from aotbuild.build.replies import Busy, Entries, Imported, Inputs, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Schedule, Task
@@ -48,8 +48,6 @@ Attempt = Callable[[Request, Tell], Outcome]
 
 SHRINK_VARIABLE = "AOTBUILD_SHRINK"
 HASHES_VARIABLE = "AOTBUILD_FIX_HASHES"
-# For calling a function with golden inputs, in seconds.
-GOLDEN_TIMEOUT = 60.0
 
 
 def run_units(
@@ -59,7 +57,7 @@ def run_units(
     listener: Listener,
     executor: Executor | str | None = None,
     timeout: float | None = None,
-    golden_timeout: float = GOLDEN_TIMEOUT,
+    golden_timeout: float = GOLDEN_SECONDS,
     jobs: int | None = None,
     traced: TracedFiles | None = None,
     layers: Layers | None = None,
@@ -254,7 +252,8 @@ class _Runner:
         job = request.job
         if not exited.started:
             progress.stage = START
-        if progress.stage == GOLDEN:
+        # One that took too long has spent the time of all, and the reason says that instead.
+        if progress.stage == GOLDEN and not overtime:
             self.unsafe.add(job.name)
         is_rewritten = job.function.shrink and request.settings.platform == HOST
         may_retry = exited.crashed and is_rewritten

@@ -5,6 +5,7 @@ The last step of a job; see the golden messages in `build.replies`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,12 @@ import jax
 import numpy as np
 
 from aotbuild.build.constant_blobs import serialize
-from aotbuild.build.progress import NOT_FINITE, RAISED_ADVICE
+from aotbuild.build.pool import available_memory
+from aotbuild.build.progress import GOLDEN_SECONDS, NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVICE
 from aotbuild.build.replies import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import PlanError, TraceRefused
 from aotbuild.platforms.base import machine
-from aotbuild.spec.golden import stored_bytes, widened
+from aotbuild.spec.golden import samples, stored_bytes, widened
 from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import golden_key
@@ -26,15 +28,28 @@ from aotbuild.worker.blobs import BlobFolder, store_array
 from aotbuild.worker.callbacks import IMPURE
 from aotbuild.worker.config import unchanged_config
 from aotbuild.worker.golden.inputs import as_argument, given_leaves
-from aotbuild.worker.golden.reference import NotForHost, Reference, float_dtypes, lower_reference
+from aotbuild.worker.golden.reference import (
+    NotForHost,
+    Reference,
+    float_dtypes,
+    lower_reference,
+    product_flops,
+)
 from aotbuild.worker.jaxprs import callbacks_in
 from aotbuild.worker.thunk_rewrite.compare import Candidate, comparisons
 from aotbuild.worker.traced import Traced
 from aotbuild.worker.user_errors import is_transient, user_traceback
 
-# What is cheap enough for `golden: auto`: bytes of arrays, and FLOPs of a call.
-AUTO_BYTES = 256 << 20
-AUTO_FLOPS = 1e11
+# No machine that builds takes long for so much work: not worth an estimate.
+_FEW_FLOPS = 1e11
+# What a whole program reaches of the rate of a large matmul.
+_EFFICIENCY = 0.5
+# The part of the free memory that may be used: other jobs take some at the same time.
+_SHARE = 0.5
+# Seeding a leaf takes several times its size (`spec.golden`).
+_SEEDING = 6
+# With golden outputs that took longer, calling two more executables could take all too long.
+_QUICK = GOLDEN_SECONDS / 4
 
 # Modes without golden outputs, and why. The build sets the last two.
 _NONE = {
@@ -46,7 +61,7 @@ _NONE = {
 
 
 class _Skipped(Exception):
-    """A function is too expensive for golden outputs; the text says why."""
+    """Golden outputs take too much time or memory; the text says how much."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +83,12 @@ class GoldenMaker:
             yield GoldenSkipped(reason=f"a call has effects elsewhere ({', '.join(impure)})")
             return
         yield GoldenStarted()
-        given = None
+        given, started = None, time.monotonic()
         try:
             with unchanged_config(f"functions.{traced.job.name}.verify"):
                 message, given = self._make(traced)
         except _Skipped as err:
-            message = GoldenSkipped(reason=str(err))
+            message = _skipped(str(err), f"no golden outputs: {err}. {TOO_MUCH_ADVICE}")
         except NotForHost as err:
             text = f"no golden outputs: {err}"
             message = GoldenFailed(error=text) if mode == "always" else _skipped(str(err), text)
@@ -87,30 +102,36 @@ class GoldenMaker:
             none = _skipped(reason, f"no golden outputs: {text}", transient=is_transient(err))
             message = GoldenFailed(error=text) if mode == "always" else none
         yield message
-        yield from comparisons(candidates, given)
+        is_quick = time.monotonic() - started < _QUICK
+        yield from comparisons(candidates, given if is_quick else None)
 
     def _make(self, traced: Traced) -> tuple[Reply, dict[int, Any]]:
         """Return the golden outputs, and the leaves that they were given."""
         verify, reference = traced.job.function.verify, lower_reference(traced)
         if traced.job.golden == "auto":
-            _check_is_cheap(traced, reference)
+            _check_time(reference)
         given = given_leaves(reference.jitted)
         blobs = {leaf: store_array(array, self.blobs) for leaf, array in sorted(given.items())}
+        floats = tuple(sorted(set(float_dtypes(traced.closed_jaxpr))))
         if any(callbacks_in(traced.closed_jaxpr)):
             # The numbers depend on Python code, which the module only calls.
-            entry, key = _run(reference, given), None
+            entry, key = _run(reference, given, floats), None
         else:
-            entry, key = self._run_once(reference, given, blobs)
+            entry, key = self._run_once(reference, given, blobs, floats)
         outputs = self.blobs.add("safetensors", entry.data, key)
         made = GoldenMade(
             golden=Golden(tuple(blobs.items()), outputs, verify.rtol, verify.atol),
-            floats=tuple(sorted(set(float_dtypes(traced.closed_jaxpr)))),
+            floats=floats,
             notes=() if entry.facts["finite"] else (NOT_FINITE,),
         )
         return made, given
 
     def _run_once(
-        self, reference: Reference, given: dict[int, Any], blobs: dict[int, Blob]
+        self,
+        reference: Reference,
+        given: dict[int, Any],
+        blobs: dict[int, Blob],
+        floats: Sequence[str],
     ) -> tuple[Entry, str]:
         key = golden_key(
             module=reference.identity,
@@ -121,7 +142,7 @@ class GoldenMaker:
         )
         entry = self.store.parsed(key, _with_facts)
         if entry is None:
-            entry = _run(reference, given)
+            entry = _run(reference, given, floats)
             self.store.put(key, entry)
         return entry, key
 
@@ -130,31 +151,46 @@ def _skipped(reason: str, note: str, *, transient: bool = False) -> GoldenSkippe
     return GoldenSkipped(reason=reason, notes=(note,), transient=transient)
 
 
-def _check_is_cheap(traced: Traced, reference: Reference) -> None:
-    size = sum(map(stored_bytes, traced.signature.leaves)) + reference.result_bytes
-    if size > AUTO_BYTES:
-        msg = f"arguments and results have {size:,} bytes, more than {AUTO_BYTES:,}"
-        raise _Skipped(msg)
-    if reference.flops > AUTO_FLOPS:
-        msg = f"a call takes about {reference.flops:.1e} FLOPs, more than {AUTO_FLOPS:.0e}"
-        raise _Skipped(msg)
-
-
-def _check_memory(compiled: Any) -> None:
-    size = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
-    if size > AUTO_BYTES:
-        msg = f"a call needs {size:,} bytes for temporary values, more than {AUTO_BYTES:,}"
+def _check_time(reference: Reference) -> None:
+    flops = product_flops(reference.stage.jaxpr)
+    if flops > _FEW_FLOPS and (seconds := flops / _rate() / _EFFICIENCY) > GOLDEN_SECONDS:
+        msg = (
+            f"a call would take about {seconds:,.0f} s here ({flops:.1e} FLOPs), and the function "
+            f"has {GOLDEN_SECONDS:g} s"
+        )
         raise _Skipped(msg)
 
 
-def _run(reference: Reference, given: dict[int, Any]) -> Entry:
+def _rate() -> float:
+    """Return the FLOPs per second of a large matmul on this machine."""
+    size, seconds = 1024, []
+    array = np.ones((size, size), np.float32)
+    for _ in range(3):
+        start = time.perf_counter()
+        array @ array
+        seconds.append(time.perf_counter() - start)
+    return float(2 * size**3 / min(seconds))
+
+
+def _check_memory(reference: Reference, compiled: Any) -> None:
+    sizes = list(map(stored_bytes, reference.traced.signature.leaves))
+    temporary = getattr(compiled.memory_analysis(), "temp_size_in_bytes", 0)
+    # As numpy's and as jax's arrays.
+    needed = 2 * sum(sizes) + _SEEDING * max(sizes, default=0) + reference.result_bytes + temporary
+    available = available_memory()
+    if available is not None and needed > _SHARE * available:
+        msg = f"a call would need {needed:,} bytes of memory, more than half of {available:,}"
+        raise _Skipped(msg)
+
+
+def _run(reference: Reference, given: dict[int, Any], floats: Sequence[str]) -> Entry:
     compiled = reference.compile()
     if reference.traced.job.golden == "auto":
-        _check_memory(compiled)
+        _check_memory(reference, compiled)
     leaves = enumerate(reference.traced.signature.leaves)
-    samples = reference.run(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])
-    named = {str(index): sample for index, sample in enumerate(samples)}
-    return Entry({"finite": _is_finite(samples)}, serialize(named))
+    outputs = reference.outputs(compiled, [as_argument(leaf, aval, given) for leaf, aval in leaves])
+    found = samples(outputs, floats)
+    return Entry({"finite": _is_finite(list(found.values()))}, serialize(found))
 
 
 def _with_facts(entry: Entry) -> Entry:
