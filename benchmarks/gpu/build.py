@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from gpu_bench.cases import CASES, specs
 
 HERE = Path(__file__).resolve().parent
@@ -37,8 +36,10 @@ def manifest(
     functions = found["functions"]
     for function in [n for n in functions if only is not None and n not in only]:
         del functions[function]
-    if small:
+    if small or "{'tree': 'params'}" not in str(functions):
+        # A manifest may have no tree that nothing uses.
         found.pop("trees", None)
+    if small:
         for function, entry in functions.items():
             names = [next(iter(argument)) for argument in entry["args"]]
             pairs = zip(names, specs(function, small=True), strict=True)
@@ -84,6 +85,7 @@ def main() -> int:
                         "manifest": name, "call": entry["call"], "donate": donated
                     }  # fmt: skip
     plan = {"platform": arguments.platform, "small": small, "functions": functions}
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "functions.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
     ignored = shutil.ignore_patterns("__pycache__")
     for part in ("aotbuild", "benchmarks/gpu"):

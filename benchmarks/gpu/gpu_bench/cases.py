@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -179,8 +180,7 @@ def _one_query(batch: int, length: int, heads: int, shared: int) -> tuple[Tree, 
 
 
 def _kernels(dtype: str, *channels: int) -> list[Leaf]:
-    pairs = zip(channels, channels[1:], strict=False)
-    return [normal(dtype, 3, 3, a, b, scale=(9 * a) ** -0.5) for a, b in pairs]
+    return [normal(dtype, 3, 3, a, b, scale=(9 * a) ** -0.5) for a, b in pairwise(channels)]
 
 
 def _sparse(n: int, each: int, columns: int) -> tuple[Tree, ...]:
@@ -189,7 +189,6 @@ def _sparse(n: int, each: int, columns: int) -> tuple[Tree, ...]:
 
 
 _DECODER, _SMALL_DECODER = (12, 1024, 32000), (2, 128, 256)
-_DIAGONAL = 4.0
 # Of the largest number: a rounding to bfloat16 or float16, of a sum of TF32 products, of float32.
 _BF16, _F16, _TF32, _F32 = 1e-2, 2e-3, 2e-3, 2e-5
 
@@ -291,7 +290,9 @@ CASES = {
     ),
     "solve": Case(
         "solver",
-        lambda n: (square(n, lambda x: x + 2 * len(x) ** 0.5 * np.eye(len(x))), normal("f32", n, 8)),
+        lambda n: (
+            square(n, lambda x: x + 2 * len(x) ** 0.5 * np.eye(len(x))), normal("f32", n, 8)
+        ),
         (512,), (16,), 1e-3, np.linalg.solve,
     ),
     "triangular_solve": Case(
@@ -305,9 +306,9 @@ CASES = {
     "tridiagonal_solve": Case(
         "solver",
         lambda n: (
-            Leaf("f32", (n,), lambda numbers, shape: (np.arange(n) > 0) * _normal(numbers, shape)),
-            constant("f32", _DIAGONAL, n),
-            Leaf("f32", (n,), lambda numbers, shape: (np.arange(n) < n - 1) * np.sin(np.arange(n))),
+            constant("f32", np.sin(np.arange(n)), n),
+            constant("f32", 4, n),
+            constant("f32", np.cos(np.arange(n)) * (np.arange(n) < n - 1), n),
             normal("f32", n, 4),
         ),
         (4096,), (16,), 1e-4, right.tridiagonal_solve,
@@ -315,7 +316,9 @@ CASES = {
     "sparse_matmul": Case(
         "solver", _sparse, (4096, 16, 256), (32, 3, 8), _TF32, right.sparse_matmul
     ),
-    "rfft": Case("fft", lambda m, n: (normal("f32", m, n),), (64, 65536), (3, 64), _F32, np.fft.rfft),
+    "rfft": Case(
+        "fft", lambda m, n: (normal("f32", m, n),), (64, 65536), (3, 64), _F32, np.fft.rfft
+    ),
     "fft2": Case(
         "fft", lambda m, n: (Leaf("c64", (m, n, n), _complex),), (8, 1024), (2, 16), _F32,
         np.fft.fft2,
@@ -325,7 +328,9 @@ CASES = {
         "order", lambda n: (normal("f32", n),), (1 << 20,), (999,), 0,
         lambda x: np.argsort(x, stable=True),
     ),
-    "top_k": Case("order", lambda m, n: (normal("f32", m, n),), (16, 32000), (3, 200), 0, right.top_k),
+    "top_k": Case(
+        "order", lambda m, n: (normal("f32", m, n),), (16, 32000), (3, 200), 0, right.top_k
+    ),
     "cumsum": Case(
         "order", lambda m, n: (normal("f32", m, n),), (64, 65536), (3, 200), 1e-4,
         lambda x: np.cumsum(x, axis=-1),

@@ -1,6 +1,6 @@
 """A language model of decoder layers: prefill, one step of decoding, one step of training.
 
-Parameters are one dict; those of the layers have an axis of layers in front. Heads have 64 channels.
+The parameters are one dict. Those of the layers are stacked along their first axis.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Right results, computed by numpy in float64, and what is compared of results that are not unique."""
+"""Right results by numpy in float64, and what is compared of results that are not unique."""
 
 from __future__ import annotations
 

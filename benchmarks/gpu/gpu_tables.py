@@ -1,4 +1,4 @@
-"""Turn the results of run.py into tables: `python benchmarks/gpu/report.py FILE`."""
+"""Turn the results of run.py into tables: `python benchmarks/gpu/gpu_tables.py FILE`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def _machine(document: Document) -> str:
 def _functions(document: Document) -> str:
     """Return a row for each function: warm calls, first calls, errors."""
     functions = document["functions"]
-    ours = [how for how in ("untuned", "tuned") if any(how in f["ways"] for f in functions.values())]
+    ours = [
+        how for how in ("untuned", "tuned") if any(how in f["ways"] for f in functions.values())
+    ]
     head = ["function", "jit, µs"]
     head += [title for how in ours for title in (f"{how}, µs", "ratio", "numbers")]
     head += [f"first call, ms: {way}" for way in ("jit", "cache", *ours)] + ["error of jit"]
@@ -69,8 +71,8 @@ def _functions(document: Document) -> str:
             row.append(_number(middle(ways.get(how, []), "warm"), 1e6, 1))
             row.append(_number(ratio(ways, how, "jit", "warm"), 1, 2))
             row.append(verdict(function, how) or "")
-        for way in ("jit", "cache", *ours):
-            row.append(_number(middle(ways.get(way, []), "first"), 1e3, 1))
+        firsts = [middle(ways.get(way, []), "first") for way in ("jit", "cache", *ours)]
+        row += [_number(first, 1e3, 1) for first in firsts]
         error = middle(ways["jit"], "error")
         row.append(verdict(function, "jit") or "" if error is None else f"{error:.1e}")
         rows.append(row)
