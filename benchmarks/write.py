@@ -23,8 +23,8 @@ Results = dict[str, dict[str, Any]]
 
 
 def read_results(folder: Path) -> Results:
-    """Return the document of each part that was measured."""
-    paths = sorted(folder.glob("*.json"))
+    """Return the document of each part that was measured; GPUs have a report of their own."""
+    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("gpu-"))
     return {path.stem: json.loads(path.read_text()) for path in paths}
 
 

@@ -1,6 +1,6 @@
 """On a machine with an NVIDIA GPU: what was compiled elsewhere runs here, and compiles nothing.
 
-`run.sh` installs what these tests need; without it, or without a GPU, they are skipped.
+README.md beside this file says how; without a GPU or the folder of build.py, these tests skip.
 """
 
 from __future__ import annotations
@@ -9,79 +9,97 @@ import json
 import os
 import subprocess
 import sys
+import time
 from functools import cache
-from importlib import util
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from gpu_bench.cases import CASES
+from support.processes import ROOT, clean_environment, fresh
 
 pytestmark = pytest.mark.gpu
-HERE = Path(__file__).parent
-# Sums are added up in another order by an executable that was not tuned here.
-TOLERANCES = {"attend": 2e-2, "conv": 2e-2, "layer": 5e-3, "values": 1e-3, "order": 0.0}
 
-
-def needed() -> str | None:
-    """Return why these tests cannot run here."""
-    if util.find_spec("gpu_probe") is None:
-        return "the wheel of tests/device/project is not installed; tests/device/run.sh does it"
-    import jax
-
-    try:
-        jax.devices("cuda")
-    except RuntimeError as err:
-        return f"no NVIDIA GPU that jax can use: {err}"
-    return None
+GPU = ROOT / "benchmarks" / "gpu"
+FOLDER = os.environ.get("AOTBUILD_GPU_FOLDER")
+VERDICTS = """
+import json, sys
+sys.path.insert(0, sys.argv[3])
+import aotbuild, jax
+from gpu_bench.cases import arguments
+library = aotbuild.load(f"{sys.argv[1]}/untuned/aot/_aot")
+small = json.load(open(f"{sys.argv[1]}/functions.json"))["small"]
+given = jax.device_put(arguments(sys.argv[2], small=small))
+found = [str(verdict) for verdict in library.explain(sys.argv[2], *given).verdicts]
+print(json.dumps(found))
+"""
 
 
 @pytest.fixture(autouse=True)
 def _gpu() -> None:
-    if reason := needed():
-        pytest.skip(reason)
+    from aotbuild.platforms.cuda.driver import NoGpu, open_driver
+
+    if FOLDER is None:
+        pytest.skip("AOTBUILD_GPU_FOLDER names no folder of benchmarks/gpu/build.py")
+    try:
+        open_driver()
+    except NoGpu as err:
+        pytest.skip(f"no NVIDIA GPU: {err}")
 
 
 @cache
-def probe(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, str(HERE / "probe.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+def plan() -> dict[str, Any]:
+    """Return what build.py wrote about the folder."""
+    found: dict[str, Any] = json.loads(Path(str(FOLDER), "functions.json").read_text())
+    return found
+
+
+def one(name: str, how: str) -> dict[str, Any]:
+    """Return what benchmarks/gpu/one.py found of a function."""
+    platform = "cpu" if how == "reference" else plan()["platform"]
+    environment = clean_environment(JAX_PLATFORMS=platform, PYTHONPATH=str(ROOT))
+    started = repr(time.perf_counter())
+    command = [sys.executable, GPU / "one.py", str(FOLDER), name, how, started, "first"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return document
 
 
-def test_nothing_is_compiled() -> None:
-    assert probe("aot")["compilations"] == 0
-    assert probe("jit")["compilations"] > 0, "the count itself does not work"
+def check(name: str, how: str) -> None:
+    """Call what was built of a function: its numbers must be right, and nothing is compiled."""
+    function = plan()["functions"].get(name)
+    built = Path(str(FOLDER), how.removesuffix("-numpy"))
+    if function is None or not (built / function["manifest"]).is_dir():
+        pytest.skip(f"{built} has no {name}")
+    if not Path(str(FOLDER), "references", f"{name}.npz").exists():
+        assert one(name, "reference") == {}
+    found = one(name, how)
+    assert "failed" not in found
+    assert (found["wrong"], found.get("compilations", 0)) == (0, 0)
+    assert found["error"] <= CASES[name].tolerance
 
 
-@pytest.mark.parametrize("name", TOLERANCES)
-def test_numbers_of_jit(name: str) -> None:
-    found, expected = probe("aot")["results"][name], probe("jit")["results"][name]
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCES[name], atol=TOLERANCES[name])
+@pytest.mark.parametrize("how", ["untuned", "tuned"])
+@pytest.mark.parametrize("name", CASES)
+def test_right_and_nothing_compiled(name: str, how: str) -> None:
+    check(name, how)
+
+
+@pytest.mark.parametrize("name", ["top_k", "matmul_small", "eigh", "decode"])
+def test_without_jax(name: str) -> None:
+    check(name, "untuned-numpy")
+
+
+def test_jit_is_counted() -> None:
+    found = one("top_k", "jit")
+    assert found["compilations"] > 0, "the count of compilations does not work"
 
 
 def test_the_named_gpu_is_optimal() -> None:
-    import aotbuild
-
-    kind = probe("aot")["device_kind"]
-    library = aotbuild.load("gpu_probe")
-    (x,) = [np.zeros(1048576, np.float32)]
-    verdicts = [str(verdict) for verdict in library.explain("order", x)]
-    assert any("OPTIMAL" in verdict for verdict in verdicts), f"{kind}: {verdicts}"
-
-
-def test_code_for_a_neighbour() -> None:
-    """What was made for an H100 runs on an H200: XLA compares capabilities, not names."""
-    folder = os.environ.get("AOTBUILD_NEIGHBOUR")
-    if not folder or "H200" not in probe("aot")["device_kind"]:
-        pytest.skip("needs an H200, and the folder that run.sh names in AOTBUILD_NEIGHBOUR")
-    found = probe("aot", folder)
-    assert found["compilations"] == 0
-    tolerance = TOLERANCES["layer"]
-    expected = probe("jit")["results"]["layer"]
-    np.testing.assert_allclose(found["results"]["layer"], expected, rtol=tolerance, atol=tolerance)
+    """The folder was built for the GPU that is here; for a neighbor the verdict is OK."""
+    found = fresh(VERDICTS, str(FOLDER), "top_k", str(GPU), JAX_PLATFORMS=plan()["platform"])
+    assert any("OPTIMAL" in verdict for verdict in found), found
 
 
 def test_the_preset_is_what_the_driver_says() -> None:

@@ -1,1 +1,0 @@
-"""Functions that are compiled without a GPU and called on one."""
