@@ -26,6 +26,7 @@ from aotbuild.platforms.cuda.hardware import (
     target_config_text,
     tuning_to,
 )
+from aotbuild.platforms.cuda.host import versions
 from aotbuild.platforms.cuda.toolkit import (
     PLUGIN,
     compiler_versions,
@@ -212,8 +213,10 @@ def _own_devices(target: Target) -> Sequence[Any]:
     try:
         return list(jax.devices("cuda")[: target.devices])
     except RuntimeError as err:
+        # jax only logs which library it misses.
+        found = ", ".join(f"{name} {version or 'none'}" for name, version in versions())
         msg = (
-            f"jax {jax.__version__} can use no GPU here: {err}\n"
+            f"jax {jax.__version__} can use no GPU here: {err}; found {found}\n"
             f"Install jax[cuda13]=={jax.__version__} beside the build, and look with nvidia-smi."
         )
         raise TraceRefused(msg) from err
