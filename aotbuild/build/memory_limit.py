@@ -11,7 +11,7 @@ from aotbuild.platforms.building import description
 from aotbuild.spec.record import DEVICE_BYTES, MemoryUse, gib_text, memory_use
 
 STAGE = "memory"
-_FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_FRACTION = "XLA_CLIENT_MEM_FRACTION"
 # In libtpu's error for a program that is too large; tried on 0.0.42.1 and 0.0.50.1.
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Ran out of memory")
 _ADVICE = (

@@ -11,7 +11,7 @@ platforms that it meets.
 | `tune.py`     | `building.Tuner`       | `aotbuild tune`                        | no             |
 | `host.py`     | `HostPart`             | the runtime: what is true of a host    | no             |
 | `checks.py`   | `Checks`               | the runtime: which executables fit     | no             |
-| `client.py`   | `Client`               | the numpy backend: devices without jax | no             |
+| `client.py`   | `Client`               | the runtime: clients, memory, copies   | no             |
 
 Only `describe.py` and `compile.py` are required. See docs/how-to/add-a-platform.md.
 """
@@ -172,7 +172,10 @@ class HostPart:
 
 
 class Client:
-    """Gives the numpy backend a platform's devices; `aliases` are jax's other names of it."""
+    """Knows a platform's clients, and makes one for the numpy backend.
+
+    `aliases` are jax's other names of the platform.
+    """
 
     aliases: tuple[str, ...] = ()
 
@@ -186,6 +189,17 @@ class Client:
         Raises AotbuildError if there is none.
         """
         raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """Return what a client of a process that only calls executables is made with.
+
+        These are PJRT options that differ from jax's, and that no variable decides.
+        """
+        return {}
+
+    def shortage(self, error: str, ordinal: int) -> str | None:
+        """Return a message for an error of a device without free memory; None for another error."""
+        return None
 
     def copy(self, pointer: int, size: int, ordinal: int) -> Any:
         """Return bytes in a device's memory as a numpy array of bytes."""
@@ -227,9 +241,8 @@ def host_part(name: str) -> HostPart:
 
 
 def client_part(name: str) -> Client:
-    """Return the part that makes a platform's devices available to the numpy backend."""
-    found: Client = find_part(name, "client")
-    return found
+    """Return the part that knows a platform's clients."""
+    return find_part(name, "client") or Client()
 
 
 def xla_platform(name: str) -> str:

@@ -7,8 +7,9 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.base import Host, host_part, machine, platform_of
+from aotbuild.platforms.base import Host, client_part, host_part, machine, platform_of
 from aotbuild.spec.record import Requirements
 
 _SHOWN = 16
@@ -73,6 +74,13 @@ def _has_lapack() -> bool:
 
 def _kind(device: Any) -> tuple[str, Any]:
     return device.device_kind, getattr(device, "compute_capability", None)
+
+
+def shortage(what: object, device: Any, error: Exception) -> AotbuildError | None:
+    """Return the error that says that a device has too little free memory; None if it has not."""
+    said = f"{type(error).__name__}: {error}"
+    found = client_part(platform_of(device)).shortage(said, device.local_hardware_id)
+    return None if found is None else AotbuildError(f"{what}: {found}")
 
 
 # --- order --------------------------------------------------------------------------------------

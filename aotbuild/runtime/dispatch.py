@@ -15,7 +15,7 @@ from aotbuild.platforms.base import platform_of
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
 from aotbuild.runtime.concurrency import making
-from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.devices import DeviceSet, shortage
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.observers import listeners, log
@@ -231,7 +231,7 @@ class Dispatch:
         kept = self._keep.leaves(out_tree, self.backend.trees) if self._keep else frozenset[int]()
         if warm_up is None:
             self._count_copies(bound, placement)
-            outputs = self._outputs(executable, call, kept)
+            outputs = self._outputs(executable, call, kept, placement.devices[0])
         else:
             outputs = warm_up.outputs(executable)
         try:
@@ -244,13 +244,17 @@ class Dispatch:
         except (Exception, SystemExit) as err:  # types of nodes run code of their own
             raise not_made(executable.record, err) from err
 
-    def _outputs(self, executable: Executable, call: Call, kept: frozenset[int]) -> list[Any]:
+    def _outputs(
+        self, executable: Executable, call: Call, kept: frozenset[int], device: Any
+    ) -> list[Any]:
         try:
             return executable.run(call.leaves, kept)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             from aotbuild.runtime.donation import donated_twice
 
-            found = donated_twice(err, call, executable.record, self.backend.trees)
+            record = executable.record
+            twice = donated_twice(err, call, record, self.backend.trees)
+            found = twice or shortage(record, device, err)
             if found is None:
                 raise
             raise found from err

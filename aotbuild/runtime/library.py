@@ -12,6 +12,7 @@ from aotbuild.errors import AotbuildError, MissingJax
 from aotbuild.frozen import per_instance
 from aotbuild.runtime import fork
 from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.devices import shortage
 from aotbuild.runtime.observers import Watch, watches
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.state import LibraryState
@@ -355,7 +356,17 @@ class Library:
         Examples:
             >>> params = library.place(params)
         """
-        return self._state.backend.place_tree(tree, self._devices)
+        backend = self._state.backend
+        try:
+            return backend.place_tree(tree, self._devices)
+        except AotbuildError:
+            raise
+        except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
+            devices = self._devices or backend.default_devices()
+            found = shortage("place(…)", devices.first, err)
+            if found is None:
+                raise
+            raise found from err
 
     def explain(self, name: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what the call `library.<name>(*args, **kwargs)` would do.

@@ -14,7 +14,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SafeLock, SingleFlight
-from aotbuild.runtime.devices import find_problem
+from aotbuild.runtime.devices import find_problem, shortage
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Stats
@@ -133,7 +133,13 @@ class Loader:
         with constants.read_ahead(needed):
             loaded = self._fitting(record, self._loaded.get(key, load))
             places = self._backend.constant_places(record, loaded, devices)
-            return loaded, constants.put(needed, places)
+            try:
+                return loaded, constants.put(needed, places)
+            except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
+                found = shortage(record, devices[0], err)
+                if found is None:
+                    raise
+                raise found from err
 
     def _fitting(self, record: Record, found: _Loaded) -> Any:
         """Return an XLA executable that may have been loaded for another record of equal bytes."""
@@ -175,7 +181,7 @@ class Loader:
             found = f"{type(err).__name__}: {err}"
             what = "jaxlib could not load the executable"
             msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
-            raise AotbuildError(msg) from err
+            raise shortage(record, devices[0], err) or AotbuildError(msg) from err
 
     def _on_load(self, record: Record, seconds: float) -> None:
         self._stats.loaded(seconds)

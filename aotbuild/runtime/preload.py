@@ -18,6 +18,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.buffers import give_back
 from aotbuild.runtime.concurrency import parallel_map
+from aotbuild.runtime.devices import shortage
 from aotbuild.runtime.fitting import Selected, fitting
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
@@ -224,19 +225,20 @@ def _load(
             if here(item):
                 left.append((item, executable))
             else:
-                ran.append((item, executable, _run(item.record, executable, stats)))
+                ran.append((item, executable, _run(item, executable, stats)))
         except AotbuildError as err:
             failures.append((item, err))
     return _Done(group, is_new, tuple(ran), tuple(left), tuple(failures))
 
 
-def _run(record: Record, executable: Executable, stats: Stats) -> list[Any]:
+def _run(item: Selected, executable: Executable, stats: Stats) -> list[Any]:
+    record, device = item.record, item.placement.devices[0]
     try:
         with _alone(record):
             start = perf_counter()
             outputs = executable.run_on_zeros()
     except Exception as err:  # XlaRuntimeError, FloatingPointError of jax_debug_nans, MemoryError …
-        raise _on_zeros(record, err) from err
+        raise shortage(record, device, err) or _on_zeros(record, err) from err
     stats.primed(perf_counter() - start)
     return outputs
 
@@ -255,7 +257,7 @@ def _prime_all(prime: Prime, done: _Done, stats: Stats) -> Iterator[Failure]:
         yield from _prime(prime, item, executable, outputs)
     for item, executable in done.left:
         try:
-            outputs = _run(item.record, executable, stats)
+            outputs = _run(item, executable, stats)
         except AotbuildError as err:
             yield item, err
         else:

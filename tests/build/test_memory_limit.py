@@ -124,7 +124,7 @@ def test_what_jax_does_not_take_of_a_gpu_is_a_note() -> None:
     (note,) = check_memory(done(temp_bytes=7 * GIB), "refuse").notes
     assert note.endswith(
         "NVIDIA L4 has 22 GiB, of which jax takes 75%; where it runs, set "
-        "XLA_PYTHON_CLIENT_MEM_FRACTION to more"
+        "XLA_CLIENT_MEM_FRACTION to more"
     )
     tpu = done(Hardware("TPU v5 lite", 22 * GIB), "tpu:v5e:2x2:4", temp_bytes=7 * GIB)
     assert check_memory(tpu, "refuse").notes == ()

@@ -1,5 +1,6 @@
-/* A driver with one GPU that is an H200 in all that is asked; built by test_cuda_describe.py. */
+/* A driver with one GPU that is an H200 in all that is asked; built by platforms/cuda/conftest.py. */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const int attributes[][2] = {
@@ -9,6 +10,28 @@ static const int attributes[][2] = {
 };
 
 int cuInit(unsigned flags) { return (int)flags; }
+int cuDriverGetVersion(int *version) {
+  const char *said = getenv("FAKE_DRIVER");
+  *version = said ? atoi(said) : 13000;
+  return 0;
+}
+int cuDeviceGetPCIBusId(char *text, int length, int device) {
+  (void)device;
+  strncpy(text, "0000:1b:00.0", (size_t)length);
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  (void)device;
+  *context = context;
+  return 0;
+}
+int cuCtxPushCurrent_v2(void *context) { return context ? 0 : 201; }
+int cuCtxPopCurrent_v2(void **context) { *context = 0; return 0; }
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+  *free = (size_t)300 << 20;
+  *total = (size_t)143156 << 20;
+  return 0;
+}
 int cuDeviceGetCount(int *count) { *count = 1; return 0; }
 int cuDeviceGet(int *device, int number) { *device = number; return number == 0 ? 0 : 101; }
 int cuDeviceGetName(char *name, int length, int device) {

@@ -1,120 +1,155 @@
 """CUDA without jax: the plugin that jax would load, its client, and results copied to the host.
 
-Written after jax_plugins/cuda/__init__.py and the driver's own documentation, and checked with
-fakes only: nobody has run it on a GPU yet.
+Written after jax_plugins/xla_cuda13/__init__.py of 0.10.2 and 0.12.0.1. Tried with the real plugin
+up to the point where it finds no driver; not run on a GPU in this form.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+import re
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.base import Client
+from aotbuild.platforms.cuda import memory
+from aotbuild.platforms.cuda.driver import open_driver
 
 # What jax looks for before it loads the plugin (jax._src.hardware_utils).
 OF_GPUS = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
-# What the plugin asks the loader for by name; pip installs it where the loader does not look.
-_LIBRARIES = (
-    *("libcudart", "libnvrtc", "libcublasLt", "libcublas", "libnccl", "libcupti"),
-    *("libnvJitLink", "libcusparse", "libcusolver", "libcufft", "libnvshmem_host", "libcudnn"),
-)
+# What the plugin asks the loader for by name, in the order of jax, by folders of the package
+# `nvidia`: pip installs it where the loader does not look.
+_OF_ALL = {
+    "nccl": ("libnccl.so.2",),
+    "nvshmem": ("libnvshmem_host.so.3",),
+    "cudnn": ("libcudnn.so.9",),
+}
+_LIBRARIES = {
+    13: {
+        "cu13": (
+            *("libcudart.so.13", "libnvrtc.so.13", "libcublas.so.13", "libcublasLt.so.13"),
+            *("libcupti.so.13", "libcusparse.so.12", "libcusolver.so.12", "libcufft.so.12"),
+        ),
+        **_OF_ALL,
+    },
+    12: {
+        "cuda_runtime": ("libcudart.so.12",),
+        "cuda_nvrtc": ("libnvrtc.so.12",),
+        "cublas": ("libcublas.so.12", "libcublasLt.so.12"),
+        "cuda_cupti": ("libcupti.so.12",),
+        "cusparse": ("libcusparse.so.12",),
+        "cusolver": ("libcusolver.so.11",),
+        "cufft": ("libcufft.so.11",),
+        **_OF_ALL,
+    },
+}
 
 
-def plugin() -> Path | None:
-    """Return the library of jax's CUDA plugin; None if it is not installed. Loads nothing."""
-    from aotbuild.platforms.cuda.host import MAJORS  # a process without a GPU needs none of it
+class Plugin(NamedTuple):
+    """The library of jax's CUDA plugin, and the major version of CUDA that it is for."""
 
-    for major in MAJORS:
+    library: Path
+    major: int
+
+
+def plugin() -> Plugin | None:
+    """Return jax's CUDA plugin; None if it is not installed. Loads nothing."""
+    for major in _LIBRARIES:
         try:
             spec = find_spec(f"jax_plugins.xla_cuda{major}")
         except ModuleNotFoundError:
             return None
         library = Path(spec.origin).parent / "xla_cuda_plugin.so" if spec and spec.origin else None
         if library and library.exists():
-            return library
+            return Plugin(library, major)
     return None
 
 
 def make_client(private: Any) -> Any:
-    """Return a client for the GPUs; AotbuildError with what the plugin says if there is none."""
-    from aotbuild.platforms.cuda.host import module_of_plugin
+    """Return a client for the GPUs.
 
-    library = plugin()
-    if library is None:
+    NoGpu if there is no driver or no GPU; AotbuildError if there is no plugin, if it or the driver
+    is of another version, if the GPU is full, or with what the plugin says.
+    """
+    from aotbuild.platforms.cuda.host import module_of_plugin  # a process without a GPU needs none
+
+    found = plugin()
+    if found is None:
         msg = "no CUDA plugin is installed\nInstall it: pip install jax-cuda13-plugin"
         raise AotbuildError(msg)
-    _load_libraries()
+    _check_plugin(found.major)
+    _check_driver(found.major)
+    _load_libraries(found.major)
+    extension = module_of_plugin("cuda_plugin_extension")
     try:
-        return private.make_cuda_client(str(library), module_of_plugin("cuda_plugin_extension"))
+        return private.make_cuda_client(str(found.library), extension, client_options())
     except Exception as err:  # jaxlib raises RuntimeError and its own
-        msg = f"CUDA cannot be used\n  found    {type(err).__name__}: {err}"
+        said = f"{type(err).__name__}: {err}"
+        msg = memory.shortage(said, 0) or f"CUDA cannot be used\n  found    {said}"
         raise AotbuildError(msg) from err
 
 
-def _load_libraries() -> None:
+def client_options() -> dict[str, Any]:
+    """Return options for a client that takes memory as it needs it, unless a variable decides.
+
+    A plugin of jax would reserve 75 % of each GPU. The limit of 75 % stays.
+    """
+    return {} if any(map(os.environ.get, memory.VARIABLES)) else {"preallocate": False}
+
+
+def _check_plugin(major: int) -> None:
+    """Raise AotbuildError if the plugin is of another version than jaxlib.
+
+    As jax, look at the numbers of a release only (jaxlib.plugin_support.check_plugin_version).
+    """
+    from aotbuild.spec.dist_info import installed_version  # 10 ms that only GPUs cost
+
+    jaxlib = installed_version("jaxlib")
+    for name in (f"jax-cuda{major}-pjrt", f"jax-cuda{major}-plugin"):
+        version = installed_version(name)
+        if version and jaxlib and _release(version) != _release(jaxlib):
+            msg = (
+                f"CUDA cannot be used\n  expected {name} {jaxlib}, as jaxlib\n"
+                f"  found    {name} {version}\nInstall it: pip install {name}=={jaxlib}"
+            )
+            raise AotbuildError(msg)
+
+
+def _release(version: str) -> str:
+    found = re.match(r"[0-9]+(\.[0-9]+)*", version)
+    return found[0] if found else version
+
+
+def _check_driver(major: int) -> None:
+    found = open_driver().cuda
+    if found < (major, 0):
+        msg = (
+            f"CUDA cannot be used\n  expected an NVIDIA driver for CUDA {major}.0 or newer, as "
+            f"jax-cuda{major}-plugin needs\n  found    one for CUDA {found[0]}.{found[1]}\n"
+            "Update the driver of the machine; a container uses that of its host."
+        )
+        raise AotbuildError(msg)
+
+
+def _load_libraries(major: int) -> None:
+    """Load NVIDIA's libraries from pip's packages, so that the plugin finds these by name.
+
+    One that cannot be loaded is left to the loader's own path, as jax does.
+    """
     try:
         spec = find_spec("nvidia")
     except (ModuleNotFoundError, ValueError):
         return
-    folders = [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
-    for name in _LIBRARIES:
-        found = [path for root in folders for path in sorted(root.glob(f"*/lib/{name}.so.*"))]
-        for path in found[:1]:
-            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-
-
-class Driver:
-    """What is used of NVIDIA's driver: a copy from a GPU to the host.
-
-    Only jaxlib's own way to do that imports jax. The functions are those of
-    the CUDA Driver API, version 2, and of its primary contexts, which XLA uses too.
-    """
-
-    def __init__(self, library: Any) -> None:
-        self._library = library
-        self._contexts: dict[int, Any] = {}
-
-    def copy(self, pointer: int, size: int, ordinal: int) -> Any:
-        """Return bytes of a GPU's memory as a numpy array."""
-        host = np.empty(size, np.uint8)
-        if not size:
-            return host
-        call, old = self._call, ctypes.c_void_p()
-        call("cuCtxPushCurrent_v2", self._context(ordinal))
-        try:
-            target, source = ctypes.c_void_p(host.ctypes.data), ctypes.c_uint64(pointer)
-            call("cuMemcpyDtoH_v2", target, source, ctypes.c_size_t(size))
-        finally:
-            call("cuCtxPopCurrent_v2", ctypes.byref(old))
-        return host
-
-    def _context(self, ordinal: int) -> Any:
-        if ordinal not in self._contexts:
-            device, context = ctypes.c_int(), ctypes.c_void_p()
-            self._call("cuInit", ctypes.c_uint(0))
-            self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal))
-            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-            self._contexts[ordinal] = context
-        return self._contexts[ordinal]
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        error = getattr(self._library, name)(*arguments)
-        if error:
-            msg = f"the CUDA driver: {name} failed with error {error}"
-            raise AotbuildError(msg)
-
-
-@cache
-def driver() -> Driver:
-    """Return NVIDIA's driver."""
-    return Driver(ctypes.CDLL("libcuda.so.1"))
+    roots = [Path(root) for root in (spec.submodule_search_locations or ())] if spec else []
+    for folder, names in _LIBRARIES[major].items():
+        for path in (root / folder / "lib" / name for name in names for root in roots):
+            if path.exists():
+                with suppress(OSError):
+                    ctypes.CDLL(str(path))
 
 
 class Cuda(Client):
@@ -128,8 +163,14 @@ class Cuda(Client):
     def make(self, private: Any) -> Any:
         return make_client(private)
 
+    def options(self) -> dict[str, Any]:
+        return client_options()
+
+    def shortage(self, error: str, ordinal: int) -> str | None:
+        return memory.shortage(error, ordinal)
+
     def copy(self, pointer: int, size: int, ordinal: int) -> Any:
-        return driver().copy(pointer, size, ordinal)
+        return open_driver().copy(pointer, size, ordinal)
 
 
 PLATFORM = Cuda()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -34,19 +33,6 @@ class FakeLibrary:
     def cuGetErrorString(self, code: ctypes.c_int, text: Any) -> int:  # noqa: N802 (the C name)
         text._obj.value = b"no CUDA-capable device is detected"
         return 0
-
-
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a libcuda.so.1 that a C compiler made."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler is installed, which makes the driver that is asked")
-    folder = tmp_path_factory.mktemp("driver")
-    source = Path(__file__).parents[2] / "support" / "fake_libcuda.c"
-    command = [compiler, "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), str(source)]
-    subprocess.run(command, check=True)
-    return folder
 
 
 def describe(libraries: Path, *options: str) -> subprocess.CompletedProcess[str]:

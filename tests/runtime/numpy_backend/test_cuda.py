@@ -15,6 +15,8 @@ from support.imports import anything
 
 from aotbuild.errors import AotbuildError
 from aotbuild.platforms.cuda import client as cuda
+from aotbuild.platforms.cuda import memory
+from aotbuild.platforms.cuda.driver import Driver
 from aotbuild.runtime.backends.numpy import backend, private, trees
 from aotbuild.spec.aval import Aval
 
@@ -33,6 +35,8 @@ class FakeDriver:
                 target, source, size = arguments
                 ctypes.memmove(target, source.value, size.value)
                 return self.error
+            if name == "cuGetErrorString":
+                arguments[1]._obj.value = b"an illegal memory access"
             return 0
 
         return call
@@ -78,15 +82,56 @@ class TestPlugin:
 
     def test_the_newest_is_found_without_importing_it(self, path: Path) -> None:
         older = plugin_at(path, 12)
-        assert cuda.plugin() == older
+        assert cuda.plugin() == (older, 12)
         newer = plugin_at(path, 13)
         sys.path_importer_cache.clear()
-        assert cuda.plugin() == newer
+        assert cuda.plugin() == (newer, 13)
 
-    def test_what_cannot_be_loaded_is_named(self, path: Path) -> None:
+    def test_what_cannot_be_loaded_is_named(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         plugin_at(path, 13)
+        monkeypatch.setattr(cuda, "open_driver", lambda: SimpleNamespace(cuda=(13, 0)))
         with pytest.raises(AotbuildError, match="CUDA cannot be used\n  found "):
             cuda.make_client(private)
+
+    def test_plugin_of_another_version(self, path: Path) -> None:
+        plugin_at(path, 13)
+        for name, version in (("jaxlib", "0.10.2"), ("jax_cuda13_pjrt", "0.10.1.dev3")):
+            folder = path / f"{name}-{version}.dist-info"
+            folder.mkdir()
+            (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        with pytest.raises(AotbuildError) as caught:
+            cuda.make_client(private)
+        assert str(caught.value) == (
+            "CUDA cannot be used\n  expected jax-cuda13-pjrt 0.10.2, as jaxlib\n"
+            "  found    jax-cuda13-pjrt 0.10.1.dev3\n"
+            "Install it: pip install jax-cuda13-pjrt==0.10.2"
+        )
+
+    def test_driver_that_is_older_than_the_plugin(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plugin_at(path, 13)
+        monkeypatch.setattr(cuda, "open_driver", lambda: SimpleNamespace(cuda=(12, 8)))
+        with pytest.raises(AotbuildError) as caught:
+            cuda.make_client(private)
+        assert str(caught.value) == (
+            "CUDA cannot be used\n  expected an NVIDIA driver for CUDA 13.0 or newer, as "
+            "jax-cuda13-plugin needs\n  found    one for CUDA 12.8\n"
+            "Update the driver of the machine; a container uses that of its host."
+        )
+
+
+@pytest.mark.parametrize("name", memory.VARIABLES)
+def test_memory_is_taken_as_needed_unless_a_variable_decides(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for each in memory.VARIABLES:
+        monkeypatch.delenv(each, raising=False)
+    assert cuda.client_options() == {"preallocate": False}
+    monkeypatch.setenv(name, "0.5")
+    assert cuda.client_options() == {}
 
 
 class TestPlatform:
@@ -111,7 +156,7 @@ class TestPlatform:
 class TestCopies:
     def test_bytes_come_through_the_primary_context(self) -> None:
         library = FakeDriver()
-        driver = cuda.Driver(library)
+        driver = Driver(library)
         data = np.arange(10, dtype=np.uint8)
         for _ in range(2):
             np.testing.assert_array_equal(driver.copy(data.ctypes.data, 10, 0), data)
@@ -126,18 +171,20 @@ class TestCopies:
 
     def test_nothing_is_asked_for_no_bytes(self) -> None:
         library = FakeDriver()
-        assert cuda.Driver(library).copy(0, 0, 0).shape == (0,)
-        assert library.log == []
+        assert Driver(library).copy(0, 0, 0).shape == (0,)
+        assert library.log == ["cuInit"]
 
     def test_an_error_is_raised_and_the_context_given_back(self) -> None:
         library = FakeDriver(error=700)
-        with pytest.raises(AotbuildError, match="cuMemcpyDtoH_v2 failed with error 700"):
-            cuda.Driver(library).copy(np.zeros(4).ctypes.data, 4, 0)
+        with pytest.raises(
+            AotbuildError, match="cuMemcpyDtoH_v2 of NVIDIA's driver failed: error 700, an"
+        ):
+            Driver(library).copy(np.zeros(4).ctypes.data, 4, 0)
         assert library.log[-1] == "cuCtxPopCurrent_v2"
 
     @pytest.mark.parametrize("dtype", ["float32", "bool"])
     def test_results_on_a_gpu_are_copied(self, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-        monkeypatch.setattr(cuda, "driver", lambda: cuda.Driver(FakeDriver()))
+        monkeypatch.setattr(cuda, "open_driver", lambda: Driver(FakeDriver()))
         tree = trees.NumpyTrees(anything)
         gpu = SimpleNamespace(
             platform="gpu", local_hardware_id=0, client=SimpleNamespace(platform_version="cuda")

@@ -22,6 +22,10 @@ from aotbuild.errors import (
     NotTransformable,
     SignatureMismatch,
 )
+from aotbuild.platforms.base import Client
+from aotbuild.runtime import devices
+from aotbuild.runtime.backends.jax.executables import JaxExecutable
+from aotbuild.runtime.backends.numpy.executables import NumpyExecutable
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
@@ -146,3 +150,43 @@ class TestErrors:
         with jax.transfer_guard("disallow"), pytest.raises(AotbuildError, match="host-to-device"):
             library.f(X)
         np.testing.assert_array_equal(library.f(X), X)
+
+
+class FullDevices(Client):
+    def shortage(self, error: str, ordinal: int) -> str | None:
+        return f"device {ordinal} is full: {error}" if "RESOURCE_EXHAUSTED" in error else None
+
+
+class TestFullDevice:
+    """XLA's error becomes the platform's message, wherever a device can be full."""
+
+    @pytest.mark.parametrize("arrays", ["jax", "numpy"])
+    @pytest.mark.parametrize(
+        ("place", "use"),
+        [
+            ("deserialize", lambda library: library.f(X)),
+            ("deserialize", lambda library: library.preload()),
+            ("put", lambda library: library.h(X)),
+            ("run", lambda library: library.f(X)),
+            ("run", lambda library: library.preload("f", prime=True)),
+        ],
+    )
+    def test_everywhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrays: str, place: str, use: Any
+    ) -> None:
+        hoisted = build("h", lambda x, w: x + w, {"x": X}, constants={"w": X})
+        with_jax, numpys = both(tmp_path, build("f", lambda x: x * 2, {"x": X}), hoisted)
+        library = with_jax if arrays == "jax" else numpys
+
+        def full(*_: Any, **__: Any) -> Any:
+            msg = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 48 bytes."
+            raise RuntimeError(msg)
+
+        loader = library._state.backend.executable_loader
+        owner = (
+            (JaxExecutable if arrays == "jax" else NumpyExecutable) if place == "run" else loader
+        )
+        monkeypatch.setattr(owner, place, full)
+        monkeypatch.setattr(devices, "client_part", lambda _: FullDevices())
+        with pytest.raises(AotbuildError, match="device 0 is full: RuntimeError: RESOURCE_EXH"):
+            use(library)

@@ -12,8 +12,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, Sharding, SingleDeviceSh
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.base import platform_of
+from aotbuild.platforms.base import client_part, names, platform_of
 from aotbuild.runtime.backends.jax import private
+from aotbuild.runtime.backends.jax.clients import clients
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, find_problem
 from aotbuild.spec.record import Calling, PartitionSpec, Record
@@ -30,8 +31,26 @@ class Placement:
 # --- devices ------------------------------------------------------------------------------------
 
 
+def make_clients() -> None:
+    """Have jax make its clients, if nothing has, as a process that only calls executables needs.
+
+    Whatever computed with jax before has made them as jax does.
+    """
+    if not clients():
+        parts = [client_part(name) for name in names("client")]
+        usual = [part.options() for part in parts if part.is_default()]
+        try:
+            private.make_clients({name: value for each in usual for name, value in each.items()})
+        except RuntimeError as err:
+            found = next(filter(None, (part.shortage(str(err), 0) for part in parts)), None)
+            if found is None:
+                raise
+            raise AotbuildError(found) from err
+
+
 def default_devices(platform: str | None = None) -> DeviceSet:
     """Return the devices for a call that does not say where to run, of any platform or of one."""
+    make_clients()
     device = jax.config.jax_default_device
     if device is None:
         device = jax.local_devices()[0]
@@ -112,6 +131,7 @@ def settings() -> Callable[[], AbstractContextManager[None]]:
 def place_tree(tree: Any, devices: DeviceSet | None) -> Any:
     """Return a tree on a device; AotbuildError if the caller chose several."""
     if devices is None or len(devices.devices) == 1:
+        make_clients()
         try:
             return jax.device_put(tree, devices.devices[0] if devices else None)
         except TypeError as err:

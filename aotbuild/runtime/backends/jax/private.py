@@ -16,11 +16,13 @@ from jax._src import (
     api,
     api_util,
     compiler,
+    config,
     core,
     dtypes,
     op_shardings,
     sharding_impls,
     tree_util,
+    xla_bridge,
 )
 from jax._src.interpreters import pxla
 from jax._src.lib import _jax
@@ -36,6 +38,19 @@ from aotbuild.spec.record import Calling
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
+
+
+# --- clients ------------------------------------------------------------------------------------
+
+
+def make_clients(options: Mapping[str, Any]) -> None:
+    """Have jax make its clients, if it has not, with PJRT options, if none are set.
+
+    They hold for the making only: jax's setting is as before afterwards.
+    """
+    setting = config.jax_pjrt_client_create_options
+    with setting(setting.value or dict(options) or None):
+        xla_bridge.backends()
 
 
 # --- dispatch -----------------------------------------------------------------------------------

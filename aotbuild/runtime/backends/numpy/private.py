@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,12 @@ with _quiet():
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
-_CUDA = "aotbuild_cuda"
+# The name that the plugin is loaded under. Not `cuda`, which jax takes: jaxlib loads one plugin per
+# name. To read the version in an executable, jaxlib 0.12.0.1 looks for a plugin named gpu, cuda,
+# rocm or oneapi, and fails without one: "NOT_FOUND: Supported GPU plugins not found"
+# (gpu_xla_executable_abi_version_serdes::PjRtExecutableAbiVersionFromProto). 0.10.2 does not look.
+_GPU = "gpu"
+_CUDA = "CUDA"
 _LONGEST_WAIT = 1  # second, for a lock that is held for some microseconds
 
 
@@ -104,25 +109,42 @@ def make_host_client(devices: int | None) -> Any:
     return _jax.get_tfrt_cpu_client(asynchronous=False, num_devices=devices)
 
 
-def make_cuda_client(library: str, extension: Any) -> Any:
-    """Return a new client for the GPUs, from the plugin's library. Not tried on a GPU.
+def make_cuda_client(library: str, extension: Any, options: Mapping[str, Any]) -> Any:
+    """Return a new client for the GPUs, from the plugin's library, as jax makes its own.
 
-    `extension` registers jax's own custom calls. The variables that jax reads limit the memory. The
-    plugin is loaded under another name than jax's, because jax refuses to load it twice
-    (pjrt_api.cc).
+    `extension` registers custom calls with the plugin. jaxlib reads its variables; `options` count
+    beside them.
     """
     from jaxlib.xla_client import generate_pjrt_gpu_plugin_options
 
-    plugin = _jax.load_pjrt_plugin(_CUDA, library, None)
-    if not _jax.pjrt_plugin_initialized(_CUDA):
-        _jax.initialize_pjrt_plugin(_CUDA)
-    client = _jax.get_c_api_client(_CUDA, generate_pjrt_gpu_plugin_options())
-    if extension is not None:
-        for name, kind in extension.ffi_types().items():
-            extension.register_custom_type(plugin, name, kind)
-        for name, handler in extension.ffi_handlers().items():
-            extension.register_custom_call_target(plugin, name, handler, "CUDA", 1, 0)
-    return client
+    with _quiet():  # the plugin has a log of its own
+        _load_plugin(library, extension)
+        if not _jax.pjrt_plugin_initialized(_GPU):
+            _jax.initialize_pjrt_plugin(_GPU)
+        return _jax.get_c_api_client(_GPU, {**generate_pjrt_gpu_plugin_options(), **options})
+
+
+@cache
+def _load_plugin(library: str, extension: Any) -> None:
+    """Load the plugin, and have all custom calls of the platform registered with it from now on.
+
+    Cached, because jaxlib refuses to load a plugin twice under one name. `xla_client` passes on
+    what waits and what comes, also jax's own, if jax is imported later. If jax was there before,
+    its route leads to the same plugin.
+    """
+    from jaxlib import xla_client
+
+    plugin = _jax.load_pjrt_plugin(_GPU, library, None)
+    if extension is None:
+        return
+    register_type = partial(extension.register_custom_type, plugin)
+    xla_client.register_custom_type_handler(_CUDA, register_type)
+    register_call = partial(extension.register_custom_call_target, plugin)
+    xla_client.register_custom_call_handler(_CUDA, register_call)
+    for name, kind in extension.ffi_types().items():
+        xla_client.register_custom_type(name, kind, platform=_CUDA)
+    for name, handler in extension.ffi_handlers().items():
+        xla_client.register_custom_call_target(name, handler, platform=_CUDA, api_version=1)
 
 
 # --- trees --------------------------------------------------------------------------------------
