@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -243,6 +244,11 @@ def host_part(name: str) -> HostPart:
 def client_part(name: str) -> Client:
     """Return the part that knows a platform's clients."""
     return find_part(name, "client") or Client()
+
+
+def plugged() -> tuple[str, ...]:
+    """Return the platforms whose client comes from a plugin of jax, if any is installed."""
+    return names("client") if find_spec("jax_plugins") else ()
 
 
 def xla_platform(name: str) -> str:

@@ -12,7 +12,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, Sharding, SingleDeviceSh
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.base import client_part, names, platform_of
+from aotbuild.platforms.base import client_part, platform_of, plugged
 from aotbuild.runtime.backends.jax import private
 from aotbuild.runtime.backends.jax.clients import clients
 from aotbuild.runtime.binding import Call
@@ -37,7 +37,7 @@ def make_clients() -> None:
     Whatever computed with jax before has made them as jax does.
     """
     if not clients():
-        parts = [client_part(name) for name in names("client")]
+        parts = list(map(client_part, plugged()))
         usual = [part.options() for part in parts if part.is_default()]
         try:
             private.make_clients({name: value for each in usual for name, value in each.items()})

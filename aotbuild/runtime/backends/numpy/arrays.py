@@ -118,7 +118,9 @@ class DeviceArray:
             return read(self._buffer, self.shape, self.dtype, where)
         # XLA does not know of a view, and would write into memory that is donated.
         with private.kept_from_donation(self._buffer):
-            array = read(self._buffer, self.shape, self.dtype, where).copy()
+            array = read(self._buffer, self.shape, self.dtype, where)
+            if where is None:  # else it is a copy already
+                array = array.copy()
         if self.is_deleted():  # a call may have written into what was not kept
             raise self._gone()
         return array

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
 
 import numpy as np
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
-from aotbuild.platforms.base import Host, client_part, names, platform_of
+from aotbuild.platforms.base import Host, client_part, names, platform_of, plugged
 from aotbuild.runtime import fork
 from aotbuild.runtime.backends.numpy import private
 from aotbuild.runtime.backends.numpy.arrays import (
@@ -292,9 +291,7 @@ def platform_unasked() -> str:
     Kept, because what is installed stays. `find_spec` takes Python's import lock, and a signal
     handler that raises there leaves it taken for ever; calls should not risk that each time.
     """
-    # Without a plugin of jax, no other platform can be used, so none is looked at.
-    others = names("client") if find_spec("jax_plugins") else ()
-    return next((name for name in others if client_part(name).is_default()), HOST)
+    return next((name for name in plugged() if client_part(name).is_default()), HOST)
 
 
 def platform_names() -> dict[str, str]:
