@@ -138,8 +138,8 @@ class TestTargets:
              "found 'x86-64-v9' (did you mean 'x86-64-v4'?)")),
             ("cpu: {devices: 0}", "0.cpu.devices: expected at least 1, found the number 0"),
             ("cuda: {devices: 1}", ("0.cuda: the key 'gpu' is missing "
-             "(GPU models, such as h100-sxm, files of your own, such as ./my-gpu.yaml, or host: the "
-             "GPU of the machine that builds)")),
+             "(GPU models, such as h100-sxm, files of your own, such as ./my-gpu.yaml, or host: "
+             "the GPU of the machine that builds)")),
             ("cuda: {gpus: h}", "0.cuda: unknown key 'gpus' (did you mean 'gpu'?)"),
             ("tpu: {topology: v5e}", ("0.tpu.topology: expected a topology such as 'v5e:2x2', "
              "of v4, v5e, v5p, v6e or tpu7x, found 'v5e' (did you mean 'v5e:2x2'?)")),
