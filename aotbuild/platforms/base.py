@@ -18,12 +18,12 @@ Only `describe.py` and `compile.py` are required. See docs/how-to/add-a-platform
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from aotbuild import platforms
 from aotbuild.frozen import dataclass
@@ -43,7 +43,7 @@ class Host:
     (None: there is only this one); `named` says that a caller named them with `on`.
     `architecture` and `features` are of the CPU. `arrays` is the backend: numpy's arrays are on one
     device, and none is a typed PRNG key. `custom_calls` are the targets registered for the
-    platform; `lapack` says whether jaxlib can initialize its LAPACK kernels. `plugins` are the
+    platform, None where XLA does not list them: a PJRT plugin keeps its own. `plugins` are the
     distributions, with versions, that the platform may come from. `facts` are what the platform's
     own checks read, such as a compute capability; None is a fact that cannot be found.
     """
@@ -56,8 +56,7 @@ class Host:
     features: frozenset[str]
     jaxlib: str
     x64: bool
-    custom_calls: frozenset[str] = frozenset()
-    lapack: bool = True
+    custom_calls: frozenset[str] | None = None
     devices_everywhere: int | None = None
     plugins: tuple[tuple[str, str], ...] = ()
     named: bool = False
@@ -130,6 +129,22 @@ class Checks:
         return (0, 0)
 
 
+class Kernels(NamedTuple):
+    """Custom calls of one module of jaxlib or of a platform's plugin, all of XLA's typed FFI.
+
+    `handlers` are what XLA registers, by the names of targets; None for one that the plugin has
+    registered itself. `initialize` has to be called before an executable that calls one is loaded.
+    """
+
+    handlers: Mapping[str, Any]
+    initialize: Callable[[], Any] | None = None
+
+    @classmethod
+    def of(cls, module: Any) -> Kernels:
+        """Return those of a module with `registrations()`, and perhaps `initialize()`."""
+        return cls(module.registrations(), getattr(module, "initialize", None))
+
+
 class HostPart:
     """Finds the facts of a host's devices of one platform.
 
@@ -153,6 +168,13 @@ class HostPart:
     def installed(self) -> tuple[tuple[str, str], ...]:
         """Return the installed ones of `plugins`, with their versions."""
         return _versions(self.plugins)
+
+    def kernels(self) -> Iterator[Kernels]:
+        """Yield the custom calls that jax registers for the platform, module by module.
+
+        Importing one of the modules takes milliseconds, so they are imported one at a time.
+        """
+        return iter(())
 
     def name_of(self, device: Any) -> str | None:
         """Return the platform of a device that jaxlib names differently, such as `gpu`."""
@@ -249,11 +271,6 @@ def client_part(name: str) -> Client:
 def plugged() -> tuple[str, ...]:
     """Return the platforms whose client comes from a plugin of jax, if any is installed."""
     return names("client") if find_spec("jax_plugins") else ()
-
-
-def xla_platform(name: str) -> str:
-    """Return the name under which XLA registers the custom calls of a platform."""
-    return host_part(name).xla_name or name
 
 
 def platform_of(device: Any) -> str:

@@ -152,7 +152,6 @@ class Description:
     the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
     are the sets of options for `startup:` of a manifest, None if it changes nothing.
     `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
-    `late_custom_calls` begin the names of custom calls that jax registers only when it needs them.
     `aliases` are what people call the platform, too: an error suggests its name. `most_devices` is
     how many a call may have.
     """
@@ -170,7 +169,6 @@ class Description:
     most_devices: int = MAX_DEVICES
     startup: StartupSets | None = None
     variant_namespace: str | None = None
-    late_custom_calls: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     def read(self, options: Any, place: Place) -> Any:

@@ -1,7 +1,8 @@
-"""Custom calls: LAPACK is initialized here, before an executable that calls it is loaded.
+"""Custom calls: those that jax registers are registered here, before an executable calls them.
 
 A record names each native function that its executable calls, and the function's provider: `xla` is
-always there, `jax` and `user` register theirs on import, and `lapack` needs the call below. This
+always there, the package of a `user` registers its own on import, and `jax` registers some on
+`import jax`, others where a module of it is imported, and none in a process without jax. This
 module is imported only for a record that has custom calls.
 """
 
@@ -17,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
+from aotbuild.platforms.base import host_part
 from aotbuild.runtime.concurrency import SafeLock
 from aotbuild.spec.record import Record
 
@@ -26,23 +28,43 @@ if TYPE_CHECKING:
 # What jaxlib binds its kernels to. It imports them by name.
 _KERNELS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
 _LOCK = SafeLock()
-_REMEDY = "They come from scipy: reinstall it. At the end of a process it may be too late."
+_REINSTALL = "Reinstall jaxlib, scipy and the plugin of the platform, in versions that fit."
+_REMEDY = f"{_REINSTALL} At the end of a process it may be too late."
 
 
-def initialize(record: Record, loader: ExecutableLoader) -> None:
-    """Initialize what a record's custom calls need.
+def register(record: Record, loader: ExecutableLoader) -> None:
+    """Register and initialize what a record calls of jax's; AotbuildError if it cannot be had."""
+    needed = {c.target for c in record.requires.custom_calls if c.provider == "jax"}
+    if not needed:
+        return
+    try:
+        with _LOCK.held():
+            missing = _register(record.target.platform, needed, loader)
+    except Exception as err:  # importing jaxlib's and scipy's modules may raise anything
+        found = f"{type(err).__name__}: {err}"
+        what = f"jax's custom calls could not be initialized: {', '.join(sorted(needed))}"
+        msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
+        raise AotbuildError(msg) from err
+    if missing:
+        what = f"no module of jax has its custom calls {', '.join(sorted(missing))}"
+        msg = f"{record}: {what}\n{_REINSTALL}"
+        raise AotbuildError(msg)
 
-    An executable that calls a LAPACK kernel before jaxlib has bound it to scipy's segfaults.
-    """
-    if any(call.provider == "lapack" for call in record.requires.custom_calls):
-        try:
-            with _LOCK.held(), _scipy_kernels():
-                loader.initialize_lapack()
-        except Exception as err:  # importing scipy's modules may raise anything
-            found = f"{type(err).__name__}: {err}"
-            what = "jaxlib could not initialize LAPACK's kernels"
-            msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
-            raise AotbuildError(msg) from err
+
+def _register(platform: str, needed: set[str], loader: ExecutableLoader) -> set[str]:
+    """Return those that no module has. Modules behind the last needed one are not imported."""
+    part = host_part(platform)
+    modules = part.kernels()
+    while needed and (module := next(modules, None)) is not None:
+        found = needed & module.handlers.keys()
+        if found and module.initialize is not None:
+            with _scipy_kernels():
+                module.initialize()
+        for target in sorted(found):
+            if module.handlers[target] is not None:
+                loader.register(target, module.handlers[target], part.xla_name or platform)
+        needed = needed - found
+    return needed
 
 
 @contextlib.contextmanager

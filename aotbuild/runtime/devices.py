@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from aotbuild.errors import AotbuildError
@@ -58,18 +56,11 @@ def host_of(devices: DeviceSet, **facts: Any) -> Host:
         features=here.features,
         jaxlib=jaxlib_version,
         devices_everywhere=len(devices.devices),
-        lapack=_has_lapack(),
         plugins=part.installed(),
         named=devices.named,
         facts=part.facts(devices.first) if devices.local else (),
         **facts,
     )
-
-
-@cache
-def _has_lapack() -> bool:
-    """Return whether jaxlib has LAPACK kernels to initialize."""
-    return find_spec("jaxlib.lapack") is not None
 
 
 def _kind(device: Any) -> tuple[str, Any]:

@@ -18,7 +18,7 @@ from aotbuild.runtime.devices import find_problem, shortage
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Stats
-from aotbuild.runtime.select import Verdict
+from aotbuild.runtime.select import REGISTER, Verdict
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stated import Stated, read_stated
 from aotbuild.runtime.stated_check import check_stated
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aotbuild.spec.aval import Aval
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
+# What XLA says of a custom call that nobody registered, on jaxlib 0.10.2 and 0.12.0.1.
+_UNREGISTERED = ("No FFI handler registered for ", "No registered implementation for ")
 
 
 @dataclass(frozen=True)
@@ -173,14 +175,16 @@ class Loader:
         if record.requires.custom_calls:
             from aotbuild.runtime import custom_calls
 
-            custom_calls.initialize(record, self._backend)
+            custom_calls.register(record, self._backend)
         callbacks = self._backend.bind(record) if record.calling.callbacks else ()
         try:
             return _Loaded(record, stated, self._backend.deserialize(data, devices, callbacks))
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
-            what = "jaxlib could not load the executable"
-            msg = f"{record}: {what}\n  found    {found}\n{_REMEDY}"
+            what, remedy = "jaxlib could not load the executable", _REMEDY
+            if any(text in found for text in _UNREGISTERED):
+                what, remedy = "it calls what is not registered", f"{REGISTER.capitalize()}."
+            msg = f"{record}: {what}\n  found    {found}\n{remedy}"
             raise shortage(record, devices[0], err) or AotbuildError(msg) from err
 
     def _on_load(self, record: Record, seconds: float) -> None:

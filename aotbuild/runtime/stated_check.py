@@ -60,8 +60,10 @@ def _check_calls(record: Record, stated: Stated) -> None:
     calls, python, lapack = record.requires.custom_calls, stated.python, stated.lapack
     if python and PYTHON_CALL not in calls:
         raise _lie(record, "calling.callbacks", f"that of {python}", "none")
-    if lapack and not any(call.provider == "lapack" for call in calls):
-        raise _lie(record, "requires.custom_calls", f"{lapack} of lapack", "none")
+    if lapack and not any(
+        call.provider == "jax" and call.target.startswith("lapack_") for call in calls
+    ):
+        raise _lie(record, "requires.custom_calls", f"{lapack} of jax", "none")
 
 
 def _check_donated(record: Record, taken: Sequence[int]) -> None:

@@ -33,15 +33,17 @@ class Blob:
 class CustomCall:
     """A native function that the executable calls by name, and who registers it.
 
-    `provider` is `xla` (compiled into jaxlib), `lapack` (jaxlib, once initialized), `jax` (its own
-    FFI library), `user` (registered by the user's package when it is imported) or `python` (the
-    host callbacks of `Calling`).
+    `provider` is `xla` (compiled into jaxlib or the plugin), `jax` (a module of jaxlib or of the
+    plugin has it, and the loader registers it), `user` (registered by the user's package when it is
+    imported) or `python` (the host callbacks of `Calling`).
     """
 
     target: str
     provider: str
 
 
+# Every process that fits a record has the custom calls of these.
+PROVIDED = ("jax", "xla", "python")
 # One for all host callbacks. An executable that calls back without being given what it calls ends
 # the process, so a reader that does not know them has to find a custom call that it lacks.
 PYTHON_CALL = CustomCall("host callback", "python")

@@ -106,7 +106,6 @@ def _assumed(facts: Facts) -> Host:
         features=machine().features,
         jaxlib=facts.versions["jaxlib"] or "none",
         x64=False,
-        lapack=facts.versions["jaxlib"] is not None,
     )
 
 

@@ -1,11 +1,11 @@
-"""The custom calls of an executable, and who provides each: jax, XLA, LAPACK or the user's code."""
+"""The custom calls of an executable, and who provides each: jax, XLA or the user's code."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from aotbuild.platforms.base import host_part, names
-from aotbuild.platforms.building import description
 from aotbuild.spec.record import PYTHON_CALL, CustomCall
 from aotbuild.worker import private as jax_private
 
@@ -13,7 +13,7 @@ _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 
 
 class CustomCalls:
-    """Tells jax's own targets from the user's, which are registered after this is made."""
+    """Tells the user's targets, which are registered after this is made, from all others."""
 
     def __init__(self) -> None:
         self._before_user = {name: _registered(name) for name in names()}
@@ -26,12 +26,15 @@ class CustomCalls:
         return (*calls, *([PYTHON_CALL] if native != found else []))
 
     def _provider(self, target: str, platform: str) -> str:
-        if target.startswith("lapack_"):
-            return "lapack"
-        late = description(platform).late_custom_calls
-        if target in self._before_user[platform] or target.startswith(late):
+        if target in _of_jax(platform):
             return "jax"
-        return "user" if target in _registered(platform) else "xla"
+        return "user" if target in _registered(platform) - self._before_user[platform] else "xla"
+
+
+@cache
+def _of_jax(platform: str) -> frozenset[str]:
+    """Return the targets that jaxlib, or the platform's plugin, has in modules of its own."""
+    return frozenset(name for module in host_part(platform).kernels() for name in module.handlers)
 
 
 def _registered(platform: str) -> frozenset[str]:

@@ -22,7 +22,7 @@ from jax._src import (
     tree_util,
 )
 from jax._src.interpreters import mlir
-from jax._src.lib import _jax, lapack, xla_client
+from jax._src.lib import _jax, xla_client
 from jax._src.random import prng
 from jax._src.sharding_impls import GSPMDSharding, parse_flatten_op_sharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -30,6 +30,9 @@ from jaxlib.mlir import ir, passmanager
 
 # Lowering imports mhlo and builtin. Here that is done once for all forks.
 from jaxlib.mlir.dialects import builtin, mhlo, stablehlo  # noqa: F401
+
+from aotbuild.platforms.base import host_part
+from aotbuild.spec.target import HOST
 
 # Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.
 _PRNG_IMPLEMENTATIONS = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}
@@ -87,12 +90,16 @@ def run_executable(executable: Any, arrays: list[Any]) -> list[Any]:
 
 
 def prepare_custom_calls(data: bytes) -> None:
-    """Initialize LAPACK if an executable may call it: without that the call crashes.
+    """Register and initialize what an executable for CPUs may call of jax's, as the runtime does.
 
-    Private: `lapack._lapack.initialize`.
+    Private: `xla_client.register_custom_call_target`.
     """
-    if b"lapack_" in data:
-        lapack._lapack.initialize()
+    for module in host_part(HOST).kernels():
+        found = {name: call for name, call in module.handlers.items() if name.encode() in data}
+        if found and module.initialize is not None:
+            module.initialize()
+        for name, handler in found.items():
+            xla_client.register_custom_call_target(name, handler, HOST, 1)
 
 
 def absent_cpu_devices(describe: Callable[[bytes], bytes]) -> list[Any]:
@@ -343,7 +350,7 @@ def flat_out_shardings(compiled: jax.stages.Compiled) -> list[Any]:
 
 
 def registered_custom_calls(platform: str) -> frozenset[str]:
-    """Return the targets that Python registered for a platform, by its XLA name: `cpu`, `CUDA`.
+    """Return the targets that Python registered for a platform, by its XLA name: `Host`, `CUDA`.
 
     Private: `xla_client.custom_call_targets`, and `xla_client._custom_callback` for those that are
     registered when a GPU's client starts.

@@ -256,4 +256,4 @@ def _struct(aval: Aval) -> Any:
 
 def _custom_calls(hlo: str) -> tuple[CustomCall, ...]:
     targets = sorted(set(re.findall(r'custom_call_target="(lapack_[a-z0-9_]+)"', hlo)))
-    return tuple(CustomCall(target, "lapack") for target in targets)
+    return tuple(CustomCall(target, "jax") for target in targets)

@@ -27,7 +27,7 @@ def make_record(name: str = "f", batch: int = 1) -> Record:
         target=Target("cpu", "x86-64-v3", 2),
         blob=blob,
         requires=Requirements(
-            ("cpu",), 2, 1, "x86-64-v3", "0.10.2", False, (CustomCall("lapack_sgetrf", "lapack"),)
+            ("cpu",), 2, 1, "x86-64-v3", "0.10.2", False, (CustomCall("lapack_sgetrf", "jax"),)
         ),
         calling=Calling(
             name,

@@ -166,7 +166,7 @@ class TestChosen:
         assert "nothing could be measured" in facts["note"]
 
     def test_calls_of_the_user_are_not_there_in_another_process(self) -> None:
-        calls = [["my_call", "user"], ["lapack_x", "lapack"]]
+        calls = [["my_call", "user"], ["lapack_x", "jax"]]
         entry = Entry({"custom_calls": calls}, b"")
         assert reason_not_to_measure(entry, FakeCompiled(), calls_back=False) == (
             "startup: tuned: it calls my_call, which only your code registers"

@@ -9,6 +9,7 @@ public function (`<sys/platform/x86.h>`, `__x86_get_cpuid_feature_leaf`). It is 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import platform
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.base import HostPart, Machine
+from aotbuild.platforms.base import HostPart, Kernels, Machine
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 
 if TYPE_CHECKING:
@@ -210,12 +211,21 @@ def next_level(architecture: str, features: frozenset[str]) -> tuple[str, tuple[
 class Cpu(HostPart):
     """See `HostPart`."""
 
-    xla_name = "cpu"
+    xla_name = "Host"
 
     def machine(self) -> Machine:
         """Return what is true of this machine, whatever its other devices are."""
         here, known = architecture(), features()
         return Machine(here, known, best_level(here, known), next_level(here, known))
+
+    def kernels(self) -> Iterator[Kernels]:
+        """Yield LAPACK's, and those of `jax.experimental.sparse`, which `import jax` leaves out.
+
+        `initialize` binds LAPACK's to scipy's; one that is called before segfaults. Tried on jaxlib
+        0.10.2 and 0.12.0.1, which have no other module of them.
+        """
+        for name in ("_lapack", "_sparse"):
+            yield Kernels.of(importlib.import_module(f"jaxlib.cpu.{name}"))
 
     def remark(self, record: Record) -> str | None:
         built = record.provenance.get("cpus")

@@ -133,8 +133,6 @@ class Cuda(Description):
     hints = _HINTS
     preallocated = 0.75
     variant_namespace = "nvidia"
-    # jax registers these itself, but only once Pallas is imported.
-    late_custom_calls = ("mosaic_gpu",)
     process = Process(
         own_folder=True,
         # XLA reads tuning results once in a process, and Pallas keeps to the first GPU that it

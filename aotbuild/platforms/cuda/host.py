@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
+from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from aotbuild.platforms.base import Facts, HostPart
+from aotbuild.platforms.base import Facts, HostPart, Kernels
 
 # The newest first: jax also uses it if two are installed.
 MAJORS = (13, 12)
+# The modules of jax's CUDA plugin that have kernels: cuSOLVER, cuSPARSE, cuDNN's RNNs, jax's own.
+# Those of 0.10.2 and 0.12.0.1.
+_KERNELS = ("_solver", "_linalg", "_sparse", "_prng", "_triton", "_rnn", "_hybrid")
+# What the plugin's own library registers for Pallas.
+_OF_MOSAIC = ("mosaic_gpu", "mosaic_gpu_v2")
 
 
 @cache
@@ -27,6 +36,24 @@ def module_of_plugin(name: str) -> Any:
         except ImportError:
             continue
     return None
+
+
+def set_mosaic_variables() -> None:
+    """Tell the plugin where Mosaic GPU's runtime and ptxas are, unless the variables are set.
+
+    The plugin compiles a Mosaic kernel when the executable is loaded or first run, and only an
+    import of `jax.experimental.mosaic.gpu` sets these. Not tried on a GPU.
+    """
+    runtime = Path(module_of_plugin("_mosaic_gpu_ext").__file__)
+    nvidia = find_spec("nvidia")
+    roots = (nvidia.submodule_search_locations if nvidia else None) or ()
+    found = [root for root in map(Path, roots) for root in (root / "cu13", root / "cuda_nvcc")]
+    found = [root for root in found if (root / "bin" / "ptxas").exists()]
+    cuda = os.environ.get("CUDA_ROOT") or str(next(iter(found), "/usr/local/cuda"))
+    os.environ.setdefault("MOSAIC_GPU_CUDA_ROOT", cuda)
+    os.environ.setdefault(
+        "MOSAIC_GPU_RUNTIME_LIB_PATH", str(runtime.with_name("libmosaic_gpu_runtime.so"))
+    )
 
 
 def versions_of(module: Any) -> Facts:
@@ -76,6 +103,14 @@ class Cuda(HostPart):
     fact_names = ("capability", "cuda", "driver", "cudnn")
     # Both are jaxlib's platform `gpu`.
     package_prefixes = ("jax-cuda", "jax-rocm")
+
+    def kernels(self) -> Iterator[Kernels]:
+        """Yield those of jax's plugin; nothing if it is not installed."""
+        yield from map(Kernels.of, filter(None, map(module_of_plugin, _KERNELS)))
+        extension = module_of_plugin("cuda_plugin_extension")
+        if extension is not None:
+            yield Kernels(extension.ffi_handlers())
+            yield Kernels(dict.fromkeys(_OF_MOSAIC), set_mosaic_variables)
 
     def name_of(self, device: Any) -> str | None:
         if device.platform != "gpu":

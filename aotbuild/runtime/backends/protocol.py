@@ -63,8 +63,11 @@ class Executable(Protocol):
 class ExecutableLoader(Protocol):
     """The last step of loading. Bytes and constants that it is given are checked and fit."""
 
-    def initialize_lapack(self) -> None:
-        """Initialize jaxlib's LAPACK kernels; an executable that calls one before segfaults."""
+    def register(self, target: str, handler: Any, platform: str) -> None:
+        """Register a custom call of XLA's typed FFI; `platform` is XLA's name of it.
+
+        One that is registered already may be registered again.
+        """
         ...
 
     def bind(self, record: Record) -> Sequence[Callable[..., Any]]:

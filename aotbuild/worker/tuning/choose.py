@@ -9,13 +9,12 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.platforms.building import compiler, description
 from aotbuild.platforms.startup import Choice, Figures, best, choice
+from aotbuild.spec.record import PROVIDED
 from aotbuild.spec.target import Target
 from aotbuild.store.entry import Entry
 
 # What XLA calls a fusion that YNN computes, in the text of a module (jaxlib 0.10.2 and 0.12.0.1).
 _LIBRARY_FUSION = "__ynn_fusion"
-# Every process with jax has the native functions of these.
-_KNOWN_PROVIDERS = ("jax", "lapack", "xla")
 
 
 def choose(
@@ -47,7 +46,7 @@ def reason_not_to_measure(entry: Entry, compiled: Any, *, calls_back: bool) -> s
         return "startup: tuned: it calls back into Python"
     if _LIBRARY_FUSION not in (compiled.as_text() or ""):
         return "every set of options compiles the same: it has no matrix products for a library"
-    others = [n for n, provider in entry.facts["custom_calls"] if provider not in _KNOWN_PROVIDERS]
+    others = [n for n, provider in entry.facts["custom_calls"] if provider not in PROVIDED]
     if others:
         return f"startup: tuned: it calls {', '.join(others)}, which only your code registers"
     return None

@@ -26,7 +26,7 @@ class JaxExecutableLoader:
     def __init__(self, trees: Trees, count: Callable[[str], None]) -> None:
         """Make a loader; `count` is called with the name of a counter."""
         self._trees, self._count = trees, count
-        self.initialize_lapack = private.initialize_lapack
+        self.register = private.register_custom_call
         self.deserialize = private.deserialize
         self.physical = private.physical_shape
         self.put = private.put

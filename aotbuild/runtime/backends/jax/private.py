@@ -30,11 +30,11 @@ from jax._src.lib import xla_client as xc
 from jax._src.random import prng
 
 from aotbuild.frozen import dataclass
-from aotbuild.platforms.base import xla_platform
 from aotbuild.runtime import fork
 from aotbuild.runtime.trees import with_static_values
 from aotbuild.spec.aval import Aval, NotAnArray
 from aotbuild.spec.record import Calling
+from aotbuild.spec.target import HOST
 
 # Entries in the C++ cache of one function; jit's caches hold 8192 for all functions together.
 _CACHE_CAPACITY = 1 << 16
@@ -306,16 +306,20 @@ def _all_equal(found: Sequence[Any], expected: Sequence[tuple[Aval, Any]]) -> bo
     )
 
 
-def initialize_lapack() -> None:
-    """Bind jaxlib's LAPACK kernels to scipy's; an executable that calls one before segfaults."""
-    from jaxlib import lapack
+def register_custom_call(target: str, handler: Any, platform: str) -> None:
+    """Register a custom call of XLA's typed FFI; see `ExecutableLoader.register`.
 
-    lapack._lapack.initialize()
+    The client was made before, so jax passes it on to XLA, or to the platform's plugin.
+    """
+    xc.register_custom_call_target(target, handler, platform, 1)
 
 
-def custom_call_targets(platform: str) -> frozenset[str]:
-    """Return the names of the custom-call targets that Python registered for a platform."""
-    return frozenset(xc.custom_call_targets(xla_platform(platform)))
+def custom_call_targets(platform: str) -> frozenset[str] | None:
+    """Return the custom-call targets that are registered for a platform; None if XLA lists none.
+
+    The list of a platform with a plugin is empty, whatever is registered (seen on an H100).
+    """
+    return frozenset(xc.custom_call_targets(platform)) if platform == HOST else None
 
 
 # --- arrays -------------------------------------------------------------------------------------

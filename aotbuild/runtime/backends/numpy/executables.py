@@ -33,7 +33,7 @@ class NumpyExecutableLoader:
 
     def __init__(self, trees: NumpyTrees) -> None:
         self._trees = trees
-        self.initialize_lapack = private.initialize_lapack
+        self.register = private.register_custom_call
 
     def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
         """Raise AotbuildError: what is called back takes jax arrays. `select` refuses it first."""

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aotbuild.platforms.base import xla_platform
 from aotbuild.runtime import fork
+from aotbuild.spec.target import HOST
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
@@ -56,6 +56,7 @@ _CACHE_CAPACITY = 1 << 16
 # (gpu_xla_executable_abi_version_serdes::PjRtExecutableAbiVersionFromProto). 0.10.2 does not look.
 _GPU = "gpu"
 _CUDA = "CUDA"
+_HOST = "Host"  # XLA's name of the platform cpu
 _LONGEST_WAIT = 1  # second, for a lock that is held for some microseconds
 
 
@@ -137,14 +138,10 @@ def _load_plugin(library: str, extension: Any) -> None:
     plugin = _jax.load_pjrt_plugin(_GPU, library, None)
     if extension is None:
         return
-    register_type = partial(extension.register_custom_type, plugin)
-    xla_client.register_custom_type_handler(_CUDA, register_type)
-    register_call = partial(extension.register_custom_call_target, plugin)
-    xla_client.register_custom_call_handler(_CUDA, register_call)
+    xla_client.register_custom_type_handler(_CUDA, partial(extension.register_custom_type, plugin))
     for name, kind in extension.ffi_types().items():
         xla_client.register_custom_type(name, kind, platform=_CUDA)
-    for name, handler in extension.ffi_handlers().items():
-        xla_client.register_custom_call_target(name, handler, platform=_CUDA, api_version=1)
+    pass_on_targets(_CUDA, partial(extension.register_custom_call_target, plugin))
 
 
 # --- trees --------------------------------------------------------------------------------------
@@ -327,33 +324,34 @@ def fastpath_data(
 # --- custom calls -------------------------------------------------------------------------------
 
 
-@cache
-def initialize_lapack() -> None:
-    """Bind jaxlib's LAPACK kernels to scipy's and register them, as `import jax` does."""
-    from jaxlib import lapack
+def register_custom_call(target: str, handler: Any, platform: str) -> None:
+    """Register a custom call of XLA's typed FFI; see `ExecutableLoader.register`."""
+    if platform == _HOST:
+        _jax.register_custom_call_target(target, handler, platform, 1)
+        return
+    from jaxlib import xla_client  # the process has it since a client was made
 
-    lapack._lapack.initialize()
-    for name, target, version in lapack.registrations()["cpu"]:
-        _jax.register_custom_call_target(name, target, "Host", version)
+    xla_client.register_custom_call_target(target, handler, platform, 1)
 
 
-def custom_call_targets(platform: str) -> frozenset[str]:
-    """Return the names of the custom-call targets that are registered for a platform.
+def custom_call_targets(platform: str) -> frozenset[str] | None:
+    """Return the custom-call targets that are registered for a platform; None if XLA lists none.
 
-    `jax.ffi` registers targets with `xla_client`, which passes them on to XLA when jax makes a
-    client. Without jax, this function passes them on.
+    The list of a platform with a plugin is empty, whatever is registered (seen on an H100).
     """
-    name = xla_platform(platform)
-    if platform == "cpu":
-        _pass_on_targets(name)
-    return frozenset(_jax.custom_call_targets(name))
+    if platform != HOST:
+        return None
+    pass_on_targets(_HOST, _jax.register_custom_call_target)
+    return frozenset(_jax.custom_call_targets(_HOST))
 
 
-def _pass_on_targets(platform: str) -> None:
-    """Do what xla_client's register_custom_call_handler does, which would deadlock in a handler.
+def pass_on_targets(platform: str, register: Callable[..., Any]) -> None:
+    """Pass the targets on to XLA that `jax.ffi` registered, and those that it will register.
 
-    Its lock may be held by the very code that a signal handler interrupted, so the wait for it is
-    limited. While another thread imports the module, nobody has registered anything with it.
+    `jax.ffi` registers with `xla_client`, under XLA's name of the platform, and jax passes it all
+    on when it makes a client. This does what `xla_client.register_custom_call_handler` does, which
+    would deadlock in a signal handler: the code that it interrupted may hold the lock, so the wait
+    for it is limited. While another thread imports the module, nobody has registered anything.
     """
     client: Any = sys.modules.get("jaxlib.xla_client")
     if not hasattr(client, "register_custom_call_handler"):
@@ -363,7 +361,6 @@ def _pass_on_targets(platform: str) -> None:
     ):
         return
     try:
-        register = _jax.register_custom_call_target
         for name, target, *options in client._custom_callback.pop(platform, ()):
             register(name, target, platform, *options)
         client._custom_callback_handler.setdefault(platform, register)
