@@ -158,4 +158,4 @@ def test_a_machine_with_the_plugin_has_them(
     assert registered == dict.fromkeys(expected, "CUDA")
     assert has_runtime
     assert has_jax == (arrays == "jax")
-    assert ("No visible GPU" in missing) == (arrays == "numpy")
+    assert ("NVIDIA's driver is not here" in missing) == (arrays == "numpy")
