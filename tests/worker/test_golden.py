@@ -160,7 +160,7 @@ LEFT_OUT = {
         "layers",
         "args: [x: 'f32[1500,1500]'], static: {n: 30000000}",
         "{}",
-        "s here (2.0e+17 FLOPs), and the function has 60 s",
+        "a call (2.0e+17 FLOPs) would take longer here than 60 s",
     ),
 }
 
