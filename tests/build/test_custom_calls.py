@@ -1,0 +1,125 @@
+"""Custom calls in fresh processes, with both backends: jaxlib's own, and the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.processes import fresh, run_fresh
+from support.projects import build, write_project
+
+from aotbuild.build.pack import Package
+
+pytestmark = [pytest.mark.process, pytest.mark.any_jax]
+
+CODE = """
+import jax, jax.numpy as jnp
+from jax.experimental import sparse
+from jaxlib.cpu import _sparse
+(handler,) = _sparse.registrations().values()
+jax.ffi.register_ffi_target("proj_csr", handler, platform="cpu")
+
+def bcsr(data, indices, indptr, x):
+    return sparse.BCSR((data, indices, indptr), shape=(3, 3)) @ x
+def eigh(x): return jnp.linalg.eigh(x)
+def tridiagonal(x): return jax.lax.linalg.tridiagonal_solve(x[0], x[1], x[2], x)
+def own(data, indices, indptr, x):
+    out = jax.ShapeDtypeStruct((3, 2), x.dtype)
+    return jax.ffi.ffi_call("proj_csr", out)(data, indptr, indices, x)
+"""
+SPARSE = "args: [data: 'f32[3]', indices: 'i32[3]', indptr: 'i32[4]', x: 'f32[3,2]']"
+SQUARE = "args: [x: 'f32[3,3]']"
+FUNCTIONS = {"bcsr": SPARSE, "own": SPARSE, "eigh": SQUARE, "tridiagonal": SQUARE}
+
+CALL = """
+import json, sys
+import numpy as np
+import aotbuild
+library = aotbuild.load("proj/_aot", arrays=sys.argv[1])
+def call(name):
+    f, i = np.float32, np.int32
+    if name in ("eigh", "tridiagonal"):
+        result = getattr(library, name)(np.diag(np.arange(1, 4, dtype=f)) + np.ones((3, 3), f))
+        return np.asarray(result[0] if name == "eigh" else result).tolist()
+    given = np.array([1, 2, 3], f), np.array([2, 0, 1], i), np.arange(4, dtype=i)
+    return np.asarray(getattr(library, name)(*given, np.arange(6, dtype=f).reshape(3, 2))).tolist()
+"""
+PRODUCT = [[4, 5], [0, 2], [6, 9]]
+# How a user's package registers its target: with jax, and without it.
+JAX_FFI = "import jax.ffi; jax.ffi.register_ffi_target('proj_csr', handler, platform='cpu')\n"
+JAXLIB = (
+    "from jaxlib import xla_client\n"
+    "xla_client.register_custom_call_target('proj_csr', handler, 'cpu', 1)\n"
+)
+HANDLER = "from jaxlib.cpu import _sparse; (handler,) = _sparse.registrations().values()\n"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
+    listing = "".join(
+        f"  {n}: {{call: 'proj.code:{n}', {args}}}\n" for n, args in FUNCTIONS.items()
+    )
+    manifest = f"version: 1\npackage: proj\nfunctions:\n{listing}"
+    return build(write_project(tmp_path_factory.mktemp("calls"), manifest, code=CODE))
+
+
+def root_of(package: Package) -> Path:
+    return package.folder.parent.parent
+
+
+def test_providers(package: Package) -> None:
+    found = {
+        record.function: {(call.target, call.provider) for call in record.requires.custom_calls}
+        for record in package.records
+    }
+    assert found["bcsr"] == {("cpu_csr_sparse_dense_ffi", "jax")}
+    assert found["own"] == {("proj_csr", "user")}
+    assert found["eigh"] >= {("lapack_ssyevd_ffi", "jax")}
+    assert found["tridiagonal"] == {("lapack_sgtsv_ffi", "jax")}
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_those_of_jaxlib_need_nothing(package: Package, arrays: str) -> None:
+    code = CALL + "print(json.dumps([call(n) for n in ('bcsr', 'eigh', 'tridiagonal')]))"
+    product, values, solution = fresh(code, arrays, path=root_of(package))
+    x = np.diag([1, 2, 3]) + np.ones((3, 3))
+    bands = np.diag(x[1]) + np.diag(x[0, 1:], -1) + np.diag(x[2, :-1], 1)
+    assert product == PRODUCT
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(x), rtol=1e-5)
+    np.testing.assert_allclose(solution, np.linalg.solve(bands, x), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "registers"), [("jax", JAX_FFI), ("numpy", JAX_FFI), ("numpy", JAXLIB)]
+)
+@pytest.mark.parametrize("begins", [True, False], ids=["before", "after a call"])
+def test_one_of_the_user(package: Package, arrays: str, registers: str, begins: bool) -> None:
+    code = ("" if begins else "call('bcsr')\n") + HANDLER + registers
+    found = fresh(f"{CALL}{code}print(json.dumps(call('own')))", arrays, path=root_of(package))
+    assert found == PRODUCT
+
+
+@pytest.mark.parametrize("arrays", ["jax", "numpy"])
+def test_one_that_is_not_registered(package: Package, arrays: str) -> None:
+    done = run_fresh(f"{CALL}call('own')", arrays, path=root_of(package), check=False)
+    assert done.returncode == 1
+    assert "custom calls not registered: proj_csr; import the package" in done.stderr
+
+
+def test_xla_says_what_is_missing_where_nothing_lists_it(package: Package) -> None:
+    """As on a platform with a plugin, whose targets nobody can list."""
+    code = """
+from dataclasses import replace
+from aotbuild.runtime.backends.jax.backend import probe
+from aotbuild.runtime.library import Library
+from aotbuild.runtime.locate import locate
+host = lambda where: replace(probe(where), custom_calls=None)
+library = Library(locate("proj/_aot"), host=host)
+call("own")
+"""
+    done = run_fresh(CALL + code, "jax", path=root_of(package), check=False)
+    assert done.returncode == 1
+    assert "calls what is not registered" in done.stderr
+    assert "No FFI handler registered for proj_csr" in done.stderr
+    assert "Import the package that registers them first." in done.stderr
