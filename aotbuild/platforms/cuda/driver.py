@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from aotbuild.errors import AotbuildError, NoGpu
 
 if TYPE_CHECKING:
@@ -107,6 +105,8 @@ class Driver:
 
         jaxlib's own way to do that imports jax.
         """
+        import numpy as np  # reading a manifest needs the driver, and has no numpy
+
         host = np.empty(size, np.uint8)
         if size:
             target, source = ctypes.c_void_p(host.ctypes.data), ctypes.c_uint64(pointer)
