@@ -100,12 +100,13 @@ class GoldenMaker:
             none = _skipped(reason, f"no golden outputs: {text}", transient=is_transient(err))
             message = GoldenFailed(error=text) if mode == "always" else none
         yield message
-        # By the program and not by a clock, so that a record is the same on a busy machine.
-        is_small = product_flops(traced.closed_jaxpr) <= _FEW_FLOPS
-        yield from comparisons(candidates, given if is_small else None)
+        yield from comparisons(candidates, given)
 
-    def _make(self, traced: Traced) -> tuple[Reply, dict[int, Any]]:
-        """Return the golden outputs, and the leaves that they were given."""
+    def _make(self, traced: Traced) -> tuple[Reply, dict[int, Any] | None]:
+        """Return the golden outputs, and the leaves that they were given; None if a call is long.
+
+        The program decides and not a clock, so that a record is the same on a busy machine.
+        """
         verify, reference = traced.job.function.verify, lower_reference(traced)
         if traced.job.golden == "auto":
             _check_time(reference)
@@ -123,7 +124,8 @@ class GoldenMaker:
             floats=floats,
             notes=() if entry.facts["finite"] else (NOT_FINITE,),
         )
-        return made, given
+        is_short = product_flops(reference.stage.jaxpr) <= _FEW_FLOPS
+        return made, given if is_short else None
 
     def _run_once(
         self,
