@@ -9,12 +9,12 @@ from aotbuild.runtime.library import libraries
 from aotbuild.runtime.observers import subscribe
 
 if TYPE_CHECKING:
-    from aotbuild.authoring.record import record
+    from aotbuild.record.guard import Guard as guard  # noqa: N813 - called like a function
+    from aotbuild.record.record import record
     from aotbuild.runtime import events
-    from aotbuild.runtime.backends.numpy.arrays import DeviceArray
+    from aotbuild.runtime.numpy.arrays import DeviceArray
     from aotbuild.runtime.safetensors import read_safetensors
     from aotbuild.runtime.weights import save_constants
-    from aotbuild.watch.guard import Guard as guard  # noqa: N813 - called like a function
 
 __all__ = [
     "DeviceArray",
@@ -34,7 +34,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 if "AOTBUILD_GUARD" in environ:
-    from aotbuild.watch.guard import start_from_environment
+    from aotbuild.record.guard import start_from_environment
 
     start_from_environment()
 
@@ -54,15 +54,15 @@ def __getattr__(name: str) -> Any:
 
         return read_safetensors
     if name == "record":
-        from aotbuild.authoring.record import record
+        from aotbuild.record.record import record
 
         return record
     if name == "guard":
-        from aotbuild.watch.guard import Guard
+        from aotbuild.record.guard import Guard
 
         return Guard
     if name == "DeviceArray":
-        from aotbuild.runtime.backends.numpy.arrays import DeviceArray
+        from aotbuild.runtime.numpy.arrays import DeviceArray
 
         return DeviceArray
     msg = f"module {__name__!r} has no attribute {name!r}"

@@ -171,10 +171,6 @@ class NoGpu(AotbuildError):
         )
 
 
-class ExportFailed(AotbuildError):
-    """Nothing of a package can be exported into jax's own cache here."""
-
-
 class TraceRefused(AotbuildError):
     """A function contains something that cannot be stored in an executable on disk."""
 

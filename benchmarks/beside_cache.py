@@ -190,11 +190,11 @@ def _kernel(folder: str, name: str, way: str, spent: Row) -> Any:
     if arrays == "jax":
         import jax
 
-        from aotbuild.runtime.backends.jax import private
+        from aotbuild.runtime.jax import private
 
         jax.devices()
     else:
-        from aotbuild.runtime.backends.numpy import private  # type: ignore[no-redef]
+        from aotbuild.runtime.numpy import private  # type: ignore[no-redef]
     _time(custom_calls, "initialize", spent, "lapack")
     _time(private, "deserialize", spent, "load")
     library = aotbuild.load(f"{folder}/_aot", arrays=arrays)

@@ -54,8 +54,8 @@ def main() -> int:
 
 def make(folder: Path) -> list[str]:
     """Write the executables and their inputs below `folder`; return the executables' names."""
+    from aotbuild.format.target import Target
     from aotbuild.platforms.cpu.describe import FAST
-    from aotbuild.spec.target import Target
     from aotbuild.worker import private as jax_private
     from aotbuild.worker.thunk_rewrite.rewrite import rewrite
 

@@ -37,7 +37,7 @@ def main() -> None:
     import numpy as np
 
     stages.mark("import numpy")
-    from aotbuild.runtime.backends.numpy import private as jaxlib_private
+    from aotbuild.runtime.numpy import private as jaxlib_private
 
     stages.mark("import jaxlib")
     jaxlib_private.ensure_states(x64=False)

@@ -23,10 +23,10 @@ from typing import Any
 
 from small_package import build_affine
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
+from aotbuild.format.aval import Aval
+from aotbuild.format.index import Index, write_index
+from aotbuild.format.record import Record
+from aotbuild.format.target import Target
 
 # Run in each measured process: the backend, an empty package and the measured one.
 _CHILD = """

@@ -47,7 +47,7 @@ import jax, numpy as np
 import aotbuild
 name, place = sys.argv[1:]
 library = aotbuild.load(place)
-import aotbuild.spec.aval, aotbuild.spec.record  # which every load has
+import aotbuild.format.aval, aotbuild.format.record  # which every load has
 start = perf_counter()
 from aotbuild.runtime.stated import read_stated
 from aotbuild.runtime.stated_check import check_stated

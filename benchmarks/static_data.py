@@ -93,7 +93,7 @@ def _trees() -> tuple[Any, Any]:
 
 
 def _child() -> None:
-    from aotbuild.spec.tree import describe
+    from aotbuild.format.tree import describe
 
     found = []
     for treedef in _trees():

@@ -17,60 +17,57 @@ PACKAGE = ROOT / "aotbuild"
 ALLOWED = {
     "frozen": set(),
     "errors": set(),
-    "spec": {"errors", "spec"},
-    "manifest": {"errors", "spec", "manifest", "platforms"},
-    "platforms": {"errors", "spec", "platforms"},
-    "store": {"errors", "spec", "store"},
-    "toolchains": {"errors", "spec", "manifest", "platforms", "store", "toolchains"},
-    "build": {"errors", "spec", "manifest", "platforms", "store", "toolchains", "build"},
+    "format": {"errors", "format"},
+    "manifest": {"errors", "format", "manifest", "platforms"},
+    "platforms": {"errors", "format", "platforms"},
+    "store": {"errors", "format", "store"},
+    "toolchains": {"errors", "format", "manifest", "platforms", "store", "toolchains"},
+    "build": {"errors", "format", "manifest", "platforms", "store", "toolchains", "build"},
     "worker": {
-        *("errors", "spec", "manifest", "platforms", "store", "toolchains", "build", "worker"),
+        *("errors", "format", "manifest", "platforms", "store", "toolchains", "build", "worker"),
     },
-    "runtime": {"errors", "spec", "platforms", "runtime"},
+    "runtime": {"errors", "format", "platforms", "runtime"},
     "observe": {"errors", "runtime", "observe", "__version__"},
-    "watch": {"errors", "spec", "runtime", "watch", "__version__"},
+    "record": {"errors", "format", "manifest", "runtime", "record", "__version__"},
     "coverage": {
-        *("errors", "spec", "manifest", "platforms", "runtime"),
-        *("watch", "authoring", "report", "coverage"),
+        *("errors", "format", "manifest", "platforms", "runtime"),
+        *("record", "report", "coverage"),
     },
-    "authoring": {"errors", "spec", "manifest", "watch", "authoring"},
-    "report": {"errors", "spec", "platforms", "runtime", "report"},
-    "verify": {"errors", "spec", "platforms", "runtime", "verify"},
-    "jax_cache": {"errors", "spec", "runtime", "verify", "worker", "jax_cache"},
-    "wheels": {"errors", "spec", "platforms", "build", "runtime", "report", "verify", "wheels"},
+    "report": {"errors", "format", "platforms", "runtime", "report"},
+    "verify": {"errors", "format", "platforms", "runtime", "verify"},
+    "wheels": {"errors", "format", "platforms", "build", "runtime", "report", "verify", "wheels"},
     "cli": {
-        *("errors", "spec", "manifest", "platforms", "store", "toolchains", "build", "worker"),
+        *("errors", "format", "manifest", "platforms", "store", "toolchains", "build", "worker"),
         *("runtime", "report", "verify", "wheels", "cli"),
-        *("watch", "coverage", "authoring", "jax_cache"),
+        *("record", "coverage"),
     },
-    "__init__": {"errors", "runtime", "watch", "authoring"},
+    "__init__": {"errors", "runtime", "record"},
     "__main__": {"cli"},
 }
 # Packages that a layer may never import, at the top of a file or inside a function.
 FORBIDDEN = {
     "errors": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
-    "spec": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
+    "format": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "hatchling"},
     "runtime": {
         *("yaml", "pydantic", "hatchling", "rich", "packaging"),
         *("prometheus_client", "opentelemetry"),
     },
     "observe": {"jax", "jaxlib", "numpy", "yaml", "pydantic"},
-    "watch": {"yaml", "pydantic", "rich"},
+    "record": {"rich"},
     "coverage": {"jax", "jaxlib", "numpy"},
-    "authoring": {"jax", "jaxlib", "numpy"},
     "report": {"jax", "jaxlib", "numpy", "yaml", "pydantic", "rich"},
-    "runtime/backends/numpy": {"jax"},
+    "runtime/numpy": {"jax"},
     "manifest": {"jax", "jaxlib", "numpy"},
 }
 # Golden inputs are made and results compared by the same rules on both sides: copies could differ.
 # So are trees made of their descriptions, and the few that hold data of numpy import it then.
-EXCEPTIONS = {"spec/golden.py": {"numpy"}, "spec/restore.py": {"numpy"}}
+EXCEPTIONS = {"format/golden.py": {"numpy"}, "format/restore.py": {"numpy"}}
 PRIVATE_FILES = {
-    "watch/private.py",
+    "record/private.py",
     "worker/private.py",
-    "runtime/backends/jax/clients.py",
-    "runtime/backends/jax/private.py",
-    "runtime/backends/numpy/private.py",
+    "runtime/jax/clients.py",
+    "runtime/jax/private.py",
+    "runtime/numpy/private.py",
 }
 
 
@@ -94,9 +91,9 @@ OF_THE_RUNTIME = {"base", "host", "checks", "client"}
 # Words that are names of platforms in code, and where they may stand outside of their folders.
 PLATFORM_WORDS = {"cpu", "cuda", "gpu", "rocm", "tpu"}
 NAMED_OUTSIDE = {
-    "spec/target.py": {"cpu"},  # HOST: the platform that every process has
-    "spec/record.py": {"cuda"},  # a field of the index's format
-    "spec/record_json.py": {"cuda"},  # the same
+    "format/target.py": {"cpu"},  # HOST: the platform that every process has
+    "format/record.py": {"cuda"},  # a field of the index's format
+    "format/record_json.py": {"cuda"},  # the same
     "errors.py": {"gpu"},  # the public name NoGpu
     "cli/exit_codes.py": {"gpu"},  # the same
     "cli/doctor.py": {"gpu"},  # --describe-gpu, and the key of its JSON

@@ -18,8 +18,8 @@ from aotbuild.build.events import UnitDone
 from aotbuild.build.replies import TracedAgain
 from aotbuild.build.schedule import Task
 from aotbuild.build.sources import place_text
-from aotbuild.spec.record import Record
-from aotbuild.spec.trace import CONSTANTS, OPERATIONS, TRACE, difference
+from aotbuild.format.record import Record
+from aotbuild.format.trace import CONSTANTS, OPERATIONS, TRACE, difference
 
 _SHOWN = 5
 _ADVICE = (

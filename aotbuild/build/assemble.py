@@ -8,12 +8,12 @@ from typing import Any
 
 from aotbuild.build.results import PlanFacts, Result
 from aotbuild.errors import UnitFailure
-from aotbuild.spec.about import About, join_abouts
-from aotbuild.spec.layout import HEADER_KEY
-from aotbuild.spec.left_out import AllLeftOut, left_out_header
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.sources import SourceDigests
+from aotbuild.format.about import About, join_abouts
+from aotbuild.format.layout import HEADER_KEY
+from aotbuild.format.left_out import AllLeftOut, left_out_header
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.sources import SourceDigests
 
 # The stage of failures that are found when all units are compiled.
 STAGE = "pack"

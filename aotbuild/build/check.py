@@ -8,12 +8,12 @@ from pathlib import Path
 from aotbuild.build.plan import Plan
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.files import read_regular
-from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Index
-from aotbuild.spec.left_out import read_left_out
-from aotbuild.spec.record import Record
-from aotbuild.spec.shard import shard_note
-from aotbuild.spec.sources import read_sources
+from aotbuild.format.files import read_regular
+from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Index
+from aotbuild.format.left_out import read_left_out
+from aotbuild.format.record import Record
+from aotbuild.format.shard import shard_note
+from aotbuild.format.sources import read_sources
 
 _SHOWN = 5
 

@@ -19,8 +19,8 @@ from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, Request, RunJob
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
-from aotbuild.spec.lifeline import Lifeline
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.lifeline import Lifeline
+from aotbuild.format.temporary import temporary_folder
 
 # For one job, in seconds, and the variable that sets another limit.
 DEFAULT_TIMEOUT = 3600.0

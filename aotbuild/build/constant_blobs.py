@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from aotbuild.spec.tensors import write_tensors
+from aotbuild.format.tensors import write_tensors
 
 TENSOR_NAME = "constant"
 # numpy's own bools, integers and floats; safetensors lacks longdouble.

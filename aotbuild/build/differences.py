@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.build.pack import Package
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.layout import BLOBS
-from aotbuild.spec.protobuf import Field, Malformed, bytes_of, fields, varint
-from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_to_json
-from aotbuild.spec.target import HOST
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.layout import BLOBS
+from aotbuild.format.protobuf import Field, Malformed, bytes_of, fields, varint
+from aotbuild.format.record import Record
+from aotbuild.format.record_json import record_to_json
+from aotbuild.format.target import HOST
 
 # The result of a compilation is in this field behind the head of an executable for CPUs, and its
 # parts are in these. Numbers of xla/service/cpu/executable.proto.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aotbuild.build.planned import TICK
-from aotbuild.spec.sources import SourceDigests, file_digest
+from aotbuild.format.sources import SourceDigests, file_digest
 
 
 def edited_since(

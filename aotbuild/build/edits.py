@@ -13,7 +13,7 @@ from aotbuild.build.edited_files import edited_since, is_newer
 from aotbuild.build.shares import read_files
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import SourcesEdited
-from aotbuild.spec.sources import SourceDigests
+from aotbuild.format.sources import SourceDigests
 
 _NOTE = "{} was edited while it was compiled: build again"
 

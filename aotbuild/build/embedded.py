@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aotbuild.build.events import UnitDone
 from aotbuild.build.replies import Embedded
-from aotbuild.spec.record import Record
+from aotbuild.format.record import Record
 
 # Of one function in all its executables, in bytes: less is not worth a note.
 _MUCH = 1_000_000

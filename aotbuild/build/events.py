@@ -10,8 +10,8 @@ from aotbuild.build.replies import (
     Embedded,
 )
 from aotbuild.errors import UnitFailure
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import UnitFailure
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.temporary import temporary_folder
 
 # As in `protocol.TraceExplained`.
 Step = tuple[int, str, str, str]

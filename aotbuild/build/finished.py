@@ -22,13 +22,13 @@ from aotbuild.build.direct.reads import VARIABLE
 from aotbuild.build.planned import KnownPlan, PlanInputs, known_plan
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import mapping, optional, sha256_hex, text, texts, whole
-from aotbuild.spec.encodings import encodings
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.layout import BLOBS
-from aotbuild.spec.shard import Shard
-from aotbuild.spec.switches import is_on
-from aotbuild.spec.temporary import remove_abandoned
+from aotbuild.format.canonical import mapping, optional, sha256_hex, text, texts, whole
+from aotbuild.format.encodings import encodings
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.layout import BLOBS
+from aotbuild.format.shard import Shard
+from aotbuild.format.switches import is_on
+from aotbuild.format.temporary import remove_abandoned
 from aotbuild.store.entry import Entry
 from aotbuild.store.folder import KEY
 from aotbuild.store.import_path import ImportPath, other_finders

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.dependencies import is_complete, of_project
-from aotbuild.spec.imports import Imports, top_of
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.tree import types_in
+from aotbuild.format.dependencies import is_complete, of_project
+from aotbuild.format.imports import Imports, top_of
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.tree import types_in
 
 
 def import_notes(

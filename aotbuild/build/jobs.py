@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 
 from aotbuild.build.plan import BuildUnit, after_feedback
 from aotbuild.build.settings import Settings
+from aotbuild.format.canonical import mapping, text
+from aotbuild.format.target import HOST, Target
 from aotbuild.manifest import ArgSpec, Function, bind_values
 from aotbuild.platforms.building import Hardware, description
-from aotbuild.spec.canonical import mapping, text
-from aotbuild.spec.target import HOST, Target
 from aotbuild.toolchains.toolchain import Toolchain
 
 Buckets = tuple[tuple[int, ...], ...]

@@ -13,9 +13,9 @@ from aotbuild.build.direct.world import Worlds
 from aotbuild.build.finished import Finished, KeptBuild, WheelInputs
 from aotbuild.build.planned import TICK, KnownPlan, is_written_since, known_plan
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.encodings import decide_encodings
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.layout import BLOBS
+from aotbuild.format.encodings import decide_encodings
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.layout import BLOBS
 from aotbuild.store.local import Store
 from aotbuild.store.places import front_folder
 from aotbuild.store.read_set import ReadSet, union

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aotbuild.build.settings import Settings
-from aotbuild.spec.keys import PASSPHRASE
+from aotbuild.format.keys import PASSPHRASE
 from aotbuild.store.places import VARIABLE
 from aotbuild.store.trust import KEY
 from aotbuild.toolchains.toolchain import Toolchain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from aotbuild.spec.values import cut
+from aotbuild.format.values import cut
 
 # How much of an error is kept.
 _LINES = 8

@@ -7,8 +7,8 @@ from dataclasses import replace
 from aotbuild.build.events import UnitDone
 from aotbuild.build.plan import BuildUnit
 from aotbuild.errors import UnitFailure
+from aotbuild.format.record import DEVICE_BYTES, MemoryUse, gib_text, memory_use
 from aotbuild.platforms.building import description
-from aotbuild.spec.record import DEVICE_BYTES, MemoryUse, gib_text, memory_use
 
 STAGE = "memory"
 _FRACTION = "XLA_CLIENT_MEM_FRACTION"

@@ -29,17 +29,17 @@ from aotbuild.build.results import PlanFacts, ShardFile, results_of
 from aotbuild.build.shares import Share, data_files
 from aotbuild.build.sources import SourceTree, TracedFiles
 from aotbuild.errors import BuildError, UnitFailure, listing
-from aotbuild.spec.files import write_whole
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, write_index
-from aotbuild.spec.layout import (
+from aotbuild.format.files import write_whole
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, write_index
+from aotbuild.format.layout import (
     BESIDE,
     BLOBS,
     HEADER_KEY,
     packaged_blobs,
     stages_path,
 )
-from aotbuild.spec.record import Record
-from aotbuild.spec.shard import SHARD_NAME
+from aotbuild.format.record import Record
+from aotbuild.format.shard import SHARD_NAME
 from aotbuild.store.layers import Counts, Layers, open_store
 from aotbuild.store.local import UNKEPT
 

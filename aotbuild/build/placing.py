@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from aotbuild.spec.files import make_folders, sync_folder
-from aotbuild.spec.layout import stages_path
-from aotbuild.spec.renames import How, renamed
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.files import make_folders, sync_folder
+from aotbuild.format.layout import stages_path
+from aotbuild.format.renames import How, renamed
+from aotbuild.format.temporary import temporary_folder
 
 # Where the old folder is for a moment if they cannot be exchanged, under its own name.
 _REPLACED = "replaced"

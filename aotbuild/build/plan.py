@@ -10,10 +10,10 @@ from math import prod
 from packaging.version import Version
 
 from aotbuild.errors import PlanError
+from aotbuild.format.target import Target
+from aotbuild.format.values import encode
 from aotbuild.manifest import Function, Manifest
 from aotbuild.platforms.building import Hardware
-from aotbuild.spec.target import Target
-from aotbuild.spec.values import encode
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 # A plan of so many takes ten seconds and 400 MB.

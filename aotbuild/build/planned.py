@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 
-from aotbuild.spec.canonical import canonical_digest, text, texts
-from aotbuild.spec.sources import file_digest
+from aotbuild.format.canonical import canonical_digest, text, texts
+from aotbuild.format.sources import file_digest
 from aotbuild.store.entry import Entry
 from aotbuild.store.file_digests import DIGESTS, FileDigests
 from aotbuild.store.keys import planned_key

@@ -15,8 +15,8 @@ from aotbuild.build.child import NotStarted, Worker, WorkerExited
 from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.errors import PlanError
-from aotbuild.spec.target import is_count
-from aotbuild.spec.values import cut
+from aotbuild.format.target import is_count
+from aotbuild.format.values import cut
 
 JOBS_VARIABLE = "AOTBUILD_JOBS"
 _ROOT = Path("/")

@@ -9,6 +9,7 @@ from pathlib import Path
 from aotbuild.build.source_names import Missing, SourceNames
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import PlanError, Problem
+from aotbuild.format.files import read_regular_text
 from aotbuild.manifest import Manifest
 from aotbuild.manifest.nodes import (
     START,
@@ -22,7 +23,6 @@ from aotbuild.manifest.nodes import (
     key_mark,
 )
 from aotbuild.manifest.reader import read_yaml
-from aotbuild.spec.files import read_regular_text
 
 _FUNCTIONS = "functions"
 

@@ -11,9 +11,9 @@ from pydantic_core import CoreSchema, core_schema
 
 from aotbuild.build.jobs import Fed
 from aotbuild.build.requests import VERSION, Message
-from aotbuild.spec.canonical import is_utf8
-from aotbuild.spec.record import Blob, Golden, Record
-from aotbuild.spec.record_json import (
+from aotbuild.format.canonical import is_utf8
+from aotbuild.format.record import Blob, Golden, Record
+from aotbuild.format.record_json import (
     blob_from_json,
     blob_to_json,
     golden_from_json,
@@ -21,7 +21,7 @@ from aotbuild.spec.record_json import (
     record_from_json,
     record_to_json,
 )
-from aotbuild.spec.signature import Function
+from aotbuild.format.signature import Function
 
 _V = TypeVar("_V")
 
@@ -270,7 +270,7 @@ class Inputs(Message):
     was there. `obstacle` says why nothing stands for what the job read. `imported` are the files of
     the project as in `imported`, whichever job imported them first. `stored` has the store's key of
     each blob that is an entry of it, by SHA-256. `machine`, `python` and `encodings`, those of
-    `spec.encodings`, say what ran the job.
+    `format.encodings`, say what ran the job.
     `marks` are those of both sets of names (`store.marks`). `because`, which the build adds, is
     what differs from the last time.
     """

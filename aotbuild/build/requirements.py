@@ -9,9 +9,9 @@ from packaging.version import Version
 
 from aotbuild.build.plan import Plan
 from aotbuild.errors import PlanError
+from aotbuild.format.releases import dotted, prefixes_between
+from aotbuild.format.target import ON_LINUX
 from aotbuild.manifest import Manifest
-from aotbuild.spec.releases import dotted, prefixes_between
-from aotbuild.spec.target import ON_LINUX
 from aotbuild.toolchains.environments import may_be_running
 from aotbuild.toolchains.wanted import plugin_needs, wanted_toolchains
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aotbuild.spec.lifeline import run_tied
-from aotbuild.spec.record import Record
-from aotbuild.spec.tree import Tree, types_in
+from aotbuild.format.lifeline import run_tied
+from aotbuild.format.record import Record
+from aotbuild.format.tree import Tree, types_in
 
 # A longer import is not waited for: the note is only advice.
 _MOST_SECONDS = 60

@@ -15,7 +15,7 @@ from aotbuild.build.events import UnitDone
 from aotbuild.build.left_out import reason, without_folders
 from aotbuild.build.plan import BuildUnit, Plan
 from aotbuild.errors import UnitFailure
-from aotbuild.spec.canonical import (
+from aotbuild.format.canonical import (
     canonical_json,
     flag,
     mapping,
@@ -26,12 +26,12 @@ from aotbuild.spec.canonical import (
     texts,
     whole,
 )
-from aotbuild.spec.left_out import LONGEST_LABEL, LeftOut
-from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_from_json, record_to_json
-from aotbuild.spec.signature import Function
-from aotbuild.spec.sources import SourceDigests
-from aotbuild.spec.values import cut
+from aotbuild.format.left_out import LONGEST_LABEL, LeftOut
+from aotbuild.format.record import Record
+from aotbuild.format.record_json import record_from_json, record_to_json
+from aotbuild.format.signature import Function
+from aotbuild.format.sources import SourceDigests
+from aotbuild.format.values import cut
 
 FORMAT = 1
 

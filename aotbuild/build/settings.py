@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.format.encodings import UTF8, encodings
+from aotbuild.format.target import HOST
 from aotbuild.platforms.building import Hardware, Process, description, descriptions
-from aotbuild.spec.encodings import UTF8, encodings
-from aotbuild.spec.target import HOST
 from aotbuild.toolchains.toolchain import Toolchain
 
 # Flags and settings of the calling shell would change what is compiled; the manifest decides.

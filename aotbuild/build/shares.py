@@ -20,11 +20,11 @@ from aotbuild.build.plan import Plan
 from aotbuild.build.results import ShardFile
 from aotbuild.build.schedule import Task
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import FOLDER_NAME
-from aotbuild.spec.layout import HEADER_KEY
-from aotbuild.spec.shard import Shard, ShardHeader
-from aotbuild.spec.sources import file_digest
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import FOLDER_NAME
+from aotbuild.format.layout import HEADER_KEY
+from aotbuild.format.shard import Shard, ShardHeader
+from aotbuild.format.sources import file_digest
 from aotbuild.store.file_digests import FOLDER, UNREADABLE, ChangedSince, FileDigests
 from aotbuild.store.layers import open_store
 from aotbuild.store.times import times_of

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from aotbuild.spec.layout import PYPI_LIMIT
+from aotbuild.format.layout import PYPI_LIMIT
 
 _CHUNK = 1 << 20
 

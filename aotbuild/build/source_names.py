@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.files import read_regular, read_regular_text
-from aotbuild.spec.words import did_you_mean
+from aotbuild.format.files import read_regular, read_regular_text
+from aotbuild.format.words import did_you_mean
 
 # With these, code can define a variable of a module that no statement names.
 _DEFINES_ANYTHING = {"globals", "locals", "vars", "exec", "eval", "setattr"}

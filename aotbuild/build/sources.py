@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from aotbuild.build.direct.reads import Reads
 from aotbuild.errors import PlanError
-from aotbuild.spec.index import FOLDER_NAME
-from aotbuild.spec.sources import SourceDigests
+from aotbuild.format.index import FOLDER_NAME
+from aotbuild.format.sources import SourceDigests
 
 if TYPE_CHECKING:
     from aotbuild.manifest import Manifest

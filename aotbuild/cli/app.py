@@ -26,7 +26,6 @@ from aotbuild.cli.exit_codes import (
     code_of,
     missing_extra,
 )
-from aotbuild.cli.export_cache import export_cache
 from aotbuild.cli.init import init
 from aotbuild.cli.inspect import inspect
 from aotbuild.cli.keygen import keygen
@@ -50,7 +49,7 @@ from aotbuild.report.words import os_error_text
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, coverage, diff, doctor, verify, sbom, stubs)
-_RELEASING = (keygen, sign, split, weights, export_cache, merge, release_check)
+_RELEASING = (keygen, sign, split, weights, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."

@@ -23,7 +23,7 @@ from aotbuild.cli.github import of_failures
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT, Project, check_replaceable, open_project
 from aotbuild.errors import BuildError
-from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
+from aotbuild.format.shard import SHARD_VARIABLE, Shard, chosen_shard
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package

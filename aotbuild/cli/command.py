@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from aotbuild.spec.shard import Shard
+from aotbuild.format.shard import Shard
 
 # Gets the `Output` and the arguments by keyword; returns an exit code, None for success.
 Handler: TypeAlias = Callable[..., int | None]

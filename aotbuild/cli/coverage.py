@@ -26,7 +26,7 @@ from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
     from aotbuild.coverage.result import Coverage, Measure
-    from aotbuild.watch.recording import Recording
+    from aotbuild.record.recording import Recording
 
 _MANIFESTS = (".yaml", ".yml")
 _MEASURES = ("calls", "seconds", "signatures")
@@ -151,11 +151,11 @@ def _of_manifest(
     *,
     operations: bool,
 ) -> Coverage:
-    from aotbuild.authoring.recorded_source import source_notes
     from aotbuild.coverage.compare import compare
     from aotbuild.coverage.counters import read_counters
     from aotbuild.coverage.manifest import ManifestServing
     from aotbuild.manifest import load_manifest
+    from aotbuild.record.recorded_source import source_notes
 
     for each in counters:
         read_counters(each, "")  # which may be neither
@@ -171,7 +171,7 @@ def _of_manifest(
 
 
 def _read(recorded: Sequence[Path]) -> Recording:
-    from aotbuild.watch.recording import read_recording
+    from aotbuild.record.recording import read_recording
 
     return read_recording(*recorded)
 

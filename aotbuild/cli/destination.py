@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from aotbuild.cli.output import write_bytes
-from aotbuild.spec.files import Kind, kind_of, open_regular, write_where_told
-from aotbuild.spec.index import INDEX_NAME, MAGIC
+from aotbuild.format.files import Kind, kind_of, open_regular, write_where_told
+from aotbuild.format.index import INDEX_NAME, MAGIC
 
 _MOST_BEGINNING = 4096
 

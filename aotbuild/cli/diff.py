@@ -13,8 +13,8 @@ from aotbuild.cli.exit_codes import GATE
 from aotbuild.cli.github import Annotation
 from aotbuild.cli.inspect import place_of
 from aotbuild.cli.output import Output, say, write
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.report.words import printable
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
 if TYPE_CHECKING:
     from aotbuild.report.diff import Diff
@@ -151,7 +151,7 @@ def _facts(place: str) -> PackageFacts:
 
 def _identity(place: str, facts: PackageFacts) -> str:
     """Return what tells a package from others: its place, and the digests of its parts."""
-    from aotbuild.spec.sources import read_sources
+    from aotbuild.format.sources import read_sources
 
     named = [f"index {facts.digest.removeprefix('sha256:')[:_DIGITS]}"]
     try:

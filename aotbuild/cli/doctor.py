@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.cli.command import JSON, argument, command, whole_number
 from aotbuild.cli.exit_codes import UNUSABLE
 from aotbuild.cli.output import Output, align, write_bytes
+from aotbuild.format.target import HOST
 from aotbuild.report.words import printable
-from aotbuild.spec.target import HOST
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host

@@ -12,8 +12,8 @@ from aotbuild.cli.output import Output
 from aotbuild.report.words import plural
 
 if TYPE_CHECKING:
-    from aotbuild.authoring.changes import FileChange
-    from aotbuild.authoring.init import Preparation
+    from aotbuild.record.changes import FileChange
+    from aotbuild.record.init import Preparation
 
 # How many jits without a name are listed; the JSON document has all.
 _SHOWN = 20
@@ -55,8 +55,8 @@ def init(
     Nothing is imported: the source is read. TODO stands where it does not say enough. The changes
     are shown first; without --yes or a terminal, nothing is written.
     """
-    from aotbuild.authoring.changes import write_together
-    from aotbuild.authoring.init import prepare_project
+    from aotbuild.record.changes import write_together
+    from aotbuild.record.init import prepare_project
 
     output.as_json = as_json
     if yes and dry_run:

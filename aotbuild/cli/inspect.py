@@ -15,13 +15,13 @@ from aotbuild.cli.command import JSON, UsageError, argument, command, flag, new_
 from aotbuild.cli.destination import Destination
 from aotbuild.cli.output import Output, write_bytes
 from aotbuild.errors import UnknownFunction
-from aotbuild.spec.layout import STAGES
+from aotbuild.format.layout import STAGES
 
 if TYPE_CHECKING:
+    from aotbuild.format.record import Blob
     from aotbuild.report.facts import FunctionFacts, PackageFacts
     from aotbuild.report.stages import Candidate
     from aotbuild.runtime.source import Source
-    from aotbuild.spec.record import Blob
 
 _OPTIONS = ("--function", "--signature", "--target", "--jaxlib")
 _KEYS = ("function", "signature", "target", "jaxlib")

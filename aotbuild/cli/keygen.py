@@ -20,7 +20,7 @@ def keygen(output: Output, private: Path, as_json: bool) -> None:
     The public key of release.pem is release.pub.pem. Neither replaces a file. With a passphrase in
     AOTBUILD_SIGNING_PASSPHRASE the private key is encrypted.
     """
-    from aotbuild.spec.keys import make_key, public_path, write_key
+    from aotbuild.format.keys import make_key, public_path, write_key
 
     output.as_json = as_json
     try:

@@ -8,8 +8,8 @@ from aotbuild.cli.command import JSON, UsageError, argument, command, existing_p
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import check_replaceable
 from aotbuild.cli.split import print_written
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.report.words import bytes_text, plural, printable
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
 
 @command(

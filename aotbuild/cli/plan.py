@@ -16,7 +16,7 @@ from aotbuild.report.words import bytes_text, plural
 if TYPE_CHECKING:
     from aotbuild.build.explain import Explained, Fork, FunctionReport
     from aotbuild.build.plan import BuildUnit
-    from aotbuild.spec.record import Record
+    from aotbuild.format.record import Record
     from aotbuild.toolchains.toolchain import Toolchain
 
 # How many signatures are named; the JSON document names all.

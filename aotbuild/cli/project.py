@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.cli.command import JSON, UsageError, argument, existing_folder
 from aotbuild.cli.destination import is_package, package_above
 from aotbuild.cli.output import say
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.layout import BLOBS
-from aotbuild.spec.shard import SHARD_NAME
-from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.layout import BLOBS
+from aotbuild.format.shard import SHARD_NAME
+from aotbuild.format.signing import SEALS_NAME
 
 if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit, Plan
@@ -93,8 +93,8 @@ def toolchain_document(toolchain: Toolchain) -> dict[str, Any]:
 
 def unit_document(unit: BuildUnit) -> dict[str, Any]:
     """Return a unit as data; static values are encoded as in the index."""
+    from aotbuild.format.values import encode
     from aotbuild.platforms.building import description
-    from aotbuild.spec.values import encode
 
     return {
         "label": str(unit),

@@ -25,8 +25,8 @@ from aotbuild.errors import AotbuildError
 from aotbuild.report.words import plural, printable
 
 if TYPE_CHECKING:
-    from aotbuild.authoring.recorded import ProposalOptions
-    from aotbuild.watch.recording import Recording
+    from aotbuild.record.recorded import ProposalOptions
+    from aotbuild.record.recording import Recording
 
 _MANIFEST, _RECORDING = Path("aot.yaml"), Path("aot.recording.jsonl")
 _STDERR = 2  # its number, also where sys.stderr is something else
@@ -108,8 +108,8 @@ def record(
     Then write what was called into the manifest, and print what was added and what no manifest can
     name. Entries and comments that are there stay. The exit code is that of COMMAND.
     """
-    from aotbuild.authoring.recorded import ProposalOptions
-    from aotbuild.watch.recording import Recording, read_recording
+    from aotbuild.record.recorded import ProposalOptions
+    from aotbuild.record.recording import Recording, read_recording
 
     output.as_json = as_json
     program = program[1:] if program[:1] == ["--"] else program
@@ -148,8 +148,8 @@ def _check(program: list[str], given: Path | None, no_manifest: bool) -> None:
 
 def _run(program: list[str], recording: Path, *, append: bool, stdout: int | None) -> int:
     """Run a command; OSError if it cannot be started or the recording not be written."""
-    from aotbuild.watch.command import run_watched
-    from aotbuild.watch.recording import BEGINNING
+    from aotbuild.record.command import run_watched
+    from aotbuild.record.recording import BEGINNING
 
     if recording.exists() and not recording.is_file():
         msg = f"--recording: expected a file, found {printable(str(recording))}"
@@ -178,7 +178,7 @@ def _summary(place: Path, found: Recording) -> str:
 def _propose(
     output: Output, found: Recording, out: Path, options: ProposalOptions, *, dry_run: bool
 ) -> None:
-    from aotbuild.authoring.recorded import update_manifest, write
+    from aotbuild.record.recorded import update_manifest, write
 
     proposal = update_manifest(found, out, options)
     output.document["proposal"] = proposal.to_json()

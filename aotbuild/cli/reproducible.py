@@ -20,10 +20,10 @@ from aotbuild.cli.github import of_failures
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.progress import tracked
 from aotbuild.errors import BuildError, UnitFailure
+from aotbuild.format.files import read_regular
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Index
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.report.words import plural, printable
-from aotbuild.spec.files import read_regular
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Index
-from aotbuild.spec.temporary import temporary_folder
 from aotbuild.store.places import VARIABLE
 from aotbuild.toolchains.environments import make_environments
 

@@ -22,7 +22,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
-    from aotbuild.spec.keys import SigningKey
+    from aotbuild.format.keys import SigningKey
     from aotbuild.verify.attest import Attestor
     from aotbuild.verify.outcome import Report
 
@@ -152,13 +152,13 @@ def need_cryptography(err: ImportError) -> NoReturn:
 
 def passphrase() -> str | None:
     """Return the passphrase of the private key, if one is set."""
-    from aotbuild.spec.keys import PASSPHRASE
+    from aotbuild.format.keys import PASSPHRASE
 
     return os.environ.get(PASSPHRASE) or None
 
 
 def _read_key(path: Path) -> SigningKey:
-    from aotbuild.spec.keys import read_key
+    from aotbuild.format.keys import read_key
 
     try:
         return read_key(path, passphrase())

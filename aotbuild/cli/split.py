@@ -15,8 +15,8 @@ from aotbuild.cli.command import (
     new_folder,
 )
 from aotbuild.cli.output import Output
+from aotbuild.format.target import HOST, PORTABLE
 from aotbuild.report.words import bytes_text, printable
-from aotbuild.spec.target import HOST, PORTABLE
 
 if TYPE_CHECKING:
     from aotbuild.wheels.draft import Written

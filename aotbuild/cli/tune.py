@@ -11,8 +11,8 @@ from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output, say
 from aotbuild.cli.project import PROJECT
 from aotbuild.errors import listing
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.report.words import plural, printable
-from aotbuild.spec.temporary import temporary_folder
 
 # How its file begins, and one that XLA wrote.
 _BEGINS = re.compile(b"# measured on |entries \\{|version: 3\\s")

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from aotbuild.coverage.result import Called, Compiled, Coverage, Serving
 from aotbuild.coverage.signature import call_text
+from aotbuild.format.layout import companions_of
+from aotbuild.format.shard import shard_note
+from aotbuild.format.sources import read_sources
+from aotbuild.record.recording import RecordedCall, RecordedFunction, Recording, Tally
 from aotbuild.report.words import plural
-from aotbuild.spec.layout import companions_of
-from aotbuild.spec.shard import shard_note
-from aotbuild.spec.sources import read_sources
-from aotbuild.watch.recording import RecordedCall, RecordedFunction, Recording, Tally
 
 
 class ServingCalls(Protocol):

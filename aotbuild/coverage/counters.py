@@ -12,13 +12,13 @@ from typing import Any
 from aotbuild.coverage.package import PackageServing
 from aotbuild.coverage.result import Called, Serving, State, best
 from aotbuild.errors import InvalidRecording
+from aotbuild.format.aval import Aval
+from aotbuild.format.files import open_regular, read_regular
+from aotbuild.format.signature import Signature
+from aotbuild.record.recording import Tally
 from aotbuild.report.facts import FunctionFacts, SignatureFacts
 from aotbuild.report.words import plural
 from aotbuild.runtime.events import describe
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.files import open_regular, read_regular
-from aotbuild.spec.signature import Signature
-from aotbuild.watch.recording import Tally
 
 # More than any number of calls.
 _MOST = 1 << 53

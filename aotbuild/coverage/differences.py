@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import Tree
-from aotbuild.spec.values import shown
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.signature import Signature
+from aotbuild.format.tree import Tree
+from aotbuild.format.values import shown
 
 _SHOWN = 4
 _OTHER_TREE = 1000

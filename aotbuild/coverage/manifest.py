@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from aotbuild.authoring.dims import Row
-from aotbuild.authoring.known import Known
-from aotbuild.authoring.matching import Expanded, Fit, Mismatch
-from aotbuild.authoring.seen import Variant, seen_of
 from aotbuild.coverage.result import Compiled, Serving, State, best
+from aotbuild.format.values import shown
 from aotbuild.manifest import Manifest
-from aotbuild.spec.values import shown
-from aotbuild.watch.recording import RecordedCall, RecordedFunction, Tally
+from aotbuild.record.dims import Row
+from aotbuild.record.known import Known
+from aotbuild.record.matching import Expanded, Fit, Mismatch
+from aotbuild.record.recording import RecordedCall, RecordedFunction, Tally
+from aotbuild.record.seen import Variant, seen_of
 
 _FEEDBACK = "what feedback: adds is known when it is built: compare with the wheel"
 

@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 from aotbuild.coverage.differences import CompiledSignature, nearest_lines
 from aotbuild.coverage.result import Compiled, Serving, State, best
 from aotbuild.coverage.signature import NoSignature, shardings_of, signature_of
+from aotbuild.format.padding import Padding, volume
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
+from aotbuild.format.trace import CONFIG, NUMBER_OPTIONS
 from aotbuild.platforms.base import checks
+from aotbuild.record.recording import RecordedCall, RecordedFunction
 from aotbuild.report.facts import FunctionFacts, PackageFacts, SignatureFacts, short_label
 from aotbuild.runtime.padding import buckets_for, padded_signature, sizes_of
-from aotbuild.spec.padding import Padding, volume
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import Target
-from aotbuild.spec.trace import CONFIG, NUMBER_OPTIONS
-from aotbuild.watch.recording import RecordedCall, RecordedFunction
 
 # A call that is missing is compared with all signatures of its function, if it is among the first.
 _MOST_COMPARED = 200

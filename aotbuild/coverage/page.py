@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from aotbuild.authoring.counted import counted
 from aotbuild.coverage.result import Called, Coverage, Measure, State
+from aotbuild.record.counted import counted
 from aotbuild.report.html import render
 from aotbuild.report.words import bytes_text
 

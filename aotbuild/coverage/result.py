@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from aotbuild.watch.recording import Tally
+from aotbuild.record.recording import Tally
 
 
 class State(enum.StrEnum):

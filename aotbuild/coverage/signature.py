@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.constructions import without_constructions
-from aotbuild.spec.signature import Function, Signature
-from aotbuild.spec.tree import HEADS, LEAF, Tree, children_of
-from aotbuild.spec.values import shown
-from aotbuild.watch.recording import RecordedArgument, RecordedCall
+from aotbuild.format.aval import Aval
+from aotbuild.format.constructions import without_constructions
+from aotbuild.format.signature import Function, Signature
+from aotbuild.format.tree import HEADS, LEAF, Tree, children_of
+from aotbuild.format.values import shown
+from aotbuild.record.recording import RecordedArgument, RecordedCall
 
 # The child of `(args, kwargs)` that holds the arguments by position, and those by name.
 _ARGS, _KWARGS = 0, 1

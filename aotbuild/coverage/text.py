@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aotbuild.authoring.counted import counted
 from aotbuild.coverage.result import Called, Coverage, Measure, State
+from aotbuild.record.counted import counted
 from aotbuild.report.words import bytes_text, printable
 
 HEADERS = ("function", "calls", "covered", "exact", "padded", "portable", "missing")

@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from aotbuild.format.target import PORTABLE
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Mark, key_mark, walk
 from aotbuild.manifest.signatures import MAX_SIGNATURES, dim_names, row_count, static_names
 from aotbuild.platforms.building import Description, Request
-from aotbuild.spec.target import PORTABLE
-from aotbuild.spec.words import did_you_mean, quote
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")
 _COMPARE = re.compile(r"<=|>=|==")

@@ -29,12 +29,12 @@ from pydantic import (
     model_serializer,
 )
 
+from aotbuild.format.padding import PaddedDim
+from aotbuild.format.values import decode, encode
 from aotbuild.manifest import names
 from aotbuild.manifest.shardings import Sharding, likes
 from aotbuild.manifest.specs import ArgSpec, imported_names
 from aotbuild.platforms.options import Devices, Model, Size, listed, refuse
-from aotbuild.spec.padding import PaddedDim
-from aotbuild.spec.values import decode, encode
 
 T = TypeVar("T")
 FORM = "x-aotbuild-form"  # replaced by a $ref in schema.py

@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aotbuild.errors import ManifestError, Problem
+from aotbuild.format.canonical import as_utf8, is_utf8, sha256_hex
+from aotbuild.format.files import open_regular
+from aotbuild.format.target import PORTABLE
+from aotbuild.format.tree_file import DescribedTree
 from aotbuild.manifest.checks import NO_PORTABLE, check_function
 from aotbuild.manifest.declaration import Declaration, with_defaults
 from aotbuild.manifest.function import Function, Options
@@ -41,10 +45,6 @@ from aotbuild.manifest.targets import check_toolchains, read_targets
 from aotbuild.manifest.trees import TreeSpecs
 from aotbuild.manifest.validate import Checked, validate
 from aotbuild.platforms.building import Request
-from aotbuild.spec.canonical import as_utf8, is_utf8, sha256_hex
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.target import PORTABLE
-from aotbuild.spec.tree_file import DescribedTree
 
 _LIKE_A_MANIFEST = re.compile(r"""^[{\s"']*version["']?\s*:""", re.MULTILINE)
 _NO_MANIFEST = "a link to a file that is no manifest; expected a map that begins with version: 1"

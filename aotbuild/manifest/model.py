@@ -19,14 +19,14 @@ from pydantic import (
     model_validator,
 )
 
+from aotbuild.format.canonical import canonical_digest
+from aotbuild.format.target import HOST
+from aotbuild.format.words import did_you_mean, one_of, quote
 from aotbuild.manifest import names
 from aotbuild.manifest.function import Function, Many, Name, Options, Spec
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import Request, aliases, description
 from aotbuild.platforms.options import Model, refuse
-from aotbuild.spec.canonical import canonical_digest
-from aotbuild.spec.target import HOST
-from aotbuild.spec.words import did_you_mean, one_of, quote
 
 TARGET_KINDS = platform_names()
 

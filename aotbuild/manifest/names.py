@@ -13,12 +13,12 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
+from aotbuild.format.padding import one_nan
+from aotbuild.format.requirement_line import line_problem
+from aotbuild.format.signature import LIBRARY_NAMES
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.platforms.building import descriptions
 from aotbuild.platforms.options import refuse
-from aotbuild.spec.padding import one_nan
-from aotbuild.spec.requirement_line import line_problem
-from aotbuild.spec.signature import LIBRARY_NAMES
-from aotbuild.spec.words import did_you_mean, quote
 
 _CALL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)

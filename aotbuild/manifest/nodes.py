@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from aotbuild.errors import ManifestError, Problem
-from aotbuild.spec.words import SHOWN, quote
+from aotbuild.format.words import SHOWN, quote
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from aotbuild.format.words import did_you_mean
 from aotbuild.manifest.declaration import Declaration
-from aotbuild.spec.words import did_you_mean
 
 # What decides the numbers that a function returns, besides its arguments.
 _SAME = ("call", "wrap", "config", "env", "compiler_options", "mesh", "explicit_axes")

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
+from aotbuild.format.words import quote
 from aotbuild.manifest.nodes import (
     START,
     ListNode,
@@ -26,7 +27,6 @@ from aotbuild.manifest.nodes import (
     dotted,
 )
 from aotbuild.manifest.todo import TODO, value_message
-from aotbuild.spec.words import quote
 
 Steps: TypeAlias = tuple[object, ...]
 MAX_BYTES = 1 << 20

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Discriminator
 
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.names import reference_problem
 from aotbuild.manifest.nodes import (
     ListNode,
@@ -19,7 +20,6 @@ from aotbuild.manifest.nodes import (
     Steps,
     describe,
 )
-from aotbuild.spec.words import did_you_mean, quote
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.declaration import Declaration
 from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe, key_mark
@@ -20,7 +21,6 @@ from aotbuild.manifest.specs import (
     choices_in,
 )
 from aotbuild.platforms.building import Request
-from aotbuild.spec.words import did_you_mean, quote
 
 MAX_SIGNATURES = 100_000
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from aotbuild.format.aval import long_dtype, parse_spec
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.names import reference_problem
 from aotbuild.manifest.nodes import (
     ListNode,
@@ -32,8 +34,6 @@ from aotbuild.manifest.specs import (
     walk_specs,
 )
 from aotbuild.manifest.todo import TODO, spec_message
-from aotbuild.spec.aval import long_dtype, parse_spec
-from aotbuild.spec.words import did_you_mean, quote
 
 LONG_KEYS = ("shape", "dtype", "weak_type")
 LIKE_KEYS = ("like", "dims", "static", "like_run")

@@ -12,6 +12,8 @@ from packaging.version import Version
 from pydantic import ValidationError
 
 from aotbuild.errors import ManifestError, Problem
+from aotbuild.format.files import open_regular
+from aotbuild.format.words import quote
 from aotbuild.manifest.model import Manifest
 from aotbuild.manifest.nodes import (
     START,
@@ -27,8 +29,6 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.reader import MAX_BYTES, read_yaml
 from aotbuild.manifest.validate import report
 from aotbuild.platforms.building import Request
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.words import quote
 
 
 def read_targets(model: Manifest, root: Node, problems: Problems) -> tuple[Request, ...]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
 from aotbuild.errors import Problem
+from aotbuild.format.aval import parse_spec
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.files import open_regular
+from aotbuild.format.tree_file import MOST_BYTES, DescribedTree, names_in, parse_trees
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.nodes import Problems, dotted
 from aotbuild.manifest.specs import ArgSpec, FileSpec, LeafSpec, NoneSpec
-from aotbuild.spec.aval import parse_spec
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.tree_file import MOST_BYTES, DescribedTree, names_in, parse_trees
-from aotbuild.spec.words import did_you_mean, quote
 
 
 class TreeFiles:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from aotbuild.format.tree_file import DescribedTree
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.nodes import (
     MapNode,
     Mark,
@@ -20,8 +22,6 @@ from aotbuild.manifest.nodes import (
 from aotbuild.manifest.spec_reader import SpecReader
 from aotbuild.manifest.specs import ArgSpec, NoneSpec, count_parts
 from aotbuild.manifest.tree_files import TreeFiles
-from aotbuild.spec.tree_file import DescribedTree
-from aotbuild.spec.words import did_you_mean, quote
 
 # Parts of one tree, with those of the trees that it names; and of all that use trees.
 MAX_PARTS, MAX_PARTS_IN_ALL = 100_000, 1_000_000

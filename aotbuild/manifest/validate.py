@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from aotbuild.format.words import did_you_mean, one_of, quote
 from aotbuild.manifest.function import Function
 from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
@@ -29,7 +30,6 @@ from aotbuild.manifest.nodes import (
 )
 from aotbuild.platforms.building import aliases
 from aotbuild.platforms.options import CUSTOM
-from aotbuild.spec.words import did_you_mean, one_of, quote
 
 Path = tuple[object, ...]
 _ROUNDS = 8

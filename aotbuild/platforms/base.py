@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from aotbuild import platforms
+from aotbuild.format.target import HOST, PORTABLE, Target, check_targets_with
 from aotbuild.frozen import dataclass
-from aotbuild.spec.target import HOST, PORTABLE, Target, check_targets_with
 
 if TYPE_CHECKING:
-    from aotbuild.spec.record import Record
+    from aotbuild.format.record import Record
 
 Facts: TypeAlias = tuple[tuple[str, str | None], ...]
 
@@ -310,7 +310,7 @@ def check_target(target: Target) -> None:
 def _versions(distributions: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     if not distributions:
         return ()
-    from aotbuild.spec.dist_info import installed_version  # 10 ms that only plugins cost
+    from aotbuild.format.dist_info import installed_version  # 10 ms that only plugins cost
 
     found = ((name, installed_version(name)) for name in distributions)
     return tuple((name, version) for name, version in found if version is not None)

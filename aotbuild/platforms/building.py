@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from aotbuild.format.target import MAX_DEVICES, Target
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import find_part, names
 from aotbuild.platforms.startup import StartupSets
-from aotbuild.spec.target import MAX_DEVICES, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from aotbuild.errors import Problem
+    from aotbuild.format.record import Record
     from aotbuild.platforms.options import Model
-    from aotbuild.spec.record import Record
 
 _MIB = 1 << 20
 # Texts in the errors of every platform's compiler, and what to do. Protobuf ends at 2 GiB.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from aotbuild.spec.target import MAX_DEVICES
+from aotbuild.format.target import MAX_DEVICES
 
 MAX_SIZE = 2**63 - 1
 CUSTOM = "aotbuild"  # the type of an error whose message is shown as it is

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from aotbuild.format.record import Record
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -18,7 +19,6 @@ from aotbuild.report.facts import (
 )
 from aotbuild.report.text import share
 from aotbuild.report.words import apart, bytes_text, count_text, flops, peak_memory, shown
-from aotbuild.spec.record import Record
 
 # What fits a screen or two; the tables below have everything.
 MOST_FUNCTIONS = 24

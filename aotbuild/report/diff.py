@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aotbuild.format.record import Record
 from aotbuild.report.document import (
     HEADER_NAMES,
     callback_names,
@@ -34,7 +35,6 @@ from aotbuild.report.words import (
     plain,
     shown,
 )
-from aotbuild.spec.record import Record
 
 # Fields of `Changed.fields` that are numbers, in the order they are shown.
 NUMBERS = ("size", "flops", "bytes_accessed", "peak_memory")

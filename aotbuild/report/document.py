@@ -7,6 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import DamagedBlob
+from aotbuild.format.about import About
+from aotbuild.format.index import FORMAT, SOURCES
+from aotbuild.format.layout import HEADER_KEY, STAGES
+from aotbuild.format.left_out import LeftOut
+from aotbuild.format.padding import Padding
+from aotbuild.format.portable import window_of
+from aotbuild.format.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
+from aotbuild.format.record_json import requirements_to_json
+from aotbuild.format.shard import SHARD
+from aotbuild.format.signature import Function
 from aotbuild.report.facts import (
     FunctionFacts,
     PackageFacts,
@@ -31,16 +41,6 @@ from aotbuild.report.words import (
 )
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
-from aotbuild.spec.about import About
-from aotbuild.spec.index import FORMAT, SOURCES
-from aotbuild.spec.layout import HEADER_KEY, STAGES
-from aotbuild.spec.left_out import LeftOut
-from aotbuild.spec.padding import Padding
-from aotbuild.spec.portable import window_of
-from aotbuild.spec.record import PYTHON_CALL, Blob, Constant, Golden, Record, Requirements
-from aotbuild.spec.record_json import requirements_to_json
-from aotbuild.spec.shard import SHARD
-from aotbuild.spec.signature import Function
 
 # How the callback of jax.debug.print is named, which has no function of its own.
 PRINT = "jax.debug.print"

@@ -13,6 +13,16 @@ from functools import cached_property
 from typing import Any
 
 from aotbuild.errors import UnknownFunction, UntrustedPackage
+from aotbuild.format.about import About, argument_names, result_names
+from aotbuild.format.index import INDEX_NAME, Index
+from aotbuild.format.layout import STAGES, packaged_blobs
+from aotbuild.format.left_out import AllLeftOut, read_left_out
+from aotbuild.format.portable import Window, window_of
+from aotbuild.format.record import Blob, Constant, Record
+from aotbuild.format.signature import Function
+from aotbuild.format.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
+from aotbuild.format.target import Target
+from aotbuild.format.weights import from_header
 from aotbuild.report.words import (
     MAX_TEXT,
     apart,
@@ -26,16 +36,6 @@ from aotbuild.runtime.distribution import Distribution, distribution_at
 from aotbuild.runtime.seals import check_signatures
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.runtime.trust import demanded_keys
-from aotbuild.spec.about import About, argument_names, result_names
-from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.layout import STAGES, packaged_blobs
-from aotbuild.spec.left_out import AllLeftOut, read_left_out
-from aotbuild.spec.portable import Window, window_of
-from aotbuild.spec.record import Blob, Constant, Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
-from aotbuild.spec.target import Target
-from aotbuild.spec.weights import from_header
 
 # Of a signature's key, where labels alone do not tell it from another.
 _KEY_DIGITS = 8

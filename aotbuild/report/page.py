@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from aotbuild.format.layout import HEADER_KEY, STAGES
+from aotbuild.format.record import Blob
+from aotbuild.format.shard import shard_note
 from aotbuild.report.charts import color, cost_charts, coverage_chart
 from aotbuild.report.document import call_text, needs, pad_text
 from aotbuild.report.facts import (
@@ -38,9 +41,6 @@ from aotbuild.report.words import (
     plural,
     shown,
 )
-from aotbuild.spec.layout import HEADER_KEY, STAGES
-from aotbuild.spec.record import Blob
-from aotbuild.spec.shard import shard_note
 
 # With more functions than this, the tables of executables are folded.
 _OPEN_FUNCTIONS = 12

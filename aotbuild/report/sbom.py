@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import INDEX_NAME
 from aotbuild.report.facts import read_facts
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import Source
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import INDEX_NAME
 
 # What tells it from any other JSON: a schema may stand first.
 BEGINS = re.compile(rb'\{\s*("\$schema": "[^"]*",\s*)?"bomFormat": "CycloneDX"')

@@ -21,6 +21,8 @@ from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.model.tool import ToolRepository
 from packageurl import PackageURL
 
+from aotbuild.format.record import Blob, Constant, Record
+from aotbuild.format.record_json import record_digest
 from aotbuild.report.facts import (
     PackageFacts,
     constants,
@@ -29,8 +31,6 @@ from aotbuild.report.facts import (
 )
 from aotbuild.report.words import shown
 from aotbuild.runtime.distribution import Distribution, folder_in_wheel
-from aotbuild.spec.record import Blob, Constant, Record
-from aotbuild.spec.record_json import record_digest
 
 _TOOLCHAIN = ("aotbuild", "jax", "jaxlib")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from aotbuild.errors import StageNotKept
+from aotbuild.format.layout import HEADER_KEY, STAGES, WHEEL
+from aotbuild.format.record import Blob, Record
 from aotbuild.report.facts import PackageFacts, SignatureFacts, column_of, short_label
 from aotbuild.report.words import shown
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stages import read_stage
-from aotbuild.spec.layout import HEADER_KEY, STAGES, WHEEL
-from aotbuild.spec.record import Blob, Record
 
 # Limits of what a page shows, in bytes: of one stage, and of all together.
 _LONGEST = 100_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from aotbuild.spec.about import with_inputs
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.tree import LEAF, Tree, children_of
+from aotbuild.format.about import with_inputs
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.tree import LEAF, Tree, children_of
 
 _COLLECTIONS = ("collections:OrderedDict", "collections:defaultdict")
 

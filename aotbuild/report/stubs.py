@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from aotbuild.format.about import About
+from aotbuild.format.index import Index
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.values import decode
 from aotbuild.report.stub_types import Arrays, Types
 from aotbuild.report.words import printable
 from aotbuild.runtime.described import kernel_doc
-from aotbuild.spec.about import About
-from aotbuild.spec.index import Index
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.values import decode
 
 _BY_POSITION = ("positional_only", "positional_or_keyword")
 _VARIADIC = ("var_positional", "var_keyword")

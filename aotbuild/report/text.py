@@ -7,6 +7,11 @@ from datetime import date
 from itertools import zip_longest
 from typing import Any
 
+from aotbuild.format.index import COMPANIONS
+from aotbuild.format.layout import HEADER_KEY, PART
+from aotbuild.format.left_out import LeftOut
+from aotbuild.format.record import Record
+from aotbuild.format.shard import shard_note
 from aotbuild.report.document import Checked, call_text, damages, needs, pad_text
 from aotbuild.report.facts import (
     CHOICES,
@@ -36,11 +41,6 @@ from aotbuild.report.words import (
     plural,
     shown,
 )
-from aotbuild.spec.index import COMPANIONS
-from aotbuild.spec.layout import HEADER_KEY, PART
-from aotbuild.spec.left_out import LeftOut
-from aotbuild.spec.record import Record
-from aotbuild.spec.shard import shard_note
 
 EXECUTABLE_HEADERS = ("signature", "target", "kind", "size", "flops", "bytes", "peak", "needs")
 _SHORT = 6

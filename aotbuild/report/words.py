@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from aotbuild.format.record import Record, device_memory, memory_use
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
+from aotbuild.format.values import cut, decode
 from aotbuild.platforms.base import checks, known_names
-from aotbuild.spec.record import Record, device_memory, memory_use
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import Target
-from aotbuild.spec.values import cut, decode
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _MAX_DEPTH = 32

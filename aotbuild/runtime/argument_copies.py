@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aotbuild.format.aval import NotAnArray
 from aotbuild.runtime.binding import bind
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.trees import flatten
-from aotbuild.spec.aval import NotAnArray
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.dispatch import Dispatch
 
 

@@ -9,11 +9,11 @@ from types import FunctionType
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.signature import Function, Signature
+from aotbuild.format.tree import Referenced
+from aotbuild.format.values import NotEncodable, encode
 from aotbuild.frozen import dataclass
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.signature import Function, Signature
-from aotbuild.spec.tree import Referenced
-from aotbuild.spec.values import NotEncodable, encode
 
 REMEDY = (
     "Call it with what was compiled, add this signature to the manifest and build again, or set "

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from aotbuild.errors import DamagedBlob
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import Blob
 from aotbuild.runtime.source import (
     JoinedSource,
     Source,
@@ -13,8 +15,6 @@ from aotbuild.runtime.source import (
     reason_of,
     refuse_pointer,
 )
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import Blob
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper

@@ -13,7 +13,7 @@ import stat
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
-from aotbuild.spec.tensors import ALIGNMENT
+from aotbuild.format.tensors import ALIGNMENT
 
 if TYPE_CHECKING:
     import mmap

@@ -18,8 +18,8 @@ from aotbuild.runtime.trees import flatten
 from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
-    from aotbuild.spec.signature import Function
+    from aotbuild.format.signature import Function
+    from aotbuild.runtime.backend import Backend
 
 # Kinds of calls that are told apart for each function.
 _MOST_KINDS = 4096

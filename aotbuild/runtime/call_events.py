@@ -12,7 +12,7 @@ from aotbuild.runtime.trees import flatten
 from aotbuild.runtime.wrapped import with_markers
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.choice import Choice
 
 Args = tuple[Any, ...]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import InvalidArgument, NoExecutable, SignatureMismatch
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import REMEDY, Call
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.package import Package, left_out, shard_lines
 from aotbuild.runtime.select import Verdict, refusal_trace, select
 from aotbuild.runtime.trees import differences, leaf_steps
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.backends.protocol import Backend, Placement
+    from aotbuild.runtime.backend import Backend, Placement
     from aotbuild.runtime.padding import PaddedCalls, PadPlan
 
 _MOST_MISMATCHES = 1024

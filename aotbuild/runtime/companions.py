@@ -12,13 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import CompanionMismatch, InvalidIndex
+from aotbuild.format.index import FOLDER_NAME, Index
+from aotbuild.format.layout import (
+    ENTRY_POINTS,
+    PART,
+    SPLIT,
+    JoinedIndex,
+    companions_of,
+    part_package,
+)
+from aotbuild.format.record import Constant
+from aotbuild.format.weights import WEIGHTS, expected_interface, from_header, interface_of
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, absolute, index_place
 from aotbuild.runtime.trust import open_trusted
-from aotbuild.spec.index import FOLDER_NAME, Index
-from aotbuild.spec.layout import ENTRY_POINTS, PART, SPLIT, JoinedIndex, companions_of, part_package
-from aotbuild.spec.record import Constant
-from aotbuild.spec.weights import WEIGHTS, expected_interface, from_header, interface_of
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -115,7 +122,7 @@ def _installed(name: str) -> metadata.Distribution | None:
 
 
 def _version(distribution: metadata.Distribution, package: str, name: str) -> str:
-    from aotbuild.spec.dist_info import UNREADABLE  # takes 10 ms
+    from aotbuild.format.dist_info import UNREADABLE  # takes 10 ms
 
     wanted = "a METADATA with its version"
     try:

@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from aotbuild.errors import AotbuildError, DamagedBlob
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Blob, Constant
+from aotbuild.format.tensors import begin_of, read_tensors
 from aotbuild.runtime.blobs import view_blob
 from aotbuild.runtime.buffers import Mapper, aligned, is_aligned
 from aotbuild.runtime.concurrency import JoinableThread, SingleFlight
 from aotbuild.runtime.source import Source
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Blob, Constant
-from aotbuild.spec.tensors import begin_of, read_tensors
 
 Physical = Callable[[Aval], tuple[tuple[int, ...], Any]]
 Put = Callable[[Any, Aval, Any], Any]

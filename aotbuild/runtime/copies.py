@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.aval import NotAnArray
 from aotbuild.runtime.binding import bind
 from aotbuild.runtime.observers import log
-from aotbuild.spec.aval import NotAnArray
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.format.signature import Function
+    from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.package import Stats
-    from aotbuild.spec.signature import Function
 
 # Bytes of one call from which on it is noted.
 _WORTH_A_NOTE = 1_000_000

@@ -18,12 +18,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import host_part
 from aotbuild.runtime.concurrency import SafeLock
-from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import ExecutableLoader
+    from aotbuild.runtime.backend import ExecutableLoader
 
 # What jaxlib binds its kernels to. It imports them by name.
 _KERNELS = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")

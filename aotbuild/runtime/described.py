@@ -8,16 +8,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidIndex
+from aotbuild.format.about import UNKNOWN, About, Parameter
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.values import cut, decode, shown
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.signatures import dims_of, label_of, signatures_of
-from aotbuild.spec.about import UNKNOWN, About, Parameter
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.values import cut, decode, shown
 
 if TYPE_CHECKING:
+    from aotbuild.format.index import Index
     from aotbuild.runtime.package import Package
-    from aotbuild.spec.index import Index
 
 # Signatures that a repr and a docstring show, and leaves of each.
 _FEW = 3

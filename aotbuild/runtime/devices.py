@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.record import Requirements
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host, client_part, host_part, machine, platform_of
-from aotbuild.spec.record import Requirements
 
 _SHOWN = 16
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
 from aotbuild.platforms.base import platform_of
 from aotbuild.runtime.binding import Bound, Call, bind, dynamic_values, rebind
 from aotbuild.runtime.choice import Choice
@@ -27,11 +29,9 @@ from aotbuild.runtime.trees import (
     restore_outputs,
     with_static_values,
 )
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend, Executable, Fallback, Placement
+    from aotbuild.runtime.backend import Backend, Executable, Fallback, Placement
     from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.keeping import Kept
     from aotbuild.runtime.overloads import Overloads

@@ -8,11 +8,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.dist_info import UNREADABLE, WheelDistribution
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.layout import home_of
 from aotbuild.frozen import dataclass
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.dist_info import UNREADABLE, WheelDistribution
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.spec.layout import home_of
 
 
 @dataclass(frozen=True)

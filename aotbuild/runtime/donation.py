@@ -8,9 +8,9 @@ from aotbuild.errors import InvalidArgument
 from aotbuild.runtime.trees import leaf_paths
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Trees
+    from aotbuild.format.record import Record
+    from aotbuild.runtime.backend import Trees
     from aotbuild.runtime.binding import Call
-    from aotbuild.spec.record import Record
 
 # XLA's words (jaxlib 0.10.2 and 0.12.0.1): only it knows which buffers it reuses.
 _SIGNS = ("Attempt to donate the same buffer twice", "buffer that was previously donated")

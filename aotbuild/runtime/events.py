@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aotbuild.frozen import dataclass
 
 if TYPE_CHECKING:
-    from aotbuild.spec.signature import Signature
+    from aotbuild.format.signature import Signature
 
 
 @dataclass(frozen=True)

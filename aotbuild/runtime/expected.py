@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 
 from aotbuild.errors import UnexpectedPackage
-from aotbuild.spec.index import Index
-from aotbuild.spec.layout import home_of
-from aotbuild.spec.values import cut
+from aotbuild.format.index import Index
+from aotbuild.format.layout import home_of
+from aotbuild.format.values import cut
 
 _ENTRY = r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)@(sha256:[0-9a-f]{64})"
 # Characters of a malformed entry in an error, at most.

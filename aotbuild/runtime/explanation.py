@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
+from aotbuild.format.record import Record
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.fork import refusal
 from aotbuild.runtime.kernel import Kernel
 from aotbuild.runtime.select import Verdict
-from aotbuild.spec.record import Record
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from aotbuild.format.left_out import WORDS
+from aotbuild.format.record import Record
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.package import left_out
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.spec.left_out import WORDS
-from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend, Placement
+    from aotbuild.runtime.backend import Backend, Placement
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.package import Package
 

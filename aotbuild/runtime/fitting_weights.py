@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import WeightsMismatch
+from aotbuild.format.aval import NARROWED, Aval
+from aotbuild.format.canonical import as_utf8
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.weights import masked, odd_bools
-from aotbuild.spec.aval import NARROWED, Aval
-from aotbuild.spec.canonical import as_utf8
 
 _UNNAMED = "unnamed."
 _SHOWN = 10

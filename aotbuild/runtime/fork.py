@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from aotbuild.errors import AotbuildError
 
 if TYPE_CHECKING:
-    from aotbuild.spec.record import Record
+    from aotbuild.format.record import Record
 
 _clients: set[Callable[[], Iterable[Any]]] = set()
 _clear_in_child: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()

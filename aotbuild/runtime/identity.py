@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aotbuild.format.index import FORMAT, Index
 from aotbuild.runtime.distribution import Distribution, distribution_at
 from aotbuild.runtime.observers import log
-from aotbuild.spec.index import FORMAT, Index
 
 if TYPE_CHECKING:
     from aotbuild.runtime.companions import Companion

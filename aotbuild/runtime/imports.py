@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.errors import AotbuildError
 
 if TYPE_CHECKING:
+    from aotbuild.format.imports import Imports
     from aotbuild.runtime.source import Source
-    from aotbuild.spec.imports import Imports
 
 VARIABLE = "AOTBUILD_ALLOW_IMPORTS"
 
@@ -24,7 +24,7 @@ def imports_of(
 
     `asked` is the name that the caller asked for, None for a path; `stated` is that of the index.
     """
-    from aotbuild.spec.imports import Imports
+    from aotbuild.format.imports import Imports
 
     def dependencies() -> Any:
         from aotbuild.runtime.own_modules import dependencies_of
@@ -60,7 +60,7 @@ def _of_operator() -> tuple[str, ...]:
 
 
 def _checked(names: Any, origin: str) -> tuple[str, ...]:
-    from aotbuild.spec.imports import check_names
+    from aotbuild.format.imports import check_names
 
     try:
         return check_names(names, origin)

@@ -8,7 +8,7 @@ from aotbuild.errors import AotbuildError
 from aotbuild.frozen import dataclass
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Trees
+    from aotbuild.runtime.backend import Trees
 
 
 @dataclass(frozen=True)

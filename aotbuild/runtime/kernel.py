@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
 from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Call, bind, dynamic_values
 from aotbuild.runtime.devices import DeviceSet
@@ -14,13 +16,11 @@ from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.trees import flatten
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
     import inspect
 
-    from aotbuild.runtime.backends.protocol import Backend, Executable
+    from aotbuild.runtime.backend import Backend, Executable
     from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.keeping import Kept
     from aotbuild.runtime.observers import Watch

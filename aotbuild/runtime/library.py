@@ -96,7 +96,7 @@ class Library:
         if self._state.arrays == "jax":
             from importlib.util import find_spec
 
-            from aotbuild.runtime.backends.jax.clients import clients
+            from aotbuild.runtime.jax.clients import clients
 
             if find_spec("jax") is None:
                 raise MissingJax(self._state.name, str(header.get("jax", "")))

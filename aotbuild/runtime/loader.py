@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.record import Record
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SafeLock, SingleFlight
@@ -22,12 +23,11 @@ from aotbuild.runtime.select import REGISTER, Verdict
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stated import Stated, read_stated
 from aotbuild.runtime.stated_check import check_stated
-from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Executable, ExecutableLoader, Placement
+    from aotbuild.format.aval import Aval
+    from aotbuild.runtime.backend import Executable, ExecutableLoader, Placement
     from aotbuild.runtime.constants import Constants
-    from aotbuild.spec.aval import Aval
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 # What XLA says of a custom call that nobody registered, on jaxlib 0.10.2 and 0.12.0.1.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.runtime.source import DirectorySource
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
 
 if TYPE_CHECKING:
     from aotbuild.runtime.wheel_source import WheelSource

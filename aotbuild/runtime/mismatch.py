@@ -11,6 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
+from aotbuild.format.aval import NARROWED, Aval
+from aotbuild.format.index import Index
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Signature
+from aotbuild.format.tree import Tree
+from aotbuild.format.values import shown
+from aotbuild.format.words import one_of
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
@@ -20,13 +27,6 @@ from aotbuild.runtime.remedies import Cause, remedy
 from aotbuild.runtime.select import judge, select
 from aotbuild.runtime.signatures import label_of
 from aotbuild.runtime.tree_words import TreeWords, is_same
-from aotbuild.spec.aval import NARROWED, Aval
-from aotbuild.spec.index import Index
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import Tree
-from aotbuild.spec.values import shown
-from aotbuild.spec.words import one_of
 
 _SHOWN_SIGNATURES = 3
 _SHOWN_DIFFERENCES = 5

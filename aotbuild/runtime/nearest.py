@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from typing import Any, TypeAlias
 
+from aotbuild.format.signature import Outline, Signature
+from aotbuild.format.tree import Tree
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Call
-from aotbuild.spec.signature import Outline, Signature
-from aotbuild.spec.tree import Tree
 
 # (in how many ways it differs, sum of the differences between sizes, key of the signature)
 Distance: TypeAlias = tuple[int, int, str]

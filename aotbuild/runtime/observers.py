@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from aotbuild.errors import AotbuildError
 
 if TYPE_CHECKING:
+    from aotbuild.format.signature import Function
     from aotbuild.runtime.events import Event
-    from aotbuild.spec.signature import Function
 
 Listener: TypeAlias = Callable[["Event"], object]
 # Makes of a function and what calls it what is called in its place.

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from aotbuild.errors import InvalidArgument, NoExecutable
+from aotbuild.format.index import Index
+from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import Bound, bind
 from aotbuild.runtime.trees import differences, flatten
-from aotbuild.spec.index import Index
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.backend import Backend
 
 T = TypeVar("T")
 

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from aotbuild.runtime.distribution import find_owner
-from aotbuild.runtime.locate import package_folders
-from aotbuild.runtime.source import Source
-from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.dependencies import (
+from aotbuild.format.dependencies import (
     Distributions,
     editable_root,
     of_distribution,
     of_project,
 )
-from aotbuild.spec.dist_info import UNREADABLE
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.dist_info import UNREADABLE
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.runtime.distribution import find_owner
+from aotbuild.runtime.locate import package_folders
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.wheel_source import WheelSource
 
 
 def dependencies_of(source: Source, package: str) -> Distributions | None:

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.index import Index
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.observers import monitor
 from aotbuild.runtime.source import Source
-from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
+    from aotbuild.format.left_out import AllLeftOut
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.companions import Companion
     from aotbuild.runtime.devices import DeviceSet
-    from aotbuild.spec.left_out import AllLeftOut
 
 POLICIES = ("none", "portable", "jit")
 VARIABLE = "AOTBUILD_FALLBACK"
@@ -125,7 +125,7 @@ class Package:
 
 def left_out(index: Index) -> AllLeftOut:
     """Return what failed when a package was built; nothing if the header is malformed."""
-    from aotbuild.spec.left_out import AllLeftOut, read_left_out
+    from aotbuild.format.left_out import AllLeftOut, read_left_out
 
     try:
         return read_left_out(index.header)
@@ -137,7 +137,7 @@ def shard_lines(index: Index) -> list[str]:
     """Return a line for errors of calls if a package is but a shard of a build."""
     if "shard" not in index.header:  # the usual case, which imports nothing
         return []
-    from aotbuild.spec.shard import shard_note
+    from aotbuild.format.shard import shard_note
 
     return [note] if (note := shard_note(index.header)) else []
 

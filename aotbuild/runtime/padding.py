@@ -11,17 +11,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument
+from aotbuild.format.aval import Aval
+from aotbuild.format.index import Index
+from aotbuild.format.padding import Padding, resized, volume
+from aotbuild.format.signature import Function, Signature
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Bound, Call
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.trees import flatten, leaf_paths
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.index import Index
-from aotbuild.spec.padding import Padding, resized, volume
-from aotbuild.spec.signature import Function, Signature
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.backend import Backend
 
 Shape = tuple[int, ...]
 

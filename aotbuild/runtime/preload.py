@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.record import Record
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.buffers import give_back
 from aotbuild.runtime.concurrency import parallel_map
@@ -23,10 +24,9 @@ from aotbuild.runtime.fitting import Selected, fitting
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.readiness import Expected, Progress, Readiness, require
-from aotbuild.spec.record import Record
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Executable
+    from aotbuild.runtime.backend import Executable
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.preloading import Preloading

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Record
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.signatures import dims_of, label_of
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Record
 
 _GENERAL = "Call it with what was compiled, or add this call to the manifest and build again."
 # The fallback needs jax.

@@ -10,11 +10,11 @@ from typing import IO, Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.canonical import as_utf8
+from aotbuild.format.files import open_regular
+from aotbuild.format.tensors import ALIGNMENT, DTYPES, NEWER_DTYPES, Tensor, find_tensors
 from aotbuild.runtime.buffers import SMALLEST_MAPPED, mapped
 from aotbuild.runtime.weights import check_bools, dtype_named, read_tensor
-from aotbuild.spec.canonical import as_utf8
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.tensors import ALIGNMENT, DTYPES, NEWER_DTYPES, Tensor, find_tensors
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:

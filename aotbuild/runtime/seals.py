@@ -11,13 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from aotbuild.errors import UntrustedPackage
-from aotbuild.frozen import dataclass
-from aotbuild.runtime.source import Source
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.index import Index
-from aotbuild.spec.keys import MAX_PEM_BYTES, parse_public_key
-from aotbuild.spec.layout import home_of
-from aotbuild.spec.signing import (
+from aotbuild.format.files import open_regular
+from aotbuild.format.index import Index
+from aotbuild.format.keys import MAX_PEM_BYTES, parse_public_key
+from aotbuild.format.layout import home_of
+from aotbuild.format.signing import (
     MAX_SEALS_BYTES,
     SEALS_NAME,
     Seal,
@@ -25,6 +23,8 @@ from aotbuild.spec.signing import (
     read_seals,
     sealed_message,
 )
+from aotbuild.frozen import dataclass
+from aotbuild.runtime.source import Source
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 
+from aotbuild.format.record import PROVIDED, Record
 from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Check, Host, checks, host_part
-from aotbuild.spec.record import PROVIDED, Record
 
 _JAXLIB = "jaxlib: "
 # What to do about custom calls of the user that are not there.

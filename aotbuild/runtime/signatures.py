@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aotbuild.format.about import RESULT, About, argument_names, result_names, with_inputs
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.tree import LEAF, MARKERS, Tree, children_of
+from aotbuild.format.values import decode, shown
+from aotbuild.format.wrap import NNX_JIT
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.select import Verdict, select
-from aotbuild.spec.about import RESULT, About, argument_names, result_names, with_inputs
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.tree import LEAF, MARKERS, Tree, children_of
-from aotbuild.spec.values import decode, shown
-from aotbuild.spec.wrap import NNX_JIT
 
 if TYPE_CHECKING:
     from aotbuild.runtime.devices import DeviceSet

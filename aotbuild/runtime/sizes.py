@@ -7,9 +7,9 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.words import did_you_mean
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.signatures import dims_of
-from aotbuild.spec.words import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

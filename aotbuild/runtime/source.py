@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from aotbuild.errors import DamagedBlob, InvalidIndex
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Bytes, Index
+from aotbuild.format.files import open_regular
+from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Bytes, Index
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import DamagedBlob, StagesNotFound
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.layout import BESIDE, HEADER_KEY, stages_path
+from aotbuild.format.record import Blob
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.wheel_source import WheelSource, read_member, view_member
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, stages_path
-from aotbuild.spec.record import Blob
 
 if TYPE_CHECKING:
     from aotbuild.runtime.buffers import Mapper

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.layout import home_of
+from aotbuild.format.sources import HERE, SourceDigests, read_sources
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.locate import package_folders
 from aotbuild.runtime.observers import log
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.layout import home_of
-from aotbuild.spec.sources import HERE, SourceDigests, read_sources
 
 _SITES = ("site-packages", "dist-packages")
 _SHOWN = 3

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import ref
 
 from aotbuild.errors import UnknownFunction
+from aotbuild.format.index import COMPANIONS, SOURCES, Index
+from aotbuild.format.signature import Function
 from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import Watch, emit, is_logged, listeners, watches
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, shard_lines
 from aotbuild.runtime.source import DirectorySource, Source
 from aotbuild.runtime.trust import demands, open_trusted
-from aotbuild.spec.index import COMPANIONS, SOURCES, Index
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
+    from aotbuild.format.imports import Imports
     from aotbuild.platforms.base import Host
-    from aotbuild.runtime.backends.protocol import Backend
+    from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.devices import DeviceSet
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.readiness import Expected, Progress
     from aotbuild.runtime.seals import Key
-    from aotbuild.spec.imports import Imports
 
 _COUNT_CALLS = "AOTBUILD_COUNT_CALLS"
 
@@ -235,10 +235,10 @@ class LibraryState:
 
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
-            from aotbuild.runtime.backends.jax.backend import JaxBackend
+            from aotbuild.runtime.jax.backend import JaxBackend
 
             return JaxBackend(self.opened.source, self.stats, lambda: self.imports)
-        from aotbuild.runtime.backends.numpy.backend import NumpyBackend
+        from aotbuild.runtime.numpy.backend import NumpyBackend
 
         return NumpyBackend(lambda: self.imports)
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from aotbuild.errors import DamagedBlob
+from aotbuild.format.record import Record
+from aotbuild.format.target import HOST
 from aotbuild.frozen import dataclass
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import HOST
 
 # The format is known before this version; the bytes of a later one are not looked into.
 _UNKNOWN = (0, 13)
@@ -91,7 +91,7 @@ def _is_known(jaxlib: str | None) -> bool:
 
 
 # --- protocol buffers ---------------------------------------------------------------------------
-# `spec.protobuf` reads them whole, and importing it takes longer than all that is done here.
+# `format.protobuf` reads them whole, and importing it takes longer than all that is done here.
 
 
 def _module(data: bytes) -> tuple[_Part, _Part]:
@@ -217,7 +217,7 @@ def _fields(data: bytes, start: int, end: int, wanted: int) -> Iterator[_Part]:
 def _walk(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield (number, wire type, value or start, end) of the fields of a message.
 
-    In place: `spec.protobuf` copies each field, and executables are large.
+    In place: `format.protobuf` copies each field, and executables are large.
     """
     while start < end:
         tag, start = _varint(data, start)

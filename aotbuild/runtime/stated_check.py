@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aotbuild.errors import InvalidIndex
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import PYTHON_CALL, PartitionSpec, Record
 from aotbuild.runtime.stated import Shape, Stated
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import PYTHON_CALL, PartitionSpec, Record
 
 # PrimitiveType, by the long names of dtypes.
 _TYPES = {
@@ -101,7 +101,7 @@ def _shape(
 ) -> Shape | None:
     """Return the shape of an array on one device of a mesh; None if its dtype is not known."""
     if aval.dtype.startswith("key<"):
-        from aotbuild.spec.golden import stored_shape  # few functions take keys
+        from aotbuild.format.golden import stored_shape  # few functions take keys
 
         aval = Aval(stored_shape(aval), "uint32")
     number = _TYPES.get(aval.dtype)

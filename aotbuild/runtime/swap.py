@@ -8,14 +8,14 @@ from time import perf_counter
 from typing import Any
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
+from aotbuild.format.aval import Aval
+from aotbuild.format.index import Index
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.fitting_weights import fit
 from aotbuild.runtime.observers import emit, listeners, log
 from aotbuild.runtime.state import LibraryState
 from aotbuild.runtime.trust import demands
 from aotbuild.runtime.weights import named_arrays, read_weights
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.index import Index
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Trees that the manifest names, imported or made by a call where a first call needs them.
 
 That is for results whose static data is there only (`returns:`), and for arguments whose static
-data is compared with theirs (`like:`, `spec.references`). Nothing is traced.
+data is compared with theirs (`like:`, `format.references`). Nothing is traced.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError, ImportRefused
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.record import Record, Returned, Template
+from aotbuild.format.references import NotThere, difference
+from aotbuild.format.tree import describe, digest, is_below
+from aotbuild.format.values import cut, decode
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.imports import import_named, outside_traces
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.record import Record, Returned, Template
-from aotbuild.spec.references import NotThere, difference
-from aotbuild.spec.tree import describe, digest, is_below
-from aotbuild.spec.values import cut, decode
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Trees
+    from aotbuild.runtime.backend import Trees
 
 _LONGEST = 500
 # By how a record names them: each function is called once.

@@ -7,11 +7,19 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from aotbuild.format.canonical import canonical_digest
+from aotbuild.format.facts import Facts, differing
+from aotbuild.format.tree import (
+    LEAF,
+    MARKERS,
+    Describer,
+    Tree,
+    children_of,
+    field_labels,
+    type_words,
+)
+from aotbuild.format.values import cut, shown
 from aotbuild.runtime.binding import Call
-from aotbuild.spec.canonical import canonical_digest
-from aotbuild.spec.facts import Facts, differing
-from aotbuild.spec.tree import LEAF, MARKERS, Describer, Tree, children_of, field_labels, type_words
-from aotbuild.spec.values import cut, shown
 
 _LONGEST = 60
 # Differences inside one fingerprint that are shown.

@@ -1,7 +1,7 @@
 """Trees: from a bound call to leaves and a signature, and back from leaves to the output tree.
 
 A typed PRNG key is one leaf here, of dtype `key<fry>`. Executables take its uint32 data, which the
-backend unwraps (`physical_shape` in `runtime.backends.jax.private`).
+backend unwraps (`physical_shape` in `runtime.jax.private`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from aotbuild.errors import (
     InvalidIndex,
     SignatureMismatch,
 )
+from aotbuild.format.aval import NotAnArray
+from aotbuild.format.record import Record, Returned
+from aotbuild.format.signature import Signature
+from aotbuild.format.tree import LEAF, Describer, Marker, StaticValue, Tree, TreeRefused
+from aotbuild.format.values import cut
 from aotbuild.runtime.binding import REMEDY, Bound, Call
-from aotbuild.spec.aval import NotAnArray
-from aotbuild.spec.record import Record, Returned
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.tree import LEAF, Describer, Marker, StaticValue, Tree, TreeRefused
-from aotbuild.spec.values import cut
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend, Trees
-    from aotbuild.spec.restore import MakeTreedef
+    from aotbuild.format.restore import MakeTreedef
+    from aotbuild.runtime.backend import Backend, Trees
 
 _LONGEST = 200
 
@@ -148,8 +148,8 @@ def restore(
     if tree == LEAF:
         return trees.make_treedef(None, ())
     # A late import: a cold start pays for it, and many functions return one array.
-    from aotbuild.spec.restore import Impossible, Maker, NotRestored
-    from aotbuild.spec.restore import restore as restore_tree
+    from aotbuild.format.restore import Impossible, Maker, NotRestored
+    from aotbuild.format.restore import restore as restore_tree
 
     find = lambda name: trees.imports().found(name)  # noqa: E731
     maker = Maker(trees.make_treedef, lambda name: _import(name, trees), trees.nodes, find)

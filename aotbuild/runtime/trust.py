@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from aotbuild.format.index import Index
 from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.spec.index import Index
 
 if TYPE_CHECKING:
     from aotbuild.runtime.seals import Key

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, overload
 if TYPE_CHECKING:
     import inspect
 
+    from aotbuild.format.record import Record
+    from aotbuild.format.signature import Function
     from aotbuild.runtime.explanation import Explanation
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.readiness import Readiness
     from aotbuild.runtime.signatures import SignatureInfo
     from aotbuild.runtime.swap import ConstantInfo
-    from aotbuild.spec.record import Record
-    from aotbuild.spec.signature import Function
 
 
 class TypedKernel(Protocol):

@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.values import decode
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.values import decode
 
 # For each kind of array, a function that makes zeros for the leaves of a signature.
 Examples: TypeAlias = Mapping[str, Callable[[], list[Any]]]

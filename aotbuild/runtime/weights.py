@@ -13,11 +13,18 @@ from typing import IO, Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.canonical import as_utf8
+from aotbuild.format.files import move_whole, open_regular
+from aotbuild.format.tensors import (
+    DTYPES,
+    METADATA,
+    NEWER_DTYPES,
+    Tensor,
+    find_tensors,
+    write_header,
+)
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.source import reason_of
-from aotbuild.spec.canonical import as_utf8
-from aotbuild.spec.files import move_whole, open_regular
-from aotbuild.spec.tensors import DTYPES, METADATA, NEWER_DTYPES, Tensor, find_tensors, write_header
 
 _SUFFIX = ".safetensors"
 _EXPECTED = "a safetensors file"

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 from aotbuild.runtime.concurrency import making
 from aotbuild.runtime.source import absolute
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX
 
 if TYPE_CHECKING:
+    from aotbuild.format.dist_info import WheelDistribution
     from aotbuild.runtime.buffers import Mapper
-    from aotbuild.spec.dist_info import WheelDistribution
 
 # A ZipFile counts its open members without a lock, and closes itself if the count is wrong.
 _COUNTING = threading.RLock()
@@ -64,7 +64,7 @@ class WheelSource:
 
     def distribution(self) -> WheelDistribution:
         """Return what the wheel says of itself; one of `dist_info.UNREADABLE` if it is damaged."""
-        from aotbuild.spec.dist_info import WheelDistribution  # takes 10 ms
+        from aotbuild.format.dist_info import WheelDistribution  # takes 10 ms
 
         self._check_open()
         return WheelDistribution(self._file)

@@ -1,6 +1,6 @@
 """Kernels of functions under `nnx.jit` or `eqx.filter_jit`: objects in, objects out.
 
-The C++ dispatch sees a key and arrays; see `spec.wrap`. It finds an executable by them as it does
+The C++ dispatch sees a key and arrays; see `format.wrap`. It finds an executable by them as it does
 for other functions, and nothing of the objects is traced.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import NoExecutable
+from aotbuild.format.signature import Function
 from aotbuild.runtime.binding import Bound, bind, rebind
-from aotbuild.spec.signature import Function
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Backend
-    from aotbuild.spec.wrap import Key
+    from aotbuild.format.wrap import Key
+    from aotbuild.runtime.backend import Backend
 
 _NO_STATICS = "[]"
 

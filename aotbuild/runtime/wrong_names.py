@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from aotbuild.errors import SignatureMismatch
-from aotbuild.spec.about import UNKNOWN, About, Parameter
-from aotbuild.spec.signature import Function
-from aotbuild.spec.values import cut, shown
-from aotbuild.spec.words import did_you_mean
+from aotbuild.format.about import UNKNOWN, About, Parameter
+from aotbuild.format.signature import Function
+from aotbuild.format.values import cut, shown
+from aotbuild.format.words import did_you_mean
 
 _LONGEST = 60
 _BY_POSITION = ("positional_only", "positional_or_keyword")

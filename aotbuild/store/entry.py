@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from aotbuild.spec.canonical import canonical_json, read_canonical, sha256_hex
-from aotbuild.spec.signing import SEAL_LINE, Seal
+from aotbuild.format.canonical import canonical_json, read_canonical, sha256_hex
+from aotbuild.format.signing import SEAL_LINE, Seal
 
 _HEAD = re.compile(
     rb"(aotbuild-entry 2\nkey ([0-9a-f]{64})\nbody ([0-9]{1,15}) ([0-9a-f]{64})\n)"

@@ -19,10 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.files import make_folders, open_regular, write_whole
-from aotbuild.spec.sources import file_digest
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.files import make_folders, open_regular, write_whole
+from aotbuild.format.sources import file_digest
+from aotbuild.format.temporary import temporary_folder
 
 # The name of the file that keeps them, below the front of the store.
 DIGESTS = "digests.json"

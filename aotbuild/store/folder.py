@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.spec.files import make_folders, open_regular, write_whole
-from aotbuild.spec.temporary import temporary_folder
-from aotbuild.spec.values import cut
+from aotbuild.format.files import make_folders, open_regular, write_whole
+from aotbuild.format.temporary import temporary_folder
+from aotbuild.format.values import cut
 from aotbuild.store.entry import DamagedEntry, read_head
 
 # Of the files. Another version has its own folder, so builds of both can share a store.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.format.index import FOLDER_NAME
 from aotbuild.store.file_digests import FOLDER, MISSING
 
 # What builds and Python itself write beside sources.

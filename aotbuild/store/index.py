@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json
+from aotbuild.format.canonical import canonical_json
 from aotbuild.store.entry import OTHER_CONTENT, DamagedEntry, Entry, read_entry, write_entry
 from aotbuild.store.folder import KEY
 from aotbuild.store.layer import Layer

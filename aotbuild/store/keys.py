@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.target import HOST
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.target import HOST
 
 # What of a record's provenance decides the bytes of an executable. Some settings of jax, as
 # jax_optimization_level, tell XLA more than the module does.
@@ -98,7 +98,7 @@ def finished_key(
 
     `plan` is the key of its plan, `files` the state of all files that were read for it. `packages`
     are the folders where packages may be. `sbom` are the wheel's name and version, if it has a bill
-    of materials. `encodings` are those of `spec.encodings`, `variables` are of the environment.
+    of materials. `encodings` are those of `format.encodings`, `variables` are of the environment.
     """
     inputs = {
         "packages": list(packages),
@@ -172,7 +172,7 @@ def padding_key(
     """Return the key of a comparison that found that padding changes nothing.
 
     `modules` are the digests of the function's modules and constants at the exact and at the padded
-    size, `padding` is the JSON form of `spec.padding.Padding`; the rest is as in `golden_key`.
+    size, `padding` is the JSON form of `format.padding.Padding`; the rest is as in `golden_key`.
     """
     inputs = {
         "entry": "padding 2",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from aotbuild.spec.files import open_regular
+from aotbuild.format.files import open_regular
 from aotbuild.store.contents import Item
 
 # Kinds that do not say so, by a fact that only they have.

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from aotbuild.spec.temporary import remove_abandoned, temporary_folder
+from aotbuild.format.temporary import remove_abandoned, temporary_folder
 from aotbuild.store.entry import DamagedEntry, check_entry, is_local
 from aotbuild.store.folder import Folder
 from aotbuild.store.index import Indexes

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_digest
+from aotbuild.format.canonical import canonical_digest
 from aotbuild.store.file_digests import MISSING
 from aotbuild.store.read_set import ROOT_FOLDER, WORKING_FOLDER, ReadSet
 

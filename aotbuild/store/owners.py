@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.owners import who_else_writes
-from aotbuild.spec.switches import is_on
+from aotbuild.format.owners import who_else_writes
+from aotbuild.format.switches import is_on
 from aotbuild.store.folder import FORMAT
 
 STRICT = "AOTBUILD_STORE_STRICT"

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.spec.temporary import remove_abandoned
+from aotbuild.format.temporary import remove_abandoned
 from aotbuild.store.contents import Item, old_folders, survey
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_digest, flag, is_utf8, sha256_hex, texts
+from aotbuild.format.canonical import canonical_digest, flag, is_utf8, sha256_hex, texts
 from aotbuild.store.file_digests import FOLDER, MISSING, FileDigests
 from aotbuild.store.folder_names import (
     executable_at,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from aotbuild.spec.canonical import whole
-from aotbuild.spec.switches import is_on
+from aotbuild.format.canonical import whole
+from aotbuild.format.switches import is_on
 from aotbuild.store.entry import DamagedEntry, Entry, read_entry
 from aotbuild.store.keys import key_of
 from aotbuild.store.layer import Layer

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.keys import MAX_PEM_BYTES, PASSPHRASE, SigningKey, parse_public_key, read_key
-from aotbuild.spec.signing import key_id
+from aotbuild.format.files import open_regular
+from aotbuild.format.keys import MAX_PEM_BYTES, PASSPHRASE, SigningKey, parse_public_key, read_key
+from aotbuild.format.signing import key_id
 from aotbuild.store.entry import check_entry, with_seals
 
 if TYPE_CHECKING:

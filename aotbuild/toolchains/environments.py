@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.format.files import naming
 from aotbuild.manifest import Manifest
-from aotbuild.spec.files import naming
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock
 from aotbuild.toolchains.resolve import Say, committed_lock, folder_of, resolved

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.dist_info import installed_version
+from aotbuild.format.dist_info import installed_version
 from aotbuild.toolchains.environments import by_uv, make_environments
 from aotbuild.toolchains.lock import local_files, read_lock
 from aotbuild.toolchains.resolve import resolved

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.platforms.base import machine
-from aotbuild.spec.canonical import canonical_json, sha256_hex
 from aotbuild.store.file_digests import FileDigests
 
 _METADATA = (".dist-info", ".egg-info")

@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.toml_text import read_toml
+from aotbuild.format.toml_text import read_toml
 from aotbuild.toolchains.toolchain import plugins
 
 _SCHEMES = ("https", "file")

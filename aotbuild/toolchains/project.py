@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.files import open_regular
+from aotbuild.format.files import open_regular
 
 _OWN = "aotbuild"
 _DYNAMIC = "dependencies"

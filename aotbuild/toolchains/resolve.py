@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.format.files import naming, read_regular_text, write_whole
+from aotbuild.format.requirement_line import line_problem
+from aotbuild.format.temporary import temporary_folder
+from aotbuild.format.words import quote
 from aotbuild.manifest import Manifest
-from aotbuild.spec.files import naming, read_regular_text, write_whole
-from aotbuild.spec.requirement_line import line_problem
-from aotbuild.spec.temporary import temporary_folder
-from aotbuild.spec.words import quote
 from aotbuild.store.keys import key_of
 from aotbuild.toolchains.lock import Lock, is_lock, local_files, read_lock, unmet
 from aotbuild.toolchains.uv import UvFailed, cache_folder, locked, run_uv, running_python

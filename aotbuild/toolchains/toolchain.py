@@ -10,9 +10,9 @@ from importlib import metadata
 from pathlib import Path
 
 from aotbuild.errors import PlanError
+from aotbuild.format.dist_info import installed_version
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import descriptions
-from aotbuild.spec.dist_info import installed_version
 
 
 @dataclass(frozen=True)

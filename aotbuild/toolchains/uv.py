@@ -18,10 +18,10 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.files import make_folders
-from aotbuild.spec.lifeline import Lifeline, run_tied
-from aotbuild.spec.owners import who_else_writes
-from aotbuild.spec.words import quote
+from aotbuild.format.files import make_folders
+from aotbuild.format.lifeline import Lifeline, run_tied
+from aotbuild.format.owners import who_else_writes
+from aotbuild.format.words import quote
 from aotbuild.store.places import user_cache
 
 # These would choose an environment or an interpreter for uv; every call names its own. Settings of

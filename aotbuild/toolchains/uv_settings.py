@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.files import read_regular
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.files import read_regular
 
 _FILE = "uv.toml"
 

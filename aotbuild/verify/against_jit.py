@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aotbuild.spec.record import Record
+from aotbuild.format.record import Record
 from aotbuild.verify.fresh import run_fresh
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.outcome import JIT, Comparison, Outcome, Status, not_checked

@@ -15,19 +15,19 @@ from aotbuild.errors import (
     UnexpectedPackage,
     UntrustedPackage,
 )
+from aotbuild.format.files import open_regular
+from aotbuild.format.index import FOLDER_NAME, Index
+from aotbuild.format.layout import companions_of, home_of
+from aotbuild.format.portable import window_of
+from aotbuild.format.record import Record
+from aotbuild.format.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
+from aotbuild.format.weights import WEIGHTS, expected_interface
 from aotbuild.runtime.expected import check_expected
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.seals import Key, check_package, read_policies, read_seals_file
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stale import staleness
 from aotbuild.runtime.trust import EXPECT, demanded_keys
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.index import FOLDER_NAME, Index
-from aotbuild.spec.layout import companions_of, home_of
-from aotbuild.spec.portable import window_of
-from aotbuild.spec.record import Record
-from aotbuild.spec.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
-from aotbuild.spec.weights import WEIGHTS, expected_interface
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.archive import check_archive

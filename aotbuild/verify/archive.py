@@ -18,8 +18,8 @@ from contextlib import suppress
 from email.parser import HeaderParser
 from pathlib import Path
 
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.index import FOLDER_NAME
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.index import FOLDER_NAME
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 from aotbuild.verify.specifiers import Version, normalized, parse_version
 from aotbuild.verify.zip_layout import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
-from aotbuild.spec.files import Kind, kind_of, write_where_told
+from aotbuild.format.files import Kind, kind_of, write_where_told
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.identity import (
     IdentityOptions,

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.record import Record
+from aotbuild.format.record_json import record_digest
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.select import judge
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_digest
 from aotbuild.verify.child_loading import Loaded
 from aotbuild.verify.outcome import NOT_LOADED, Result, Status
 

@@ -22,22 +22,22 @@ from typing import Any
 import jax
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.golden import digest_of, is_exact, sample_indices
+from aotbuild.format.identity import named
+from aotbuild.format.imports import Imports
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.tree import TreeRefused
+from aotbuild.format.values import decode
 from aotbuild.runtime.api import load
-from aotbuild.runtime.backends.jax import private
-from aotbuild.runtime.backends.jax.backend import JaxTrees
-from aotbuild.runtime.backends.jax.placement import default_devices, leaf_shardings
 from aotbuild.runtime.devices import devices_for
 from aotbuild.runtime.imports import import_named, imports_in
+from aotbuild.runtime.jax import private
+from aotbuild.runtime.jax.backend import JaxTrees
+from aotbuild.runtime.jax.placement import default_devices, leaf_shardings
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.runtime.trees import restore
-from aotbuild.spec.golden import digest_of, is_exact, sample_indices
-from aotbuild.spec.identity import named
-from aotbuild.spec.imports import Imports
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.tree import TreeRefused
-from aotbuild.spec.values import decode
 from aotbuild.verify.child import find
 from aotbuild.verify.child_golden import Wanted, compare, golden_leaves
 from aotbuild.verify.child_jax import as_numpy

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 
 from aotbuild.errors import AotbuildError
-from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.constants import Blobs, read_constant
-from aotbuild.runtime.source import Source
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.golden import (
+from aotbuild.format.aval import Aval
+from aotbuild.format.golden import (
     Tolerance,
     default_tolerance,
     digest_of,
@@ -30,10 +27,13 @@ from aotbuild.spec.golden import (
     stored_bytes,
     widened,
 )
-from aotbuild.spec.record import Constant, Record
-from aotbuild.spec.tensors import Tensor, read_tensors
-from aotbuild.spec.tree import LEAF, Tree, children_of
-from aotbuild.spec.values import shown
+from aotbuild.format.record import Constant, Record
+from aotbuild.format.tensors import Tensor, read_tensors
+from aotbuild.format.tree import LEAF, Tree, children_of
+from aotbuild.format.values import shown
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.constants import Blobs, read_constant
+from aotbuild.runtime.source import Source
 from aotbuild.verify.child_loading import Callee
 from aotbuild.verify.outcome import Result, Status
 

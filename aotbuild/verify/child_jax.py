@@ -9,26 +9,26 @@ import jax
 import numpy as np
 from jax import export
 
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, known_names
-from aotbuild.runtime.backends.jax import private
-from aotbuild.runtime.backends.jax.backend import JaxTrees, probe
-from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
-from aotbuild.runtime.backends.jax.placement import (
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.devices import devices_for
+from aotbuild.runtime.imports import imports_in
+from aotbuild.runtime.jax import private
+from aotbuild.runtime.jax.backend import JaxTrees, probe
+from aotbuild.runtime.jax.executables import JaxExecutableLoader
+from aotbuild.runtime.jax.placement import (
     Placement,
     constant_shardings,
     default_devices,
     leaf_shardings,
     output_shardings,
 )
-from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.imports import imports_in
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Record
 from aotbuild.verify.child_loading import (
     NOTHING_STATED,
     Callee,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import HOST
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Record
+from aotbuild.format.target import HOST
 from aotbuild.verify.outcome import Result, Status
 
 _START = "entry_computation_layout={"

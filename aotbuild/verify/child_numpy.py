@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Record
+from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host
-from aotbuild.runtime.backends.numpy import private
-from aotbuild.runtime.backends.numpy.backend import (
+from aotbuild.runtime.devices import devices_for
+from aotbuild.runtime.imports import imports_in
+from aotbuild.runtime.loader import Loader
+from aotbuild.runtime.numpy import private
+from aotbuild.runtime.numpy.backend import (
     default_devices,
     default_platform,
     devices_on,
@@ -17,22 +23,16 @@ from aotbuild.runtime.backends.numpy.backend import (
     probe,
     x64,
 )
-from aotbuild.runtime.backends.numpy.executables import (
+from aotbuild.runtime.numpy.executables import (
     NumpyExecutable,
     NumpyExecutableLoader,
     NumpyPlacement,
     dtype_of,
 )
-from aotbuild.runtime.backends.numpy.trees import NumpyTrees
-from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.imports import imports_in
-from aotbuild.runtime.loader import Loader
+from aotbuild.runtime.numpy.trees import NumpyTrees
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.source import Source
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import HOST
 from aotbuild.verify.child_loading import NOTHING_STATED, Callee, Loaded, hlo_shape, shapes_agree
 from aotbuild.verify.outcome import Status
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import InvalidIndex
+from aotbuild.format.imports import ARRAYS
+from aotbuild.format.record import Record
+from aotbuild.format.tree import LEAF, Tree, children_of, types_in
+from aotbuild.format.values import cut
 from aotbuild.runtime.source import Source, open_index
 from aotbuild.runtime.trees import restore, restore_outputs, with_static_values
-from aotbuild.spec.imports import ARRAYS
-from aotbuild.spec.record import Record
-from aotbuild.spec.tree import LEAF, Tree, children_of, types_in
-from aotbuild.spec.values import cut
 
 if TYPE_CHECKING:
-    from aotbuild.runtime.backends.protocol import Trees
+    from aotbuild.runtime.backend import Trees
 
 _LONGEST = 600
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.record import Record
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.record import Record
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.verify.fresh import run_fresh
 from aotbuild.verify.jobs import Job
 

@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.about import About
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
+from aotbuild.format.layout import companions_of, packaged_blobs
+from aotbuild.format.left_out import LEFT_OUT, read_left_out
+from aotbuild.format.record import Blob, Constant, Record
+from aotbuild.format.shard import SHARD, SHARD_NAME, read_shard
+from aotbuild.format.signature import Function
+from aotbuild.format.signing import SEALS_NAME
+from aotbuild.format.sources import read_sources
+from aotbuild.format.weights import from_header
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.package import check_policy
 from aotbuild.runtime.source import Source, index_place, read_index
 from aotbuild.runtime.stated import read_stated
 from aotbuild.runtime.stated_check import check_stated
-from aotbuild.spec.about import About
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.spec.layout import companions_of, packaged_blobs
-from aotbuild.spec.left_out import LEFT_OUT, read_left_out
-from aotbuild.spec.record import Blob, Constant, Record
-from aotbuild.spec.shard import SHARD, SHARD_NAME, read_shard
-from aotbuild.spec.signature import Function
-from aotbuild.spec.signing import SEALS_NAME
-from aotbuild.spec.sources import read_sources
-from aotbuild.spec.weights import from_header
 from aotbuild.verify.functions import function_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 

@@ -11,18 +11,18 @@ from datetime import date
 from importlib import metadata
 from typing import Any
 
+from aotbuild.format.dist_info import UNREADABLE, installed_version
+from aotbuild.format.index import Index
+from aotbuild.format.portable import Window, window_of
+from aotbuild.format.record import Record
+from aotbuild.format.shard import shard_note
+from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host, HostPart, host_part, known_names, machine, names
 from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
 from aotbuild.runtime.stale import Staleness, staleness
 from aotbuild.runtime.trust import open_trusted
-from aotbuild.spec.dist_info import UNREADABLE, installed_version
-from aotbuild.spec.index import Index
-from aotbuild.spec.portable import Window, window_of
-from aotbuild.spec.record import Record
-from aotbuild.spec.shard import shard_note
-from aotbuild.spec.target import HOST
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
 _PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")
@@ -74,7 +74,7 @@ def gather() -> Facts:
 
 def _probe() -> tuple[tuple[Host, ...], str | None]:
     try:
-        from aotbuild.runtime.backends.jax.backend import probe  # imports jax
+        from aotbuild.runtime.jax.backend import probe  # imports jax
 
         default = probe()
         others = [probe(name) for name in known_names() if name != default.platform]
@@ -89,7 +89,7 @@ def _probe() -> tuple[tuple[Host, ...], str | None]:
 def _probe_without_jax(problem: str) -> tuple[tuple[Host, ...], str | None]:
     """Return what the numpy backend sees, which needs jaxlib alone; `problem` if it cannot."""
     try:
-        from aotbuild.runtime.backends.numpy.backend import default_devices, probe
+        from aotbuild.runtime.numpy.backend import default_devices, probe
 
         return (probe(default_devices()),), None
     except Exception:  # noqa: BLE001 - plugins and drivers raise what they like

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.lifeline import run_tied
+from aotbuild.format.lifeline import run_tied
 
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {module} import main; main()"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.padding import Padding
+from aotbuild.format.record import Record
+from aotbuild.format.signature import LIBRARY_NAMES, Function
+from aotbuild.format.tree import children_of, leaf_count
+from aotbuild.format.wrap import FILTER_JIT, NNX_JIT
 from aotbuild.runtime.padding import Shape, sizes_of
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.padding import Padding
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import LIBRARY_NAMES, Function
-from aotbuild.spec.tree import children_of, leaf_count
-from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT
 
 # A setting of jax under which functions return 64-bit numbers without its 64-bit mode.
 

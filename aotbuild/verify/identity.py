@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import UntrustedPackage
+from aotbuild.format.files import open_regular, read_regular_text
+from aotbuild.format.index import Index
 from aotbuild.runtime.seals import check_package
-from aotbuild.spec.files import open_regular, read_regular_text
-from aotbuild.spec.index import Index
 from aotbuild.verify.outcome import Outcome, Status, concluded, not_checked
 from aotbuild.verify.statement import bundle_path, check_statement, subjects_of
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_digest
-from aotbuild.spec.target import HOST
+from aotbuild.format.record import Record
+from aotbuild.format.record_json import record_digest
+from aotbuild.format.target import HOST
 from aotbuild.verify.other_hosts import needed
 from aotbuild.verify.outcome import GOLDEN, LOAD, NOT_LOADED, Outcome, Status
 

@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 
 from aotbuild.errors import DamagedBlob
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.layout import BESIDE, HEADER_KEY, WHEEL
+from aotbuild.format.record import Blob
 from aotbuild.runtime.stages import REMEDY, StagesFile, beside, read_stage
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, WHEEL
-from aotbuild.spec.record import Blob
 from aotbuild.verify.contents import Contents
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 from aotbuild.verify.zip_layout import Limits, data_problems, layout_problems, member_problems

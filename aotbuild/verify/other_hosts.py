@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, checks, machine
 from aotbuild.runtime.select import check_jaxlib, check_platform
-from aotbuild.spec.record import Record
 from aotbuild.verify.outcome import GOLDEN, LOAD, Outcome, Status
 
 # What counts for a record with several reasons against it: a host of another platform comes first.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.spec.record import Record
+from aotbuild.format.record import Record
 
 # Checks of one record each, and why the second is not made where the first failed.
 LOAD, GOLDEN = "load", "golden"

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from aotbuild.spec.lifeline import Lifeline
+from aotbuild.format.lifeline import Lifeline
 from aotbuild.verify.jobs import (
     ChildExit,
     Job,

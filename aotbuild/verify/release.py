@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError, NoArtifacts
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.files import open_regular
-from aotbuild.spec.index import FOLDER_NAME
-from aotbuild.spec.layout import PART, SPLIT, companions_of
-from aotbuild.spec.record import Record
-from aotbuild.spec.toml_text import read_toml
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.files import open_regular
+from aotbuild.format.index import FOLDER_NAME
+from aotbuild.format.layout import PART, SPLIT, companions_of
+from aotbuild.format.record import Record
+from aotbuild.format.toml_text import read_toml
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.specifiers import normalized

@@ -9,10 +9,10 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.layout import PYPI_LIMIT
-from aotbuild.spec.left_out import read_left_out
-from aotbuild.spec.shard import shard_note
-from aotbuild.spec.weights import WEIGHTS, expected_interface, from_header, interface_of
+from aotbuild.format.layout import PYPI_LIMIT
+from aotbuild.format.left_out import read_left_out
+from aotbuild.format.shard import shard_note
+from aotbuild.format.weights import WEIGHTS, expected_interface, from_header, interface_of
 from aotbuild.verify.release import COMPARED, Metadata, Release, Sdist, Wheel
 from aotbuild.verify.specifiers import normalized
 

@@ -9,13 +9,13 @@ from importlib import metadata
 from itertools import islice, pairwise
 from pathlib import Path
 
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.left_out import read_left_out
+from aotbuild.format.record import Record
+from aotbuild.format.releases import dotted, prefixes_between
+from aotbuild.format.target import ON_LINUX
 from aotbuild.runtime.distribution import find_owner
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.left_out import read_left_out
-from aotbuild.spec.record import Record
-from aotbuild.spec.releases import dotted, prefixes_between
-from aotbuild.spec.target import ON_LINUX
 from aotbuild.verify.archive import read_metadata
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 from aotbuild.verify.specifiers import Requirement, Version, parse_requirement, parse_version

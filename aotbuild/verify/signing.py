@@ -15,11 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from aotbuild.errors import UntrustedPackage
-from aotbuild.runtime.locate import locate
-from aotbuild.runtime.seals import read_seals_file
-from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.files import (
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.files import (
     Kind,
     kind_of,
     move_whole,
@@ -28,9 +25,9 @@ from aotbuild.spec.files import (
     write_where_told,
     write_whole,
 )
-from aotbuild.spec.index import INDEX_NAME
-from aotbuild.spec.keys import SigningKey
-from aotbuild.spec.signing import (
+from aotbuild.format.index import INDEX_NAME
+from aotbuild.format.keys import SigningKey
+from aotbuild.format.signing import (
     MAX_SEALS_BYTES,
     SEALS_NAME,
     Seal,
@@ -38,7 +35,10 @@ from aotbuild.spec.signing import (
     sealed_message,
     write_seals,
 )
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.temporary import temporary_folder
+from aotbuild.runtime.locate import locate
+from aotbuild.runtime.seals import read_seals_file
+from aotbuild.runtime.wheel_source import WheelSource
 from aotbuild.verify.api import CHECK, Examined, Options, SignatureOptions, examine, has_seals
 from aotbuild.verify.archive import dist_infos, member_like, record_hash
 from aotbuild.verify.outcome import Report, concluded

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, Index
-from aotbuild.spec.layout import home_of
-from aotbuild.spec.sources import file_digest
-from aotbuild.spec.values import cut
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, Index
+from aotbuild.format.layout import home_of
+from aotbuild.format.sources import file_digest
+from aotbuild.format.values import cut
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"

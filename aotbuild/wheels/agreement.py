@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import Tolerance, default_tolerance, near, numpy_dtype, widened
-from aotbuild.spec.record import Blob, Record
-from aotbuild.spec.target import HOST
-from aotbuild.spec.tensors import read_tensors
-from aotbuild.spec.trace import CONSTANTS, difference
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.golden import Tolerance, default_tolerance, near, numpy_dtype, widened
+from aotbuild.format.record import Blob, Record
+from aotbuild.format.target import HOST
+from aotbuild.format.tensors import read_tensors
+from aotbuild.format.trace import CONSTANTS, difference
 
 _CAUSE = (
     "a module probably draws random numbers or reads a clock while it is imported; seed it, load "

@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.build.pack import write_stages
-from aotbuild.report.sbom import missing_library, sbom_json
-from aotbuild.runtime.distribution import Distribution
-from aotbuild.runtime.stages import StagesFile, beside, read_stage
-from aotbuild.spec.files import move_whole, naming
-from aotbuild.spec.index import INDEX_NAME, write_index
-from aotbuild.spec.layout import (
+from aotbuild.format.files import move_whole, naming
+from aotbuild.format.index import INDEX_NAME, write_index
+from aotbuild.format.layout import (
     BESIDE,
     HEADER_KEY,
     SBOM_NAME,
     packaged_blobs,
     stages_path,
 )
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.temporary import temporary_folder
+from aotbuild.report.sbom import missing_library, sbom_json
+from aotbuild.runtime.distribution import Distribution
+from aotbuild.runtime.stages import StagesFile, beside, read_stage
 from aotbuild.verify.archive import member_like, record_hash
 from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made
 

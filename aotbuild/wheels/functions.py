@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from aotbuild.build.assemble import join_functions
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.padding import Padding
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.trace import other_setting
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.padding import Padding
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.trace import other_setting
 from aotbuild.wheels.whole import Whole
 
 # Fields of a function that all wheels must agree on, and what the manifest calls them.

@@ -14,15 +14,15 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from aotbuild.errors import WheelRefused
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.index import SOURCES
-from aotbuild.spec.layout import HEADER_KEY
-from aotbuild.spec.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
-from aotbuild.spec.record import Record
-from aotbuild.spec.record_json import record_to_json
-from aotbuild.spec.shard import SHARD
-from aotbuild.spec.sources import join_sources
-from aotbuild.spec.words import quote
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.index import SOURCES
+from aotbuild.format.layout import HEADER_KEY
+from aotbuild.format.left_out import LEFT_OUT, join_left_out, left_out_header, read_left_out
+from aotbuild.format.record import Record
+from aotbuild.format.record_json import record_to_json
+from aotbuild.format.shard import SHARD
+from aotbuild.format.sources import join_sources
+from aotbuild.format.words import quote
 from aotbuild.wheels.agreement import Built, disagreements
 from aotbuild.wheels.draft import (
     Artifacts,

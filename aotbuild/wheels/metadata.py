@@ -11,12 +11,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from aotbuild.build.requirements import ELSEWHERE, exactly, pins
+from aotbuild.format.layout import part_distribution
+from aotbuild.format.record import Record
+from aotbuild.format.target import ON_LINUX
+from aotbuild.format.weights import WEIGHTS
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import description
-from aotbuild.spec.layout import part_distribution
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import ON_LINUX
-from aotbuild.spec.weights import WEIGHTS
 
 # What a build adds to the project's own requirements (build.requirements).
 BUILD_ADDS = ("aotbuild", "flatbuffers", "jax", "jaxlib")

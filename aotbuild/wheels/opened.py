@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 
 from aotbuild.errors import WheelRefused
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.layout import PART, SBOM_NAME, SPLIT, home_of
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
-from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import INDEX_NAME, Index
+from aotbuild.format.layout import PART, SBOM_NAME, SPLIT, home_of
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.signing import SEALS_NAME
 from aotbuild.verify.api import Options, SignatureOptions, examine
 from aotbuild.verify.archive import dist_infos
 from aotbuild.wheels.metadata import problems as metadata_problems

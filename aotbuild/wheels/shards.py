@@ -12,16 +12,16 @@ from aotbuild.build.pack import finish, new_package
 from aotbuild.build.placing import behind_links, workplace
 from aotbuild.build.results import PlanFacts, ShardFile
 from aotbuild.errors import BuildError, WheelRefused
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.files import naming
+from aotbuild.format.index import Index
+from aotbuild.format.layout import BESIDE, HEADER_KEY, packaged_blobs
+from aotbuild.format.record import Blob, Record
+from aotbuild.format.shard import SHARD, SHARD_NAME, Shard, ShardHeader, read_shard
+from aotbuild.format.sources import SourceDigests
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.runtime.stages import open_stages, read_stage
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.files import naming
-from aotbuild.spec.index import Index
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, packaged_blobs
-from aotbuild.spec.record import Blob, Record
-from aotbuild.spec.shard import SHARD, SHARD_NAME, Shard, ShardHeader, read_shard
-from aotbuild.spec.sources import SourceDigests
 from aotbuild.wheels.agreement import Built, disagreements
 
 if TYPE_CHECKING:

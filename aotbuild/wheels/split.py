@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import WheelRefused
-from aotbuild.platforms.base import known_names
-from aotbuild.spec.index import COMPANIONS, FOLDER_NAME
-from aotbuild.spec.layout import (
+from aotbuild.format.index import COMPANIONS, FOLDER_NAME
+from aotbuild.format.layout import (
     ENTRY_POINTS,
     PART,
     SPLIT,
     part_package,
     whole_header,
 )
-from aotbuild.spec.left_out import LEFT_OUT, AllLeftOut, left_out_header, read_left_out
-from aotbuild.spec.record import Record
-from aotbuild.spec.shard import shard_note
-from aotbuild.spec.signature import Function
-from aotbuild.spec.target import HOST, PORTABLE
+from aotbuild.format.left_out import LEFT_OUT, AllLeftOut, left_out_header, read_left_out
+from aotbuild.format.record import Record
+from aotbuild.format.shard import shard_note
+from aotbuild.format.signature import Function
+from aotbuild.format.target import HOST, PORTABLE
+from aotbuild.platforms.base import known_names
 from aotbuild.wheels.draft import (
     Artifacts,
     Draft,

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import WheelRefused
+from aotbuild.format.files import write_whole
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import description
-from aotbuild.spec.files import write_whole
-from aotbuild.spec.record import Record
 from aotbuild.wheels.draft import (
     Artifacts,
     Draft,

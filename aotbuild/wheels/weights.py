@@ -13,12 +13,10 @@ from packaging.version import InvalidVersion, Version
 
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
 from aotbuild.errors import AotbuildError, WheelRefused
-from aotbuild.runtime.fitting_weights import fit
-from aotbuild.runtime.weights import dtype_named, read_weights
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import COMPANIONS, FOLDER_NAME
-from aotbuild.spec.layout import (
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import COMPANIONS, FOLDER_NAME
+from aotbuild.format.layout import (
     ENTRY_POINTS,
     PART,
     SPLIT,
@@ -26,14 +24,16 @@ from aotbuild.spec.layout import (
     part_package,
     whole_header,
 )
-from aotbuild.spec.record import Blob, Constant, Record
-from aotbuild.spec.weights import (
+from aotbuild.format.record import Blob, Constant, Record
+from aotbuild.format.weights import (
     WEIGHTS,
     constants_of_records,
     from_header,
     interface_of,
     to_header,
 )
+from aotbuild.runtime.fitting_weights import fit
+from aotbuild.runtime.weights import dtype_named, read_weights
 from aotbuild.wheels.draft import Artifacts, Draft, Written, note_if_left_out, write_all
 from aotbuild.wheels.metadata import weights_metadata, with_weights
 from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made, open_wheel

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from aotbuild.errors import WheelRefused
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.layout import companions_of, whole_header
-from aotbuild.spec.left_out import read_left_out
-from aotbuild.spec.record import Record
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.layout import companions_of, whole_header
+from aotbuild.format.left_out import read_left_out
+from aotbuild.format.record import Record
 from aotbuild.wheels.metadata import Companion, without_companions
 from aotbuild.wheels.opened import OpenedWheel
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aotbuild.spec.about import (
+from aotbuild.format.about import (
     RESULT,
     UNKNOWN,
     About,
@@ -17,10 +17,10 @@ from aotbuild.spec.about import (
     join_abouts,
     with_inputs,
 )
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.signature import Function
-from aotbuild.spec.tree import Tree
-from aotbuild.spec.values import NotEncodable, cut, encode, is_plain
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.signature import Function
+from aotbuild.format.tree import Tree
+from aotbuild.format.values import NotEncodable, cut, encode, is_plain
 
 # Characters of a docstring, and of one encoded default.
 _LONGEST_DOC = 4_000

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from aotbuild.build.replies import TracedAgain
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.platforms.base import machine
-from aotbuild.spec.canonical import sha256_hex
 from aotbuild.worker.purity.described import random_state
 from aotbuild.worker.purity.normalize import array_digest
 from aotbuild.worker.purity.snapshot import project_modules

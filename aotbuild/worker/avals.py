@@ -10,6 +10,11 @@ import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format.aval import Aval, long_dtype
+from aotbuild.format.facts import Facts
+from aotbuild.format.outputs import describe_output
+from aotbuild.format.tree import Describer, Tree, TreeRefused, children_of
+from aotbuild.format.wrap import Wrap, is_marker
 from aotbuild.manifest import (
     ArgSpec,
     ChoiceSpec,
@@ -21,11 +26,6 @@ from aotbuild.manifest import (
     NoneSpec,
     TupleSpec,
 )
-from aotbuild.spec.aval import Aval, long_dtype
-from aotbuild.spec.facts import Facts
-from aotbuild.spec.outputs import describe_output
-from aotbuild.spec.tree import Describer, Tree, TreeRefused, children_of
-from aotbuild.spec.wrap import Wrap, is_marker
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import Deferred, structure_of
 from aotbuild.worker.file_trees import file_tree
@@ -124,7 +124,7 @@ def _place(path: tuple[Any, ...], result: Any) -> str:
     """Return where a node of the outputs comes from, with {} for its type."""
     if not (isinstance(result, tuple) and any(map(is_marker, result))):
         return f"returns a {{}} at result{_shown(path)}"
-    # Outputs as in `spec.nnx_outputs`.
+    # Outputs as in `format.nnx_outputs`.
     first, *below = path
     if first.idx == 0:
         return f"returns a {{}} at result{_shown(below)}"

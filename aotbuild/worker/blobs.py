@@ -10,9 +10,9 @@ import numpy as np
 
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.files import make_folders, write_whole
-from aotbuild.spec.record import Blob, Constant
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.files import make_folders, write_whole
+from aotbuild.format.record import Blob, Constant
 from aotbuild.worker.avals import to_aval
 
 

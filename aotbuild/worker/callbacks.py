@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.record import HostCallback
-from aotbuild.spec.target import HOST, Target
-from aotbuild.spec.tree import LEAF, Tree, TreeRefused, children_of, describe
-from aotbuild.spec.values import NotEncodable, encode, is_plain, qualified_name
+from aotbuild.format.record import HostCallback
+from aotbuild.format.target import HOST, Target
+from aotbuild.format.tree import LEAF, Tree, TreeRefused, children_of, describe
+from aotbuild.format.values import NotEncodable, encode, is_plain, qualified_name
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import to_aval
 

@@ -9,10 +9,8 @@ from typing import Any
 import jax
 from jaxlib.version import __version__ as jaxlib_version
 
-from aotbuild.platforms.building import Hardware, compiler
-from aotbuild.platforms.startup import Choice, FlagSet
-from aotbuild.spec.canonical import mapping
-from aotbuild.spec.record import (
+from aotbuild.format.canonical import mapping
+from aotbuild.format.record import (
     Blob,
     Calling,
     Constant,
@@ -20,8 +18,10 @@ from aotbuild.spec.record import (
     Record,
     Requirements,
 )
-from aotbuild.spec.record_json import specs_from_json, specs_to_json
-from aotbuild.spec.target import HOST, Target
+from aotbuild.format.record_json import specs_from_json, specs_to_json
+from aotbuild.format.target import HOST, Target
+from aotbuild.platforms.building import Hardware, compiler
+from aotbuild.platforms.startup import Choice, FlagSet
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import ExecutableKeys, executable_keys
 from aotbuild.store.local import Store

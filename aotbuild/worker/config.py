@@ -16,8 +16,8 @@ from typing import Any
 import jax
 
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.values import cut
-from aotbuild.spec.words import did_you_mean
+from aotbuild.format.values import cut
+from aotbuild.format.words import did_you_mean
 from aotbuild.worker.import_statements import listening
 from aotbuild.worker.jax_variables import JaxVariables
 

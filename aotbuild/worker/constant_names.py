@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.purity.snapshot import project_modules

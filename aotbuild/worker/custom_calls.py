@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from aotbuild.format.record import PYTHON_CALL, CustomCall
 from aotbuild.platforms.base import host_part, names
-from aotbuild.spec.record import PYTHON_CALL, CustomCall
 from aotbuild.worker import private as jax_private
 
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')

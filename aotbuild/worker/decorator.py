@@ -14,7 +14,7 @@ from typing import Any
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.wrap import FILTER_JIT, NNX_JIT
+from aotbuild.format.wrap import FILTER_JIT, NNX_JIT
 from aotbuild.worker import private as jax_private
 
 # module:qualname of the types of wrappers. Tried with flax 0.12.8 and 0.12.12, and equinox 0.13.8;

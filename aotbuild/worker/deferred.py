@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from aotbuild.spec.tree import TreeRefused, describe
+from aotbuild.format.tree import TreeRefused, describe
 from aotbuild.worker import private as jax_private
 
 # An entry of a key path: text, as `jax.tree_util.keystr` joins it.

@@ -13,7 +13,7 @@ import jax
 
 from aotbuild.build.jobs import Fed, FedLeaf, Job
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.aval import SHORT_DTYPES, Aval
+from aotbuild.format.aval import SHORT_DTYPES, Aval
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import same_structure, structure_of
 from aotbuild.worker.user_errors import shorten

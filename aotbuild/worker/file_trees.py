@@ -10,14 +10,14 @@ from typing import Any
 import jax
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.construct import DECODERS
+from aotbuild.format.constructions import MADE
+from aotbuild.format.restore import Maker, NotRestored, numpy_value, restore
+from aotbuild.format.tree import Tree, TreeRefused, children_of, describe, register_markers
+from aotbuild.format.values import cut, decode, import_object
+from aotbuild.format.wrap import Wrap
 from aotbuild.manifest import FileSpec
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.construct import DECODERS
-from aotbuild.spec.constructions import MADE
-from aotbuild.spec.restore import Maker, NotRestored, numpy_value, restore
-from aotbuild.spec.tree import Tree, TreeRefused, children_of, describe, register_markers
-from aotbuild.spec.values import cut, decode, import_object
-from aotbuild.spec.wrap import Wrap
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.deferred import hold
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.signature import Function, Static
-from aotbuild.spec.values import NotEncodable, encode
-from aotbuild.spec.words import did_you_mean
+from aotbuild.format.signature import Function, Static
+from aotbuild.format.values import NotEncodable, encode
+from aotbuild.format.words import did_you_mean
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import about_source
 from aotbuild.worker.user_errors import mesh_remedy, user_traceback

@@ -12,8 +12,8 @@ import jax
 from jax.sharding import Mesh
 
 from aotbuild.build.jobs import Job
+from aotbuild.format.wrap import NNX_JIT
 from aotbuild.manifest import ArgSpec
-from aotbuild.spec.wrap import NNX_JIT
 from aotbuild.worker.avals import make_avals, named_path
 from aotbuild.worker.deferred import of_arrays
 from aotbuild.worker.feedback import with_feedback

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.wrap import NnxJit, Wrap, mark
 from aotbuild.manifest import LikeSpec
-from aotbuild.spec.wrap import NnxJit, Wrap, mark
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.config import traced_with
 from aotbuild.worker.deferred import hold

@@ -11,10 +11,10 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import SingleDeviceSharding
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import HostCallback
+from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware, compiler
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import HostCallback
-from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.callbacks import take_callbacks
 from aotbuild.worker.jaxprs import meshes

@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 from aotbuild.build.protocol import WrongVersion, read_request, to_line
 from aotbuild.build.replies import Done, Ready, Reply, Wanted
 from aotbuild.build.requests import Fetched, Hello, RunJob
-from aotbuild.spec.files import keep_umask
+from aotbuild.format.files import keep_umask
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.worker.forks import serve_in_forks
 from aotbuild.worker.import_statements import watch_import_statements

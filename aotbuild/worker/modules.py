@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
 
-from aotbuild.spec.sources import file_digest
+from aotbuild.format.sources import file_digest
 from aotbuild.worker.recording.reader import unseen
 from aotbuild.worker.seen_files import SeenFiles
 

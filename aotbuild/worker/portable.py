@@ -10,9 +10,9 @@ from jax import export
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import Calling, Record, Requirements
-from aotbuild.spec.target import Target
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import Calling, Record, Requirements
+from aotbuild.format.target import Target
 from aotbuild.worker.avals import to_aval
 from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.jitted import in_mesh

@@ -31,8 +31,8 @@ from jaxlib.mlir import ir, passmanager
 # Lowering imports mhlo and builtin. Here that is done once for all forks.
 from jaxlib.mlir.dialects import builtin, mhlo, stablehlo  # noqa: F401
 
+from aotbuild.format.target import HOST
 from aotbuild.platforms.base import host_part
-from aotbuild.spec.target import HOST
 
 # Tags as jax prints them in `key<fry>[]`; `prng.prngs` maps names to implementations.
 _PRNG_IMPLEMENTATIONS = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}

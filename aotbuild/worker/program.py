@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import Literal
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.purity.normalize import array_digest, is_array

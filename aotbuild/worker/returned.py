@@ -8,13 +8,21 @@ from typing import Any, TypeAlias
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.facts import Facts, differing
+from aotbuild.format.record import Returned
+from aotbuild.format.tree import (
+    HEADS,
+    Describer,
+    Tree,
+    TreeRefused,
+    children_of,
+    digest,
+    type_words,
+)
+from aotbuild.format.values import cut, encode
 from aotbuild.frozen import dataclass
 from aotbuild.manifest import LikeSpec, bind_values
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.facts import Facts, differing
-from aotbuild.spec.record import Returned
-from aotbuild.spec.tree import HEADS, Describer, Tree, TreeRefused, children_of, digest, type_words
-from aotbuild.spec.values import cut, encode
 from aotbuild.worker.like import like_structure
 
 # Parts of the identities of a node there and of one that is returned; and the path, there and

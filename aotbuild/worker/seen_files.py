@@ -14,7 +14,7 @@ from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.sources import file_digest
+from aotbuild.format.sources import file_digest
 from aotbuild.worker.recording.reader import as_path, unseen
 
 _BOOTSTRAP = "importlib._bootstrap_external"

@@ -25,14 +25,14 @@ from aotbuild.build.replies import (
 )
 from aotbuild.build.requests import Hello
 from aotbuild.errors import AotbuildError
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.encodings import encodings
+from aotbuild.format.record import Blob
+from aotbuild.format.signature import Function
+from aotbuild.format.target import HOST, Target
+from aotbuild.format.trace import CONFIG, TRACE, env_provenance
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import Hardware, compiler, description
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.encodings import encodings
-from aotbuild.spec.record import Blob
-from aotbuild.spec.signature import Function
-from aotbuild.spec.target import HOST, Target
-from aotbuild.spec.trace import CONFIG, TRACE, env_provenance
 from aotbuild.store.local import Store
 from aotbuild.worker.about import without_paths
 from aotbuild.worker.again import traced_again

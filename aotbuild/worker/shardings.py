@@ -13,9 +13,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format import record
 from aotbuild.manifest import PartitionSpec as ManifestSpec
 from aotbuild.manifest import Sharding, ShardingLike, ShardingTree
-from aotbuild.spec import record
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.function import resolve
 from aotbuild.worker.user_errors import shorten, user_traceback

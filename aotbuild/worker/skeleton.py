@@ -9,7 +9,7 @@ from typing import Any
 from jax.extend.core import Literal
 
 from aotbuild.build.replies import TraceExplained
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.purity.normalize import normalized

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.layout import KINDS
-from aotbuild.spec.record import Blob
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.layout import KINDS
+from aotbuild.format.record import Blob
 from aotbuild.store.entry import Entry
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.blobs import BlobFolder

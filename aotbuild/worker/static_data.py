@@ -10,11 +10,10 @@ import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.manifest import ArgSpec, DictSpec, LikeSpec, ListSpec, TupleSpec
-from aotbuild.spec.facts import Facts
-from aotbuild.spec.record import Template
-from aotbuild.spec.references import NotThere, difference
-from aotbuild.spec.tree import (
+from aotbuild.format.facts import Facts
+from aotbuild.format.record import Template
+from aotbuild.format.references import NotThere, difference
+from aotbuild.format.tree import (
     Describer,
     Ignored,
     Referenced,
@@ -23,8 +22,9 @@ from aotbuild.spec.tree import (
     field_labels,
     is_below,
 )
-from aotbuild.spec.values import encode
-from aotbuild.spec.words import did_you_mean
+from aotbuild.format.values import encode
+from aotbuild.format.words import did_you_mean
+from aotbuild.manifest import ArgSpec, DictSpec, LikeSpec, ListSpec, TupleSpec
 from aotbuild.worker.avals import key_path, named_path
 from aotbuild.worker.deferred import structure_of
 from aotbuild.worker.like import structure_anew

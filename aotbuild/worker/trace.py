@@ -15,9 +15,9 @@ from jax.sharding import AxisType, Mesh
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format.signature import Function, Signature
+from aotbuild.format.tree import needs_returned
 from aotbuild.platforms.building import compiler
-from aotbuild.spec.signature import Function, Signature
-from aotbuild.spec.tree import needs_returned
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.about import with_labels
 from aotbuild.worker.avals import check_dtypes, describe_result, named_path, to_aval

@@ -10,9 +10,9 @@ from typing import Any
 from jax.sharding import Mesh
 
 from aotbuild.build.jobs import Fed, Job
-from aotbuild.spec.record import Calling, Returned, Template
-from aotbuild.spec.signature import Function, Signature
-from aotbuild.spec.tree import Tree
+from aotbuild.format.record import Calling, Returned, Template
+from aotbuild.format.signature import Function, Signature
+from aotbuild.format.tree import Tree
 from aotbuild.worker.feedback import Again
 from aotbuild.worker.jitted import Jitted, jit_job
 from aotbuild.worker.program import program_of

@@ -1,7 +1,7 @@
 """Functions under `nnx.jit` and `eqx.filter_jit`: traced with what these mean.
 
-A function is traced without its own jit. The wrap, `spec.wrap`, takes the arguments apart as calls
-do.
+A function is traced without its own jit. The wrap, `format.wrap`, takes the arguments apart as
+calls do.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.nnx_outputs import WriteBack
-from aotbuild.spec.tree import register_markers
-from aotbuild.spec.wrap import FILTER_JIT, FilterJit, NnxJit, Wrap, mark
+from aotbuild.format.nnx_outputs import WriteBack
+from aotbuild.format.tree import register_markers
+from aotbuild.format.wrap import FILTER_JIT, FilterJit, NnxJit, Wrap, mark
 from aotbuild.worker.decorator import Decorator, read_decorator
 from aotbuild.worker.deferred import same_structure
 from aotbuild.worker.nnx_call import NnxCall, is_object, is_variable

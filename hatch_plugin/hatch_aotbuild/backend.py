@@ -26,9 +26,9 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.index import FOLDER_NAME
-from aotbuild.spec.layout import stages_path
-from aotbuild.spec.temporary import NAMES
+from aotbuild.format.index import FOLDER_NAME
+from aotbuild.format.layout import stages_path
+from aotbuild.format.temporary import NAMES
 from hatch_aotbuild.edited import removed_on_error
 from hatch_aotbuild.shipped import leave_out
 from hatch_aotbuild.stale import checked, refuse_stale

@@ -11,9 +11,9 @@ from zipfile import ZipFile
 
 from aotbuild.build.edited_files import edited_since
 from aotbuild.errors import AotbuildError, SourcesEdited
-from aotbuild.spec.files import read_regular
-from aotbuild.spec.index import INDEX_NAME, MOST_INDEX, Index
-from aotbuild.spec.sources import SourceDigests, read_sources
+from aotbuild.format.files import read_regular
+from aotbuild.format.index import INDEX_NAME, MOST_INDEX, Index
+from aotbuild.format.sources import SourceDigests, read_sources
 
 _REMEDY = "build again; if another build hook writes it, list that hook before aotbuild's"
 

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from aotbuild.spec.files import move_whole, naming
-from aotbuild.spec.layout import stages_path
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.files import move_whole, naming
+from aotbuild.format.layout import stages_path
+from aotbuild.format.temporary import temporary_folder
 from hatch_aotbuild.options import STAGES, chosen_folder
 
 # pip sets this variable for its child processes, and keeps nothing but the wheel.

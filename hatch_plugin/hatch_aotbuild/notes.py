@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.spec.shard import Shard
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.shard import Shard
 from hatch_aotbuild.options import NAME
 
 

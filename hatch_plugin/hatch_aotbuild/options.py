@@ -12,7 +12,7 @@ from typing import Any
 from hatchling.metadata.core import HatchMetadata
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import is_utf8
+from aotbuild.format.canonical import is_utf8
 from aotbuild.toolchains.project import METADATA_TABLE
 
 NAME = "aotbuild"

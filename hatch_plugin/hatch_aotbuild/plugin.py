@@ -22,12 +22,12 @@ from aotbuild.build.size import size_note
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.cli.ending import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.format.files import naming
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.layout import SBOM_NAME, stages_path
+from aotbuild.format.shard import SHARD_VARIABLE, Shard, chosen_shard
+from aotbuild.format.temporary import NAMES, temporary_folder
 from aotbuild.report.words import os_error_text
-from aotbuild.spec.files import naming
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.spec.layout import SBOM_NAME, stages_path
-from aotbuild.spec.shard import SHARD_VARIABLE, Shard, chosen_shard
-from aotbuild.spec.temporary import NAMES, temporary_folder
 from aotbuild.toolchains.project import project_requirements
 from hatch_aotbuild.ci import tell_ci
 from hatch_aotbuild.edited import refuse_edited, refuse_replaced, removed_on_error

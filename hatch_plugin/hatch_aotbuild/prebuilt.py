@@ -12,18 +12,18 @@ from aotbuild.build.finished import Finished, WheelInputs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.requirements import wheel_requirements, wheel_tag
 from aotbuild.errors import PlanError, StagesNotFound
+from aotbuild.format.files import naming
+from aotbuild.format.index import INDEX_NAME, Index
+from aotbuild.format.layout import BESIDE, BLOBS, HEADER_KEY, packaged_blobs, stages_path
+from aotbuild.format.left_out import read_left_out
+from aotbuild.format.record import Record
+from aotbuild.format.shard import SHARD_VARIABLE
+from aotbuild.format.signing import SEALS_NAME
 from aotbuild.manifest import load_manifest
 from aotbuild.report.words import bytes_text, plural
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.files import naming
-from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.layout import BESIDE, BLOBS, HEADER_KEY, packaged_blobs, stages_path
-from aotbuild.spec.left_out import read_left_out
-from aotbuild.spec.record import Record
-from aotbuild.spec.shard import SHARD_VARIABLE
-from aotbuild.spec.signing import SEALS_NAME
 from aotbuild.toolchains.environments import find_environment
 from hatch_aotbuild.compiling import Say, check_requirements, check_sbom, sbom_of
 from hatch_aotbuild.options import PREBUILT

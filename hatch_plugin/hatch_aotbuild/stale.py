@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 from aotbuild.errors import AotbuildError, PlanError
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Index
+from aotbuild.format.sources import read_sources
 from aotbuild.report.words import printable
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Index
-from aotbuild.spec.sources import read_sources
 
 _SHOWN = 3
 # The wheels of this process that a hook has looked at.

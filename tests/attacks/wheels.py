@@ -20,9 +20,9 @@ import jaxlib
 import numpy as np
 from support.packages import Built, build, portable
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.record import Blob
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.record import Blob
 from aotbuild.verify.api import Options, verify
 from aotbuild.verify.outcome import Outcome, Report
 

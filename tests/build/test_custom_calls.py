@@ -111,7 +111,7 @@ def test_xla_says_what_is_missing_where_nothing_lists_it(package: Package) -> No
     """As on a platform with a plugin, whose targets nobody can list."""
     code = """
 from dataclasses import replace
-from aotbuild.runtime.backends.jax.backend import probe
+from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 host = lambda where: replace(probe(where), custom_calls=None)

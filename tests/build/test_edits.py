@@ -17,9 +17,9 @@ from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import SourcesEdited
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import Index
 from aotbuild.manifest import load_manifest
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import Index
 from aotbuild.toolchains.toolchain import probe
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]

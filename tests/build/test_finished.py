@@ -22,9 +22,9 @@ from aotbuild.build.finished import Finished, WheelInputs, recall_build
 from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import ManifestError, PlanError
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.shard import Shard
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.shard import Shard
 from aotbuild.store.folder import Folder
 from aotbuild.store.kinds import kind_of
 from hatch_aotbuild import compiling

@@ -9,7 +9,7 @@ from support.forks import forked
 from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.spec.record import Record
+from aotbuild.format.record import Record
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 

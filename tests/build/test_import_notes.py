@@ -12,7 +12,7 @@ from support.records import make_function, make_record
 
 from aotbuild.build.import_notes import import_notes
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.record import HostCallback, Returned
+from aotbuild.format.record import HostCallback, Returned
 
 OPTAX = ["namedtuple", "optax._src.base:EmptyState"]
 EMPTY = ["tuple", ["tuple"], ["dict", []]]

@@ -23,8 +23,8 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
+from aotbuild.format.encodings import encodings
 from aotbuild.manifest import load_manifest
-from aotbuild.spec.encodings import encodings
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.toolchains.toolchain import probe
 

@@ -8,8 +8,8 @@ import pytest
 from support.records import make_function
 
 from aotbuild.build.assemble import join_functions
-from aotbuild.spec.facts import Facts
-from aotbuild.spec.signature import Function
+from aotbuild.format.facts import Facts
+from aotbuild.format.signature import Function
 
 
 def traced(name: str, digest: str, *aliases: tuple[str, str]) -> Function:

@@ -14,7 +14,7 @@ from support.projects import MANIFEST, write_project
 from aotbuild.build import planned
 from aotbuild.build.finished import Finished, KeptBuild, WheelInputs, recall_build
 from aotbuild.build.planned import PlanInputs, front_digests, known_plan, wheel_needs
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Folder

@@ -18,11 +18,11 @@ from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import BuildUnit, Plan, make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError, ManifestError, UnitFailure
+from aotbuild.format.record import MemoryUse, device_memory, gib_text, memory_use
+from aotbuild.format.target import Target
 from aotbuild.manifest import load_manifest, parse_manifest
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import describe as cpu
-from aotbuild.spec.record import MemoryUse, device_memory, gib_text, memory_use
-from aotbuild.spec.target import Target
 from aotbuild.toolchains.toolchain import Toolchain, probe
 
 pytestmark = pytest.mark.any_jax

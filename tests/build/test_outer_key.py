@@ -24,11 +24,11 @@ from aotbuild.build.pool import WorkerPool
 from aotbuild.build.replies import Compiled, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.build.sources import SourceTree
+from aotbuild.format.encodings import encodings
+from aotbuild.format.target import HOST, Target
 from aotbuild.manifest import load_manifest
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import Hardware, compiler, description
-from aotbuild.spec.encodings import encodings
-from aotbuild.spec.target import HOST, Target
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.keys import executable_keys
 from aotbuild.toolchains.toolchain import probe

@@ -12,7 +12,7 @@ import pytest
 
 from aotbuild.build import placing
 from aotbuild.build.placing import put_into_place, workplace
-from aotbuild.spec.layout import stages_path
+from aotbuild.format.layout import stages_path
 
 
 def make(folder: Path, text: str) -> Path:

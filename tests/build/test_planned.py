@@ -11,12 +11,12 @@ import pytest
 from support.projects import write_project
 
 import aotbuild.manifest
-from aotbuild.authoring.trees_file import TREES_FILE, add_trees
 from aotbuild.build import planned
 from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.errors import ManifestError
+from aotbuild.format.tree_file import DescribedTree
 from aotbuild.manifest import Manifest, load_manifest
-from aotbuild.spec.tree_file import DescribedTree
+from aotbuild.record.trees_file import TREES_FILE, add_trees
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store

@@ -16,7 +16,7 @@ from aotbuild.build.jobs import FedLeaf, make_jobs
 from aotbuild.build.launch import worker_command
 from aotbuild.build.plan import make_plan
 from aotbuild.build.protocol import NotAMessage, WrongVersion, read_reply, read_request, to_line
-from aotbuild.spec.record import Blob, Golden
+from aotbuild.format.record import Blob, Golden
 from aotbuild.toolchains.toolchain import probe
 
 ENTRY = (

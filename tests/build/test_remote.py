@@ -24,8 +24,8 @@ from aotbuild.build.replies import CompileStarted, Failed, Imported
 from aotbuild.build.requests import Message
 from aotbuild.build.sources import TracedFiles, find_sources
 from aotbuild.errors import PlanError
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.manifest import load_manifest
-from aotbuild.spec.canonical import sha256_hex
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.store.layers import open_store
 from aotbuild.toolchains.toolchain import probe

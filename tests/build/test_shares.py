@@ -17,8 +17,8 @@ from aotbuild.build.schedule import Task
 from aotbuild.build.shares import Share, balance, make_share, split
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.errors import BuildError, WheelRefused
+from aotbuild.format.shard import Shard
 from aotbuild.manifest import load_manifest, parse_manifest
-from aotbuild.spec.shard import Shard
 from aotbuild.store.layers import open_store
 from aotbuild.store.times import Times
 from aotbuild.toolchains.toolchain import probe

@@ -16,7 +16,7 @@ from support.cli import Result, invoke
 from support.processes import ROOT
 from support.projects import write_project
 
-from aotbuild.spec.index import MAGIC, Index, write_index
+from aotbuild.format.index import MAGIC, Index, write_index
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 

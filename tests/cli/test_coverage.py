@@ -11,8 +11,8 @@ from support.cli import invoke, run
 from support.recordings import argument, call, recording
 from support.reports import HEADER, make_function, make_record, write_package
 
-from aotbuild.spec.signature import Static
-from aotbuild.watch.recording import (
+from aotbuild.format.signature import Static
+from aotbuild.record.recording import (
     Program,
     RecordedFunction,
     Recording,

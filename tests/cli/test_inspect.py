@@ -14,8 +14,8 @@ import pytest
 from support.cli import Result, invoke
 from support.reports import WEIGHTS, make_function, make_record, write_package
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.padding import PaddedDim, Padding
+from aotbuild.format.aval import Aval
+from aotbuild.format.padding import PaddedDim, Padding
 
 DATA = b"executable"
 TARGETS = ("cpu:x86-64-v3:1", "portable:cpu:1")

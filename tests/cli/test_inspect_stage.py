@@ -14,7 +14,7 @@ import pytest
 from support.cli import Result, invoke
 from support.reports import HEADER, make_function, make_record, write_package, write_stages
 
-from aotbuild.spec.record import Record
+from aotbuild.format.record import Record
 
 SMALL = {"jaxpr": b"{ lambda ; }\n", "hlo": b"HloModule small\n\n", "cost": b'{"flops": 1.0}\n'}
 LARGE = {**SMALL, "jaxpr": b"{ lambda a ; }\n", "hlo": b"HloModule large \x1b[31m\xff\n"}

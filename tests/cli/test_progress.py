@@ -17,10 +17,10 @@ from aotbuild.build.plan import BuildUnit
 from aotbuild.cli import progress
 from aotbuild.cli.progress import Tracker, UnitState, progress_table, summary, tracked, visible
 from aotbuild.errors import UnitFailure
+from aotbuild.format.record import Blob, Calling, Record, Requirements
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
 from aotbuild.manifest import parse_manifest
-from aotbuild.spec.record import Blob, Calling, Record, Requirements
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import Target
 from aotbuild.toolchains.toolchain import Toolchain
 
 TEXT = """\

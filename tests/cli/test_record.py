@@ -17,8 +17,8 @@ from support.cli import invoke, run
 from support.processes import clean_environment
 
 from aotbuild.manifest import load_manifest
-from aotbuild.watch.command import run_watched
-from aotbuild.watch.recording import Recording, first_line, read_recording
+from aotbuild.record.command import run_watched
+from aotbuild.record.recording import Recording, first_line, read_recording
 
 NET = """\
 import jax

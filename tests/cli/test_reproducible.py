@@ -14,7 +14,7 @@ from support.projects import build, write_project
 
 from aotbuild.build.differences import Difference, differences
 from aotbuild.build.pack import Package
-from aotbuild.spec.protobuf import bytes_of, fields, replaced, varint
+from aotbuild.format.protobuf import bytes_of, fields, replaced, varint
 
 pytestmark = pytest.mark.any_jax
 

@@ -13,7 +13,7 @@ from support.cli import run
 from support.signing import keys, public_file
 from support.stores import document, keys_in, put
 
-from aotbuild.spec.keys import SigningKey
+from aotbuild.format.keys import SigningKey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder
 from aotbuild.store.index import Index, Row

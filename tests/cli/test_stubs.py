@@ -14,11 +14,11 @@ from support.cli import invoke
 from support.projects import build, write_project
 from support.reports import make_function, make_record, write_package
 
+from aotbuild.format.about import UNKNOWN, About, Parameter
+from aotbuild.format.aval import Aval
+from aotbuild.format.signature import Function, Static
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.typed import TypedLibrary
-from aotbuild.spec.about import UNKNOWN, About, Parameter
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.signature import Function, Static
 
 pytestmark = pytest.mark.any_jax
 

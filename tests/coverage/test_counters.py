@@ -12,8 +12,8 @@ from aotbuild.coverage.counters import called, is_counters, notes, read_counters
 from aotbuild.coverage.package import PackageServing
 from aotbuild.coverage.result import Called
 from aotbuild.errors import InvalidRecording
-from aotbuild.spec.padding import PaddedDim, Padding
-from aotbuild.watch.recording import first_line
+from aotbuild.format.padding import PaddedDim, Padding
+from aotbuild.record.recording import first_line
 
 PADDED = Padding((PaddedDim("batch", 0.0),), ((4,), (8,)), (((0, 0),),), (((0, 0),),))
 

@@ -10,7 +10,7 @@ from aotbuild.coverage.compare import compare
 from aotbuild.coverage.manifest import ManifestServing
 from aotbuild.coverage.result import Coverage, State
 from aotbuild.manifest import parse_manifest
-from aotbuild.watch.recording import Recording
+from aotbuild.record.recording import Recording
 
 NAME = "pack.m:f"
 MANIFEST = """

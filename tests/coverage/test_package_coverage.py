@@ -12,10 +12,10 @@ from support.reports import facts_of, make_function, make_record
 from aotbuild.coverage.compare import compare, part_notes
 from aotbuild.coverage.package import PackageServing
 from aotbuild.coverage.result import Coverage, Measure, State
-from aotbuild.spec.padding import PaddedDim, Padding
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function, Static
-from aotbuild.watch.recording import RecordedFunction, Recording
+from aotbuild.format.padding import PaddedDim, Padding
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function, Static
+from aotbuild.record.recording import RecordedFunction, Recording
 
 NAME = "pack.m:f"
 FUNCTION = make_function(keywords=(), statics=(Static("k", 3),))

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.index import INDEX_NAME, Index
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.index import INDEX_NAME, Index
 
 Files = dict[str, bytes]
 Damage = Callable[[random.Random, bytes], bytes]

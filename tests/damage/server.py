@@ -35,18 +35,18 @@ EARLY = (
     "aotbuild.runtime.kernel",
     "aotbuild.runtime.loader",
     "aotbuild.platforms.cpu.checks",
-    "aotbuild.spec.restore",
+    "aotbuild.format.restore",
     "safetensors.numpy",
     "scipy.linalg.cython_lapack",
 )
 OF_BACKEND = {
     "jax": (
         "jax",
-        "aotbuild.runtime.backends.jax.backend",
-        "aotbuild.runtime.backends.jax.executables",
-        "aotbuild.runtime.backends.jax.fallback",
+        "aotbuild.runtime.jax.backend",
+        "aotbuild.runtime.jax.executables",
+        "aotbuild.runtime.jax.fallback",
     ),
-    "numpy": ("aotbuild.runtime.backends.numpy.backend",),
+    "numpy": ("aotbuild.runtime.numpy.backend",),
 }
 CPU_SECONDS = 5  # more is a hang
 WALL_SECONDS = 60.0  # for a child that waits for ever and burns nothing

@@ -12,7 +12,7 @@ import yaml
 from support.processes import ROOT
 from support.schemas import validator
 
-from aotbuild.spec.signature import LIBRARY_NAMES
+from aotbuild.format.signature import LIBRARY_NAMES
 
 SCHEMA: dict[str, Any] = json.loads((ROOT / "configs" / "aotbuild.schema.json").read_text())
 PAGE = (ROOT / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from damage.kinds import BYTES, FOLDER, FRESH, Files, swapped
 from support.processes import ROOT
 from support.projects import copy_project
 
-from aotbuild.spec.signing import SEALS_NAME
+from aotbuild.format.signing import SEALS_NAME
 
 pytestmark = [
     pytest.mark.damage,

@@ -15,8 +15,8 @@ from support.projects import build, make_importable, write_project
 
 import aotbuild
 from aotbuild.errors import BuildError, NoExecutable
+from aotbuild.format.record import PYTHON_CALL
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.record import PYTHON_CALL
 
 pytestmark = pytest.mark.process
 

@@ -10,9 +10,9 @@ import pytest
 from support.processes import fresh
 from support.projects import build, write_project
 
-from aotbuild.authoring.recorded import update_manifest
 from aotbuild.manifest import ChoiceSpec, load_manifest
-from aotbuild.watch.recording import read_recording
+from aotbuild.record.recorded import update_manifest
+from aotbuild.record.recording import read_recording
 
 pytestmark = pytest.mark.process
 

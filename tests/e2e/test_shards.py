@@ -24,7 +24,7 @@ from support.wheel_files import contents
 
 import aotbuild
 from aotbuild.errors import SignatureMismatch, UnknownFunction
-from aotbuild.spec.layout import stages_path
+from aotbuild.format.layout import stages_path
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 

@@ -284,7 +284,7 @@ same(nnx.state(model), before)
 def test_fallbacks_write_back_too(root: Path, policy: str) -> None:
     code = """
 import dataclasses, os
-from aotbuild.runtime.backends.jax.backend import probe
+from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
 def old_cpu(devices):

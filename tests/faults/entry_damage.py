@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.store.keys import key_of
 

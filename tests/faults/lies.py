@@ -21,11 +21,11 @@ from support.index_fuzz import objects_of, with_fresh_digests
 from support.shared import made_once, run_folder
 
 from aotbuild.build.constant_blobs import serialize
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import sample_indices, seeded
-from aotbuild.spec.index import INDEX_NAME, Index
-from aotbuild.spec.padding import PaddedDim, Padding
-from aotbuild.spec.record import Blob, Golden
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.golden import sample_indices, seeded
+from aotbuild.format.index import INDEX_NAME, Index
+from aotbuild.format.padding import PaddedDim, Padding
+from aotbuild.format.record import Blob, Golden
 
 BACKENDS = ("jax", "numpy")
 CASES = "cases.npz"

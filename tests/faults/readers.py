@@ -25,7 +25,6 @@ OF_WHEELS: tuple[tuple[str, ...], ...] = (
     ("split", "{}", "--out", "out"),
     ("merge", "{}", "{}", "--out", "out"),
     ("release-check", "{}"),
-    ("export-cache", "out", "{}"),
     ("coverage", "calls.json", "{}"),
     ("weights", "w.safetensors", "--like", "{}", "--version", "2", "--out", "out"),
 )

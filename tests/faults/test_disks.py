@@ -19,9 +19,9 @@ from support.wheel_files import everywhere, put_wheel
 
 import aotbuild
 from aotbuild.errors import DamagedBlob
+from aotbuild.format.files import move_whole, naming, write_whole
 from aotbuild.platforms.base import names as platform_names
 from aotbuild.platforms.building import description
-from aotbuild.spec.files import move_whole, naming, write_whole
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.folder import Folder

@@ -13,8 +13,8 @@ from faults import lies
 from faults.lies import BACKENDS, Edit
 from support.cli import invoke
 
-from aotbuild.spec import protobuf
-from aotbuild.spec.protobuf import Field, bytes_field
+from aotbuild.format import protobuf
+from aotbuild.format.protobuf import Field, bytes_field
 
 pytestmark = [pytest.mark.process, pytest.mark.cause(5)]
 FAILED = 9  # docs/reference/cli.md: a check failed

@@ -25,9 +25,9 @@ from support.cli import invoke
 
 import aotbuild
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.archives import RegularZip
-from aotbuild.spec.files import open_regular, read_regular
-from aotbuild.spec.layout import BESIDE, HEADER_KEY, stages_path
+from aotbuild.format.archives import RegularZip
+from aotbuild.format.files import open_regular, read_regular
+from aotbuild.format.layout import BESIDE, HEADER_KEY, stages_path
 
 MANIFEST = (
     "version: 1\npackage: demo\nfunctions:\n  f:\n    call: demo:f\n    args: [{x: 'f32[4]'}]\n"

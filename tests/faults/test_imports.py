@@ -14,7 +14,7 @@ import pytest
 from damage.forks import Forks
 from faults.lies import edited
 
-from aotbuild.spec.record import PYTHON_CALL
+from aotbuild.format.record import PYTHON_CALL
 
 pytestmark = pytest.mark.process
 

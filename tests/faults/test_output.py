@@ -23,9 +23,9 @@ from support.cli import invoke
 from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, write_project
 
-from aotbuild.watch.recorder import Recorder
-from aotbuild.watch.recording import BEGINNING
-from aotbuild.watch.writer import Writer
+from aotbuild.record.recorder import Recorder
+from aotbuild.record.recording import BEGINNING
+from aotbuild.record.writer import Writer
 
 pytestmark = pytest.mark.any_jax
 

@@ -24,8 +24,8 @@ from support.processes import ROOT, clean_environment
 from support.projects import ONE_FUNCTION, PYPROJECT, write_project
 from support.shared import made_once
 
-from aotbuild.spec.lifeline import run_tied
-from aotbuild.spec.temporary import LOCK
+from aotbuild.format.lifeline import run_tied
+from aotbuild.format.temporary import LOCK
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 

@@ -15,9 +15,9 @@ from support.cli import invoke
 
 import aotbuild
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.archives import MOST_DIRECTORY, MOST_METADATA
-from aotbuild.spec.files import MOST_TEXT, read_regular
-from aotbuild.spec.index import MOST_INDEX
+from aotbuild.format.archives import MOST_DIRECTORY, MOST_METADATA
+from aotbuild.format.files import MOST_TEXT, read_regular
+from aotbuild.format.index import MOST_INDEX
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from support.projects import build, write_project
 from support.signing import keys, public_file
 
 from aotbuild.build.direct.entries import DirectEntries
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.temporary import LOCK
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.temporary import LOCK
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder

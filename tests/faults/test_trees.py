@@ -54,7 +54,7 @@ BUILTINS = {
     "a dict of more keys": (["dict", ["a", "b", "c"], "*", "*"], "calling.out_tree"),
     "a dict of fewer keys": (["dict", ["a"], "*", "*"], "calling.out_tree"),
     "a dict of equal keys": (["dict", [1, True], "*", "*"], "calling.out_tree"),
-    "a marker of the compiler": (node("aotbuild.spec.tree:Marker"), ""),
+    "a marker of the compiler": (node("aotbuild.format.tree:Marker"), ""),
     "a treedef with parts": (node("jax.tree_util:PyTreeDef"), ""),
 }
 MODULES = {

@@ -18,7 +18,7 @@ from support.cli import invoke
 from support.packages import Built
 
 from aotbuild.build.requirements import pins
-from aotbuild.spec.index import write_index
+from aotbuild.format.index import write_index
 
 RAN = 9  # docs/reference/cli.md: a check failed
 JAXLIB = jaxlib.__version__

@@ -6,8 +6,8 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["aotbuild"]):
+    from aotbuild.format.protobuf import Malformed
     from aotbuild.platforms.cuda.bytes import _SIGNATURE, NotReadable, _unsnappy, records
-    from aotbuild.spec.protobuf import Malformed
 
 
 def TestOneInput(data: bytes) -> None:

@@ -10,10 +10,10 @@ with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.build.executors import chosen
     from aotbuild.build.pool import JOBS_VARIABLE, most_jobs
     from aotbuild.errors import AotbuildError
+    from aotbuild.format.shard import SHARD_VARIABLE, chosen_shard
+    from aotbuild.format.switches import is_on
     from aotbuild.report.sbom import timestamp_of
     from aotbuild.runtime import expected, package, seals
-    from aotbuild.spec.shard import SHARD_VARIABLE, chosen_shard
-    from aotbuild.spec.switches import is_on
     from aotbuild.store import places, trust
     from aotbuild.toolchains.uv import cache_root
     from hatch_aotbuild.options import chosen_folder

@@ -12,11 +12,11 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from support import index_fuzz
 
     from aotbuild.errors import AotbuildError
+    from aotbuild.format import index as index_module
+    from aotbuild.format.canonical import sha256_hex
+    from aotbuild.format.index import Index, write_index
+    from aotbuild.format.record_json import record_digest
     from aotbuild.runtime.distribution import folder_in_wheel
-    from aotbuild.spec import index as index_module
-    from aotbuild.spec.canonical import sha256_hex
-    from aotbuild.spec.index import Index, write_index
-    from aotbuild.spec.record_json import record_digest
     from aotbuild.verify.contents import _row_problems, record_problems
 
 _HEAD = re.compile(rb"aotbuild-index [0-9]+\n([^\n]{64})\n")

@@ -9,12 +9,12 @@ from support.mutators import mutate_words
 with atheris.instrument_imports(include=["aotbuild"]):
     from support.manifest_fuzz import check_plan, check_problems
 
-    from aotbuild.authoring import existing
     from aotbuild.errors import ManifestError, ProjectError
     from aotbuild.manifest import parse_manifest
     from aotbuild.platforms.cpu import describe as cpu  # noqa: F401
     from aotbuild.platforms.cuda import describe as cuda  # noqa: F401
     from aotbuild.platforms.tpu import describe as tpu  # noqa: F401
+    from aotbuild.record import existing
 
 WORDS = ("version: 1", "f32[b, 4]", "~i32[]", "key<fry>[]", "[1, 8]", "{like: 'p.m:f'}", "*a", "&a")
 WORDS += ("p.m:f", "{b: 1, s: 2}", "[{b: 1}, {b: 2}]", "cpu", "cuda: {sm: 90}", "portable: {}")

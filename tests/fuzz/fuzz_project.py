@@ -9,11 +9,11 @@ from support.fuzz_files import as_file, folder
 from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
-    from aotbuild.authoring.project import manifest_named, prepare
-    from aotbuild.authoring.project_tables import Wanted
-    from aotbuild.authoring.recorded_package import _project_name
-    from aotbuild.authoring.source_files import import_roots
     from aotbuild.errors import PlanError, ProjectError
+    from aotbuild.record.project import manifest_named, prepare
+    from aotbuild.record.project_tables import Wanted
+    from aotbuild.record.recorded_package import _project_name
+    from aotbuild.record.source_files import import_roots
     from aotbuild.verify.release import _manifest
     from hatch_aotbuild.options import read_options
 

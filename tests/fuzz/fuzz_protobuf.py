@@ -8,9 +8,9 @@ from support.mutators import mutate_protobuf
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.build import differences
+    from aotbuild.format import protobuf
+    from aotbuild.format.protobuf import Malformed
     from aotbuild.platforms.cuda import bytes as cuda_bytes
-    from aotbuild.spec import protobuf
-    from aotbuild.spec.protobuf import Malformed
     from aotbuild.worker.thunk_rewrite import canonical, grouping, program
 
 JAXLIB = "0.10.2"

@@ -9,8 +9,8 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from support import index_fuzz
 
     from aotbuild.errors import AotbuildError
-    from aotbuild.spec.canonical import canonical_json, read_canonical
-    from aotbuild.spec.record_json import record_from_json, record_to_json
+    from aotbuild.format.canonical import canonical_json, read_canonical
+    from aotbuild.format.record_json import record_from_json, record_to_json
 
 
 def TestOneInput(data: bytes) -> None:

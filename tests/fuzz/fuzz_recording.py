@@ -8,8 +8,8 @@ from support.mutators import mutate_json_lines
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import InvalidRecording
-    from aotbuild.watch import recording as lines
-    from aotbuild.watch.recording import read_recording
+    from aotbuild.record import recording as lines
+    from aotbuild.record.recording import read_recording
 
 
 def TestOneInput(data: bytes) -> None:

@@ -12,15 +12,15 @@ from support.mutators import mutate_json
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import AotbuildError
-    from aotbuild.runtime.backends.numpy.trees import NumpyTrees
+    from aotbuild.format import restore
+    from aotbuild.format.canonical import read_canonical
+    from aotbuild.format.imports import Imports
+    from aotbuild.format.record_check import _tree_problems
+    from aotbuild.format.restore import Maker, NotRestored
+    from aotbuild.format.tree import leaf_count
+    from aotbuild.format.values import import_object
+    from aotbuild.runtime.numpy.trees import NumpyTrees
     from aotbuild.runtime.trees import restore as restore_outputs
-    from aotbuild.spec import restore
-    from aotbuild.spec.canonical import read_canonical
-    from aotbuild.spec.imports import Imports
-    from aotbuild.spec.record_check import _tree_problems
-    from aotbuild.spec.restore import Maker, NotRestored
-    from aotbuild.spec.tree import leaf_count
-    from aotbuild.spec.values import import_object
 
 TREES = NumpyTrees(lambda: Imports("demo"))
 ARGUMENTS = ((1.0, {"a": 2.0, "b": [3.0, (4.0,)]}), {"scale": 5.0})

@@ -9,7 +9,7 @@ with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.build.assemble import assemble
     from aotbuild.build.results import ShardFile
     from aotbuild.errors import AotbuildError
-    from aotbuild.spec.canonical import canonical_json, read_canonical
+    from aotbuild.format.canonical import canonical_json, read_canonical
 
 
 def canonical_lines(data: bytes) -> bytes:

@@ -8,7 +8,7 @@ from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import UntrustedPackage
-    from aotbuild.spec.signing import Seal, read_seals, write_seals
+    from aotbuild.format.signing import Seal, read_seals, write_seals
 
 LINE = f"ed25519 {'0' * 64} {'A' * 86}=="
 

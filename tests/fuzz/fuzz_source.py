@@ -7,11 +7,11 @@ from support.fuzz_files import as_file
 from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.authoring import source_manifest
-    from aotbuild.authoring.source import read_module
-    from aotbuild.authoring.source_find import find_functions
     from aotbuild.errors import ManifestError
     from aotbuild.manifest import parse_manifest
+    from aotbuild.record import source_manifest
+    from aotbuild.record.source import read_module
+    from aotbuild.record.source_find import find_functions
 
 WORDS = ("@jax.jit", "jax.jit(f, static_argnames=('n',))", "partial(jax.jit, donate_argnums=(0,))")
 WORDS += ("def f(x, n=3):", "class A:", "    @staticmethod", "import jax", "from jax import jit")

@@ -7,10 +7,10 @@ import atheris
 from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild"]):
+    from aotbuild.format.aval import Aval, parse_spec
+    from aotbuild.format.shard import Shard
+    from aotbuild.format.target import Target
     from aotbuild.platforms import base  # noqa: F401 (adds what the platforms know of targets)
-    from aotbuild.spec.aval import Aval, parse_spec
-    from aotbuild.spec.shard import Shard
-    from aotbuild.spec.target import Target
     from aotbuild.verify.specifiers import parse_requirement, parse_version
 
 WORDS = ("f32[8,128]", "~i32[b, 2]", "key<fry>[]", "cpu:x86-64-v3:1", "tpu:v5e:4x4:16@4", "3/8")

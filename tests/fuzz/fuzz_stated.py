@@ -8,8 +8,8 @@ from support.mutators import mutate_protobuf
 
 with atheris.instrument_imports(include=["aotbuild"]):
     from aotbuild.errors import DamagedBlob
+    from aotbuild.format import protobuf
     from aotbuild.runtime import stated
-    from aotbuild.spec import protobuf
 
 RECORD = index_fuzz.RECORDS[0]
 

@@ -7,7 +7,7 @@ from support.fuzz_files import as_file
 from support.mutators import mutate_json_lines
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.spec.canonical import sha256_hex
+    from aotbuild.format.canonical import sha256_hex
     from aotbuild.store import entry as entries
     from aotbuild.store import kinds, times
     from aotbuild.store.entry import DamagedEntry, read_entry, read_head, with_seals, write_entry

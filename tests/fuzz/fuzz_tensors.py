@@ -7,7 +7,7 @@ import atheris
 import safetensors
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.spec.tensors import (
+    from aotbuild.format.tensors import (
         DTYPES,
         NEWER_DTYPES,
         begin_of,

@@ -6,7 +6,7 @@ import atheris
 from support.mutators import mutate_json
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.spec.tree_file import names_in, parse_trees, render_trees
+    from aotbuild.format.tree_file import names_in, parse_trees, render_trees
 
 
 def TestOneInput(data: bytes) -> None:

@@ -7,10 +7,10 @@ import atheris
 from support.mutators import mutate_json
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.spec import identity
-    from aotbuild.spec.canonical import canonical_json, read_canonical
-    from aotbuild.spec.restore import Maker, _others
-    from aotbuild.spec.values import decode, encode, is_plain, shown
+    from aotbuild.format import identity
+    from aotbuild.format.canonical import canonical_json, read_canonical
+    from aotbuild.format.restore import Maker, _others
+    from aotbuild.format.values import decode, encode, is_plain, shown
 
 MAKER = Maker(lambda *_: None, lambda _: None)
 

@@ -19,11 +19,11 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 import seeds_build  # noqa: E402
 from support import index_fuzz  # noqa: E402
 
-from aotbuild.spec import protobuf as protocol_buffers  # noqa: E402
-from aotbuild.spec.canonical import canonical_json  # noqa: E402
-from aotbuild.spec.record_json import record_to_json  # noqa: E402
-from aotbuild.spec.signing import Seal, write_seals  # noqa: E402
-from aotbuild.spec.tensors import write_tensors  # noqa: E402
+from aotbuild.format import protobuf as protocol_buffers  # noqa: E402
+from aotbuild.format.canonical import canonical_json  # noqa: E402
+from aotbuild.format.record_json import record_to_json  # noqa: E402
+from aotbuild.format.signing import Seal, write_seals  # noqa: E402
+from aotbuild.format.tensors import write_tensors  # noqa: E402
 
 Seeds = Iterator[tuple[str, bytes]]
 

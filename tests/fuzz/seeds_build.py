@@ -20,14 +20,14 @@ from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import make_plan
 from aotbuild.build.results import PlanFacts, Planned, Result, ShardFile
 from aotbuild.errors import UnitFailure
+from aotbuild.format.canonical import canonical_json
+from aotbuild.format.sources import SourceDigests
 from aotbuild.manifest import parse_manifest
-from aotbuild.spec.canonical import canonical_json
-from aotbuild.spec.sources import SourceDigests
+from aotbuild.record import recording as lines
+from aotbuild.record.recording import Program, RecordedCall, RecordedFunction, Tally
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.verify.archive import record_hash
 from aotbuild.verify.statement import PREDICATE, STATEMENT
-from aotbuild.watch import recording as lines
-from aotbuild.watch.recording import Program, RecordedCall, RecordedFunction, Tally
 
 Seeds = Iterator[tuple[str, bytes]]
 

@@ -15,8 +15,8 @@ from support.projects import MANIFEST, build, write_project
 from aotbuild.build.finished import Finished, WheelInputs
 from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
 from aotbuild.errors import AotbuildError, DamagedBlob, PlanError, StagesNotFound
-from aotbuild.spec.layout import stages_path
-from aotbuild.spec.shard import Shard
+from aotbuild.format.layout import stages_path
+from aotbuild.format.shard import Shard
 from hatch_aotbuild.options import PREBUILT, chosen_folder
 from hatch_aotbuild.prebuilt import take_prebuilt
 

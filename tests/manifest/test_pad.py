@@ -9,9 +9,9 @@ from support.manifests import manifest, refused, whole
 
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.plan import make_plan
+from aotbuild.format.padding import PaddedDim
 from aotbuild.manifest import Function
 from aotbuild.manifest.signatures import value_problem
-from aotbuild.spec.padding import PaddedDim
 from aotbuild.toolchains.toolchain import probe
 
 ENTRY = (

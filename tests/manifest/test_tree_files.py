@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from aotbuild.errors import ManifestError
+from aotbuild.format import tree_file
+from aotbuild.format.tree_file import DescribedTree, names_in, parse_trees, render_trees
 from aotbuild.manifest import FileSpec, Function, LeafSpec, Manifest, bind_values, load_manifest
-from aotbuild.spec import tree_file
-from aotbuild.spec.tree_file import DescribedTree, names_in, parse_trees, render_trees
 
 STATE = ["node", "flax.core:State", {"tuple": [1, {"name": "p.tx:TX.adam"}]}, "*", ["list", "*"]]
 TREES = {"state": DescribedTree(STATE, ("f32[batch,4]", "~i32[]"))}

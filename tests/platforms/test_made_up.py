@@ -24,7 +24,7 @@ from pydantic import Field
 
 from aotbuild.platforms.building import Description, Hardware
 from aotbuild.platforms.options import Devices, Model
-from aotbuild.spec.target import Target
+from aotbuild.format.target import Target
 
 
 class NpuOptions(Model):

@@ -7,11 +7,11 @@ from typing import Any
 
 from support.reports import ANALYSIS, HEADER, facts_of, make_function, make_record
 
+from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
 from aotbuild.report.diff import Diff, Unit, diff
 from aotbuild.report.diff_words import cost_rows, diff_document, diff_lines
-from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
-from aotbuild.spec.record import Record
-from aotbuild.spec.signature import Function
 
 OLD = ([make_function()], [make_record()])
 OVERLOAD = {"overload_of": "f"}

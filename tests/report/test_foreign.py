@@ -10,13 +10,13 @@ import pytest
 from support.cli import run
 from support.reports import ANALYSIS, HEADER, facts_of, make_function, make_record, write_package
 
+from aotbuild.format.record import Record
 from aotbuild.report.diff import diff
 from aotbuild.report.diff_words import diff_document, diff_lines
 from aotbuild.report.document import requirement_words
 from aotbuild.report.facts import jaxlibs
 from aotbuild.report.page import page_html
 from aotbuild.report.text import coverage_rows, executable_rows, setting_rows
-from aotbuild.spec.record import Record
 
 OLD, NEW = "0.10.2", "0.12.0.1"
 BOTH = {**HEADER, "jax": f"{OLD}, {NEW}", "jaxlib": f"{OLD}, {NEW}"}

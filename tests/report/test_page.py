@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.reports import HEADER, facts_of, make_blob, make_function, make_record
 
+from aotbuild.format.record import Golden
 from aotbuild.report.charts import cost_charts, coverage_chart
 from aotbuild.report.page import page_html
 from aotbuild.report.words import apart
-from aotbuild.spec.record import Golden
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\x1b]0;\u202e"
 OURS = {

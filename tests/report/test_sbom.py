@@ -18,11 +18,11 @@ from support.cli import Result, invoke
 from support.reports import HEADER, WEIGHTS, make_blob, make_function, make_record, write_package
 from support.schemas import is_bill_of_materials
 
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import Golden, Record
 from aotbuild.report.sbom import SBOM_LIBRARY, sbom_json, timestamp_of
 from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import Golden, Record
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("cpu:x86-64-v3:1", "portable:cpu:1")

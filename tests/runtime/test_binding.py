@@ -10,12 +10,12 @@ import pytest
 from support.imports import anything
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
+from aotbuild.format.signature import Function, Static
 from aotbuild.runtime import trees
-from aotbuild.runtime.backends.jax.backend import JaxBackend
 from aotbuild.runtime.binding import Bound, Call, bind, rebind
+from aotbuild.runtime.jax.backend import JaxBackend
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.source import DirectorySource
-from aotbuild.spec.signature import Function, Static
 
 # def f(a, k, b, unused=None, *, c, d, mode="fast")
 FUNCTION = Function(

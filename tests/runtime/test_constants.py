@@ -22,18 +22,18 @@ from support.packages import Built, build, write
 import aotbuild
 from aotbuild.build.constant_blobs import serialize
 from aotbuild.errors import DamagedBlob
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import Blob, Constant
 from aotbuild.runtime import buffers
-from aotbuild.runtime.backends.jax.backend import JaxTrees
-from aotbuild.runtime.backends.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.buffers import Mapper
 from aotbuild.runtime.constants import Blobs, Constants, read_constant
+from aotbuild.runtime.jax.backend import JaxTrees
+from aotbuild.runtime.jax.executables import JaxExecutableLoader
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import Blob, Constant
 
 LARGE = np.arange(1 << 15, dtype=np.float32)  # 128 KiB
 X = np.ones(4, np.float32)

@@ -16,9 +16,9 @@ from support.projects import build, write_project
 
 import aotbuild
 from aotbuild.errors import AotbuildError, SignatureMismatch, UnknownFunction
+from aotbuild.format.aval import Aval
 from aotbuild.runtime.kernel import Kernel
 from aotbuild.runtime.library import Library
-from aotbuild.spec.aval import Aval
 
 pytestmark = pytest.mark.process
 
@@ -334,7 +334,7 @@ import aotbuild
 aotbuild.load({str(folder)!r}, arrays="numpy").step(np.ones(4, "f4"), np.ones(4, "f4"))
 names = ("described", "signatures", "sizes")
 assert not [n for n in names if f"aotbuild.runtime.{{n}}" in sys.modules]
-assert "aotbuild.spec.about" not in sys.modules
+assert "aotbuild.format.about" not in sys.modules
 print("null")
 """
     )

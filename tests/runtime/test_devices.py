@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from support.processes import fresh
 
+from aotbuild.format.record import Requirements
 from aotbuild.platforms.base import host_part
 from aotbuild.platforms.cuda import host as cuda_host
 from aotbuild.platforms.cuda.host import capability_of
 from aotbuild.platforms.tpu.host import bounds
-from aotbuild.runtime.backends.jax.backend import probe
 from aotbuild.runtime.devices import (
     DeviceSet,
     devices_for,
@@ -23,7 +23,7 @@ from aotbuild.runtime.devices import (
     find_problem,
     in_executable_order,
 )
-from aotbuild.spec.record import Requirements
+from aotbuild.runtime.jax.backend import probe
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class TestProbe:
     def test_a_cpu_asks_for_nothing_of_the_others(self) -> None:
         code = """
 import json, sys
-from aotbuild.runtime.backends.jax import backend
+from aotbuild.runtime.jax import backend
 found = backend.probe()
 others = [name for name in sys.modules if name.startswith("aotbuild.platforms.")]
 print(json.dumps([found.platform, len(found.plugins), sorted(others)]))

@@ -16,7 +16,7 @@ from support.packages import Built, build, portable, write
 import aotbuild
 from aotbuild import events
 from aotbuild.errors import AotbuildError, SignatureMismatch
-from aotbuild.spec.padding import PaddedDim, Padding
+from aotbuild.format.padding import PaddedDim, Padding
 
 X = np.ones((2, 4), "float32")
 OTHER = np.ones((3, 4), "float32")

@@ -24,12 +24,12 @@ from aotbuild.errors import (
     NoExecutable,
     UnknownFunction,
 )
-from aotbuild.runtime.backends.jax.backend import probe
+from aotbuild.format.index import write_index
+from aotbuild.format.signature import LIBRARY_NAMES
+from aotbuild.format.target import Target
+from aotbuild.runtime.jax.backend import probe
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
-from aotbuild.spec.index import write_index
-from aotbuild.spec.signature import LIBRARY_NAMES
-from aotbuild.spec.target import Target
 
 X = np.ones(4, "float32")
 SIZES = (2, 4)
@@ -110,7 +110,7 @@ class TestHosts:
         assert "REFUSED" in str(library.explain("double", X))
 
     def test_a_custom_call_of_the_user_must_be_registered(self, tmp_path: Path) -> None:
-        from aotbuild.spec.record import CustomCall
+        from aotbuild.format.record import CustomCall
 
         built = build("f", double, {"x": X}).replace(custom_calls=(CustomCall("my_op", "user"),))
         with pytest.raises(NoExecutable, match=r"not registered: my_op; import the package"):
@@ -137,9 +137,9 @@ class TestDamage:
         np.testing.assert_array_equal(library.f(X), X * 2)
 
     def test_bytes_that_jaxlib_refuses_raise_our_error(self, tmp_path: Path) -> None:
-        from aotbuild.spec import protobuf
-        from aotbuild.spec.canonical import sha256_hex
-        from aotbuild.spec.record import Blob
+        from aotbuild.format import protobuf
+        from aotbuild.format.canonical import sha256_hex
+        from aotbuild.format.record import Blob
 
         built = build("f", double, {"x": X})
         (whole,) = built.blobs.values()
@@ -158,8 +158,8 @@ class TestDamage:
     def test_lapack_that_cannot_be_had_stops_no_other(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        from aotbuild.format.record import CustomCall
         from aotbuild.platforms.base import host_part
-        from aotbuild.spec.record import CustomCall
 
         def broken() -> Any:
             raise ImportError("scipy.linalg is not whole")

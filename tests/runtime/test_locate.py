@@ -12,10 +12,10 @@ import pytest
 
 import aotbuild
 from aotbuild.errors import AotbuildError, InvalidIndex, NoArtifacts, PackageNotFound
+from aotbuild.format.index import write_index
 from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import is_replaced, open_index
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.index import write_index
 from aotbuild.verify.contents import files_of_wheel
 
 

@@ -17,8 +17,8 @@ from support.packages import build, write
 
 import aotbuild
 from aotbuild.errors import InvalidArgument, InvalidIndex, SignatureMismatch
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Record
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Record
 
 FALLBACK = "AOTBUILD_FALLBACK=jit compiles such calls when they are made."
 PARAMS = {"w": np.ones((8, 4), "float32"), "b": [np.ones(4, "float32"), None]}

@@ -16,8 +16,8 @@ from support.packages import Built, build, portable, write
 
 import aotbuild
 from aotbuild.errors import SignatureMismatch
-from aotbuild.spec.record import Template
-from aotbuild.spec.tree import Describer
+from aotbuild.format.record import Template
+from aotbuild.format.tree import Describer
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 

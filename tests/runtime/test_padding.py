@@ -18,6 +18,10 @@ from support.packages import build, write
 
 import aotbuild
 from aotbuild.errors import SignatureMismatch
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import canonical_json, read_canonical
+from aotbuild.format.padding import PaddedDim, Padding
+from aotbuild.format.signature import Function, Signature
 from aotbuild.runtime.padding import (
     Disagreement,
     PadPlan,
@@ -27,10 +31,6 @@ from aotbuild.runtime.padding import (
     sizes_of,
     why_not,
 )
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import canonical_json, read_canonical
-from aotbuild.spec.padding import PaddedDim, Padding
-from aotbuild.spec.signature import Function, Signature
 
 PADDING = Padding(
     dims=(PaddedDim("batch", 0), PaddedDim("seq", math.nan, safe=True)),

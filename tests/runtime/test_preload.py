@@ -16,13 +16,13 @@ from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import AotbuildError, DamagedBlob
-from aotbuild.runtime.backends.jax.placement import Placement
+from aotbuild.format.record import Record
 from aotbuild.runtime.buffers import zeros
 from aotbuild.runtime.fitting import Selected
+from aotbuild.runtime.jax.placement import Placement
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.preload import preload
 from aotbuild.runtime.select import Grade, Verdict
-from aotbuild.spec.record import Record
 
 X = np.arange(4, dtype=np.float32)
 

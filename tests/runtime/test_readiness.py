@@ -13,8 +13,8 @@ from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import AotbuildError, NoExecutable, UnknownFunction
+from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header
 from aotbuild.runtime import loader
-from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
 
 X = np.arange(4, dtype=np.float32)
 REMEDY = (
@@ -140,7 +140,7 @@ class TestProgress:
     def test_what_waits_to_be_run_is_not_ready(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from aotbuild.runtime.backends.numpy.executables import NumpyExecutable
+        from aotbuild.runtime.numpy.executables import NumpyExecutable
 
         library = aotbuild.load(write(tmp_path, [double()]), arrays="numpy")
         library.preload()

@@ -6,9 +6,9 @@ import dataclasses
 
 from support.hosts import ALL_V4, CPU, NEEDS_CUDA, PORTABLE, RECORDS, record
 
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.select import refusal_trace, select
-from aotbuild.spec.record import Record
 
 
 class TestTrace:

@@ -17,7 +17,7 @@ from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.tensors import write_tensors
+from aotbuild.format.tensors import write_tensors
 
 LARGE = np.arange(1 << 16, dtype=np.float32).reshape(256, 256)
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from support.hosts import ALL_V4, CPU, HOSTS, NEEDS_CUDA, NEEDS_V5E, PORTABLE, RECORDS, record
 
+from aotbuild.format.record import CustomCall
 from aotbuild.runtime.select import Grade, portable_reasons, select
-from aotbuild.spec.record import CustomCall
 
 OPTIMAL = "OPTIMAL"
 H100 = "NVIDIA H100 80GB HBM3"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from aotbuild.errors import DamagedBlob, InvalidIndex, UnsupportedFormat
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.record import Blob
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.record import Blob
 
 DATA = b"executable" * 100
 BLOB = Blob("pjrt", sha256_hex(DATA), len(DATA))

@@ -16,9 +16,9 @@ from support.cli import invoke
 from support.packages import Built, build, write
 
 import aotbuild
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.sources import SourceDigests
 from aotbuild.runtime import stale
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.sources import SourceDigests
 from aotbuild.verify.api import Options, verify
 
 X = np.ones(4, "float32")

@@ -11,10 +11,10 @@ import pytest
 from support.imports import anything
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.outputs import describe_output
+from aotbuild.format.tree import describe
 from aotbuild.runtime import trees
-from aotbuild.runtime.backends.jax.backend import JaxTrees
-from aotbuild.spec.outputs import describe_output
-from aotbuild.spec.tree import describe
+from aotbuild.runtime.jax.backend import JaxTrees
 
 Point = namedtuple("Point", "x y")
 

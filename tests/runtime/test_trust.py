@@ -18,9 +18,9 @@ from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 
 import aotbuild
 from aotbuild.errors import NoArtifacts, UntrustedPackage
-from aotbuild.runtime.backends.jax.backend import probe
-from aotbuild.spec.keys import SigningKey
-from aotbuild.spec.signing import Seal
+from aotbuild.format.keys import SigningKey
+from aotbuild.format.signing import Seal
+from aotbuild.runtime.jax.backend import probe
 from aotbuild.verify.diagnosis import diagnose
 
 X = np.ones(4, "float32")

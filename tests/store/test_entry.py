@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.signing import Seal
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.signing import Seal
 from aotbuild.store.entry import (
     DamagedEntry,
     Entry,

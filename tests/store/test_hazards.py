@@ -19,7 +19,7 @@ from support.full_disk import full_disk
 from support.processes import clean_environment
 from support.projects import write_project
 
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.store.file_digests import DIGESTS, FileDigests
 from aotbuild.store.folder import Folder

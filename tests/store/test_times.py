@@ -8,7 +8,7 @@ import pytest
 from support.signing import keys, public_file
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.store.contents import survey
 from aotbuild.store.entry import Entry
 from aotbuild.store.folder import Folder

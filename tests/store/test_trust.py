@@ -11,7 +11,7 @@ import pytest
 from support.signing import keys, public_file
 
 from aotbuild.errors import PlanError
-from aotbuild.spec.keys import SigningKey
+from aotbuild.format.keys import SigningKey
 from aotbuild.store.entry import Entry, read_head, with_seals, write_entry
 from aotbuild.store.folder import Folder
 from aotbuild.store.keys import key_of

@@ -13,14 +13,14 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from aotbuild.format.index import Index, write_index
+from aotbuild.format.record import Record
+from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import LEVELS, best_level
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
-from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
 from support.doc_pages import DOCS, MANIFESTS, name_of, text_of
 
 TUTORIAL, HOW_TO = DOCS / "tutorial" / "first-wheel.md", DOCS / "how-to"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu.isa import LEVELS
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate
-from aotbuild.spec.target import Target
 from support.error_cases import Place, X, collector, library, raised, scored
 from support.hosts import with_facts
 from support.packages import write

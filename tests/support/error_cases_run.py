@@ -15,10 +15,10 @@ import numpy as np
 from attacks import wheels
 
 import aotbuild
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.index import write_index
-from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header
-from aotbuild.spec.record import PYTHON_CALL, HostCallback, Template
+from aotbuild.format.aval import Aval
+from aotbuild.format.index import write_index
+from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header
+from aotbuild.format.record import PYTHON_CALL, HostCallback, Template
 from aotbuild.wheels.split import split
 from support import static_model
 from support.error_cases import Place, X, collector, command, library, raised, scored

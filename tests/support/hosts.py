@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from aotbuild.format.aval import Aval
+from aotbuild.format.record import Blob, Calling, Record, Requirements
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
 from aotbuild.platforms.cpu.isa import LEVELS
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.record import Blob, Calling, Record, Requirements
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import Target
 
 V3 = LEVELS["x86-64-v3"].features
 PLUGIN = ("jax-cuda13-pjrt", "1.2.3")

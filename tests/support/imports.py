@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aotbuild.spec.imports import Imports
+from aotbuild.format.imports import Imports
 
 
 class _Anything(Imports):

@@ -9,17 +9,17 @@ from datetime import date
 from typing import Any
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format import index as index_module
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.index import Index, write_index
+from aotbuild.format.record import Golden, Record
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
 from aotbuild.platforms.base import Host
 from aotbuild.report import facts as report
 from aotbuild.report import text
 from aotbuild.report.document import package_document
 from aotbuild.runtime.select import select
-from aotbuild.spec import index as index_module
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.record import Golden, Record
-from aotbuild.spec.signature import Signature
-from aotbuild.spec.target import Target
 from support.records import HEADER, make_function, make_record
 
 HOST = Host("cpu", 1, ("cpu",), 1, "x86_64", frozenset(), "0.10.2", x64=False)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import atheris
 
 if TYPE_CHECKING:
-    from aotbuild.spec.protobuf import Field
+    from aotbuild.format.protobuf import Field
 
 # As libFuzzer calls it: the input, the most bytes of the result, and a seed.
 Mutator = Callable[[bytes, int, int], bytes]
@@ -208,7 +208,7 @@ _VALUES = (0, 1, 2, 127, 128, 2**31, 2**32, 2**63, 2**64 - 1)
 
 def _edited_message(data: bytes, rng: random.Random, depth: int) -> bytes:
     # Late imports, here and below: what a harness imports before atheris is ready has no branches.
-    from aotbuild.spec.protobuf import Malformed, fields
+    from aotbuild.format.protobuf import Malformed, fields
 
     try:
         found = list(fields(data))
@@ -231,7 +231,7 @@ def _edited_message(data: bytes, rng: random.Random, depth: int) -> bytes:
 
 
 def _edited_field(field: Field, rng: random.Random, depth: int) -> bytes:
-    from aotbuild.spec.protobuf import bytes_field, number_field
+    from aotbuild.format.protobuf import bytes_field, number_field
 
     number = field.number if rng.randrange(8) else rng.choice((1, 2, 3, 6, 35, 36, 38))
     if isinstance(field.value, int):

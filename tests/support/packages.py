@@ -18,19 +18,19 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.outputs import describe_output
+from aotbuild.format.record import Blob, Calling, Constant, CustomCall, Record, Requirements
+from aotbuild.format.signature import Function, Signature, Static
+from aotbuild.format.target import Target
+from aotbuild.format.tree import Describer
+from aotbuild.format.values import encode
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.isa import best_level
 from aotbuild.runtime import buffers
-from aotbuild.runtime.backends.jax.private import aval_of
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.outputs import describe_output
-from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
-from aotbuild.spec.signature import Function, Signature, Static
-from aotbuild.spec.target import Target
-from aotbuild.spec.tree import Describer
-from aotbuild.spec.values import encode
+from aotbuild.runtime.jax.private import aval_of
 from aotbuild.worker.private import serialize_executable
 
 ISA = best_level(cpuinfo.architecture(), cpuinfo.features()) or "x86-64-v2+avx"
@@ -249,7 +249,7 @@ def aligned(array: Any) -> Any:
 
 
 def _struct(aval: Aval) -> Any:
-    from aotbuild.runtime.backends.jax.private import dtype_of
+    from aotbuild.runtime.jax.private import dtype_of
 
     return jax.ShapeDtypeStruct(aval.shape, dtype_of(aval), weak_type=aval.weak_type)
 

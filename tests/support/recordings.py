@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.tree import LEAF, Tree
-from aotbuild.spec.values import encode
-from aotbuild.watch.recording import (
+from aotbuild.format.aval import Aval
+from aotbuild.format.tree import LEAF, Tree
+from aotbuild.format.values import encode
+from aotbuild.record.recording import (
     RecordedArgument,
     RecordedCall,
     RecordedFunction,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.record import Blob, Calling, Constant, CustomCall, Record, Requirements
-from aotbuild.spec.signature import Function, Signature, Static
-from aotbuild.spec.target import Target
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.record import Blob, Calling, Constant, CustomCall, Record, Requirements
+from aotbuild.format.signature import Function, Signature, Static
+from aotbuild.format.target import Target
 
 HEADER = {"aotbuild": "0.1.0", "fallback": "none", "package": "p"}
 

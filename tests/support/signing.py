@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from aotbuild.spec.keys import SigningKey
-from aotbuild.spec.signing import SEALS_NAME, Seal, sealed_message, write_seals
+from aotbuild.format.keys import SigningKey
+from aotbuild.format.signing import SEALS_NAME, Seal, sealed_message, write_seals
 
 
 def seal_of(folder: Path, key: SigningKey) -> Seal:

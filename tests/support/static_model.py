@@ -1,6 +1,6 @@
 """A model as libraries write them: its static data has closures, bound methods, caches and cycles.
 
-Tests edit this text, and import it from several folders: see tests/spec/test_fingerprint.py.
+Tests edit this text, and import it from several folders: see tests/format/test_fingerprint.py.
 """
 
 from __future__ import annotations

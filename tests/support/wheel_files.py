@@ -10,10 +10,10 @@ from typing import Any
 
 from attacks import wheels
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.protobuf import bytes_field
-from aotbuild.spec.record import Blob
-from aotbuild.spec.target import Target
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.protobuf import bytes_field
+from aotbuild.format.record import Blob
+from aotbuild.format.target import Target
 from support.packages import Built
 
 NOT_CODE = b"not an executable: "
@@ -72,8 +72,8 @@ def put_wheel(
 
 
 def _with_header(index: bytes, changes: dict[str, Any]) -> bytes:
-    from aotbuild.spec.index import Index, write_index
-    from aotbuild.spec.layout import whole_header
+    from aotbuild.format.index import Index, write_index
+    from aotbuild.format.layout import whole_header
 
     opened = Index.open(index, "index")
     functions = list(opened.functions())

@@ -12,10 +12,10 @@ import pytest
 from attacks import wheels
 from attacks.wheels import Built, check, failures
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.record import Blob
-from aotbuild.spec.target import Target
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.record import Blob
+from aotbuild.format.target import Target
 from aotbuild.verify.child_loading import Shape, differences, hlo_shape, stated_shapes
 
 

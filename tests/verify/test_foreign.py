@@ -13,12 +13,12 @@ from attacks import wheels
 from attacks.wheels import Built, check, failures, loads
 from support.cli import run
 
+from aotbuild.format import protobuf
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import write_index
+from aotbuild.format.record import Blob, Record, Requirements
+from aotbuild.format.target import Target
 from aotbuild.platforms.cpu import host as cpuinfo
-from aotbuild.spec import protobuf
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import write_index
-from aotbuild.spec.record import Blob, Record, Requirements
-from aotbuild.spec.target import Target
 from aotbuild.verify import other_hosts, process
 from aotbuild.verify.other_hosts import KnownHost, counted, needed, reasons_against
 from aotbuild.verify.outcome import Outcome, Status

@@ -18,10 +18,10 @@ from support import packages
 from support.hang import LIMIT, TOO_LONG, hanging
 
 from aotbuild.build.constant_blobs import serialize
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import sample_indices, samples, seeded
-from aotbuild.spec.index import Index
-from aotbuild.spec.record import Blob, Golden, Record
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.golden import sample_indices, samples, seeded
+from aotbuild.format.index import Index
+from aotbuild.format.record import Blob, Golden, Record
 from aotbuild.verify import api, child, process
 from aotbuild.verify.child_golden import VERDICT, Wanted, differences, leaf_paths, read_samples
 from aotbuild.verify.jobs import Job, outcomes_of

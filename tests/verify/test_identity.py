@@ -21,7 +21,7 @@ from support.cli import run
 from support.signing import keys
 from support.sigstore_instance import IDENTITY, ISSUER, Instance, identity_token
 
-from aotbuild.spec.index import Index
+from aotbuild.format.index import Index
 from aotbuild.verify.identity import IdentityOptions
 from aotbuild.verify.outcome import Outcome
 from aotbuild.verify.signing import sign

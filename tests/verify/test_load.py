@@ -17,7 +17,7 @@ from support.forks import forked
 from support.hang import LIMIT, TOO_LONG, hanging
 from support.processes import fresh
 
-from aotbuild.spec.aval import Aval
+from aotbuild.format.aval import Aval
 from aotbuild.verify import process
 from aotbuild.verify.jobs import Job, batches
 from aotbuild.verify.outcome import Outcome, Status

@@ -15,8 +15,8 @@ from attacks.wheels import AOT, INFO, Built, Files, check, failures, loads, with
 from support.signing import keys, public_file, put_seals, seal_of, sign_folder
 
 from aotbuild.errors import NoArtifacts, PackageNotFound
-from aotbuild.spec import protobuf
-from aotbuild.spec.signing import Seal, read_seals, write_seals
+from aotbuild.format import protobuf
+from aotbuild.format.signing import Seal, read_seals, write_seals
 from aotbuild.verify.api import NO_KEY, NOT_SIGNED, SignatureOptions
 from aotbuild.verify.outcome import Outcome, Status
 from aotbuild.verify.signing import Signed, sign

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.reports import FITTING, HEADER, make_blob, make_function, make_record, write_stages
 
-from aotbuild.spec.index import write_index
-from aotbuild.spec.record import Record
+from aotbuild.format.index import write_index
+from aotbuild.format.record import Record
 from aotbuild.verify.api import Options, verify
 from aotbuild.verify.outcome import Outcome, Status
 from aotbuild.verify.zip_layout import Limits

@@ -15,9 +15,9 @@ from support.packages import Built, build, portable, write
 
 import aotbuild
 from aotbuild.errors import AotbuildError
-from aotbuild.spec import portable as windows
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import Blob
+from aotbuild.format import portable as windows
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import Blob
 from aotbuild.verify.api import Options, verify
 
 X = np.ones(4, "float32")

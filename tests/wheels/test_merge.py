@@ -29,12 +29,12 @@ from support.wheel_files import (
 import aotbuild
 from aotbuild.build.requirements import pins
 from aotbuild.errors import NoExecutable, WheelRefused
+from aotbuild.format.layout import stages_path
+from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
+from aotbuild.format.padding import PaddedDim, Padding
+from aotbuild.format.record import Record
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.layout import stages_path
-from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
-from aotbuild.spec.padding import PaddedDim, Padding
-from aotbuild.spec.record import Record
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.merge import merge
 from aotbuild.wheels.split import split

@@ -23,13 +23,13 @@ from aotbuild.build.pack import finish, new_package
 from aotbuild.build.results import PlanFacts, Planned, Result, ShardFile
 from aotbuild.build.shares import Share
 from aotbuild.errors import BuildError, DamagedBlob, UnitFailure, WheelRefused
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import Index, write_index
+from aotbuild.format.record import Golden, Record
+from aotbuild.format.shard import Shard, ShardHeader
+from aotbuild.format.sources import SourceDigests
+from aotbuild.format.tensors import write_tensors
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.record import Golden, Record
-from aotbuild.spec.shard import Shard, ShardHeader
-from aotbuild.spec.sources import SourceDigests
-from aotbuild.spec.tensors import write_tensors
 from aotbuild.wheels.shards import merge_folders, read_part
 
 FACTS = PlanFacts(

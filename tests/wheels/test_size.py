@@ -15,7 +15,7 @@ from support.reports import make_function, make_record
 
 from aotbuild.build import size as wheel_size
 from aotbuild.build.size import PYPI_LIMIT, compressed_size, size_note
-from aotbuild.spec.index import write_index
+from aotbuild.format.index import write_index
 from aotbuild.toolchains.toolchain import probe
 from hatch_aotbuild.plugin import AotBuildHook
 

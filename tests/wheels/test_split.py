@@ -23,12 +23,12 @@ from support.signing import keys, public_file
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
 from aotbuild.errors import WheelRefused
+from aotbuild.format.layout import SBOM_NAME, stages_path
+from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
+from aotbuild.format.record import Golden
+from aotbuild.format.record_json import record_to_json
 from aotbuild.runtime.source import open_index
 from aotbuild.runtime.wheel_source import WheelSource
-from aotbuild.spec.layout import SBOM_NAME, stages_path
-from aotbuild.spec.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
-from aotbuild.spec.record import Golden
-from aotbuild.spec.record_json import record_to_json
 from aotbuild.toolchains.uv import uv_program
 from aotbuild.verify.api import Options, verify
 from aotbuild.wheels.merge import merge

@@ -223,7 +223,7 @@ class TestChecked:
             aotbuild.load("demo")
 
     def test_a_malformed_header(self, parts: tuple[Path, Path], site: Path) -> None:
-        from aotbuild.spec.index import write_index
+        from aotbuild.format.index import write_index
 
         install(site, *parts)
         place = site / "demo_aot_weights" / "_aot" / "index"

@@ -9,9 +9,9 @@ import pytest
 from support.projects import build, write_project
 
 import aotbuild
+from aotbuild.format.about import About, argument_names, result_names
+from aotbuild.format.aval import Aval
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.about import About, argument_names, result_names
-from aotbuild.spec.aval import Aval
 
 pytestmark = pytest.mark.process
 

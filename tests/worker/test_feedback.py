@@ -15,7 +15,7 @@ from support.projects import MANIFEST, build, write_project
 import aotbuild
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
-from aotbuild.spec.record import Record
+from aotbuild.format.record import Record
 
 pytestmark = pytest.mark.process
 

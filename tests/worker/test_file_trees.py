@@ -10,8 +10,8 @@ from support.direct import Place
 from support.processes import fresh
 from support.projects import build, failed_units, write_project
 
-from aotbuild.authoring.trees_file import TREES_FILE, add_trees, read_trees
-from aotbuild.spec.tree_file import DescribedTree
+from aotbuild.format.tree_file import DescribedTree
+from aotbuild.record.trees_file import TREES_FILE, add_trees, read_trees
 
 pytestmark = pytest.mark.process
 
@@ -212,11 +212,11 @@ import jax
 import numpy as np
 from flax import nnx
 from proj import states
-from aotbuild.authoring.trees_file import add_trees, tree_entry
-from aotbuild.spec.wrap import FilterJit, NnxJit
-from aotbuild.spec.tree import register_markers
-from aotbuild.watch.recording import RecordedArgument
-from aotbuild.watch.trees import describe_argument
+from aotbuild.record.trees_file import add_trees, tree_entry
+from aotbuild.format.wrap import FilterJit, NnxJit
+from aotbuild.format.tree import register_markers
+from aotbuild.record.recording import RecordedArgument
+from aotbuild.record.trees import describe_argument
 
 register_markers(jax.tree_util.register_pytree_node)
 flatten = jax.tree_util.tree_flatten

@@ -23,10 +23,10 @@ from aotbuild.build.pack import Package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.golden import sample_indices, seeded
+from aotbuild.format.record import Golden, Record
 from aotbuild.manifest import load_manifest
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import sample_indices, seeded
-from aotbuild.spec.record import Golden, Record
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store
 from aotbuild.toolchains.toolchain import probe

@@ -9,8 +9,8 @@ import pytest
 from support.projects import build, write_project
 
 from aotbuild.build.sources import TracedFiles
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import Index
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import Index
 
 pytestmark = [pytest.mark.process, pytest.mark.any_jax]
 

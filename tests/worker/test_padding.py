@@ -20,7 +20,7 @@ from support.projects import build, write_project
 import aotbuild
 from aotbuild.build.pack import Package
 from aotbuild.errors import InvalidArgument, SignatureMismatch
-from aotbuild.spec.index import Index
+from aotbuild.format.index import Index
 
 pytestmark = pytest.mark.process
 

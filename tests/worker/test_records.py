@@ -13,8 +13,8 @@ import pytest
 from support.forks import forked
 from support.projects import build, write_project
 
+from aotbuild.format.record_json import record_to_json
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.record_json import record_to_json
 
 pytestmark = pytest.mark.process
 

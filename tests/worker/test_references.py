@@ -13,8 +13,8 @@ from support.forks import forked
 from support.processes import fresh
 from support.projects import build, failed_units, write_project
 
+from aotbuild.format.record import Template
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.record import Template
 
 pytestmark = pytest.mark.process
 

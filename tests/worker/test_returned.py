@@ -11,8 +11,8 @@ from support.cli import invoke
 from support.forks import forked
 from support.projects import build, failed_units, write_project
 
+from aotbuild.format.record import Record, Returned
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.record import Record, Returned
 
 pytestmark = pytest.mark.process
 

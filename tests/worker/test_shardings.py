@@ -9,7 +9,7 @@ from support.forks import forked
 from support.projects import build, failed_units, write_project
 
 from aotbuild.build.pack import Package
-from aotbuild.spec.record import Calling
+from aotbuild.format.record import Calling
 
 pytestmark = pytest.mark.process
 

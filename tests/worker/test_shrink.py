@@ -14,8 +14,8 @@ from support.projects import build, write_project
 import aotbuild
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError, PlanError
-from aotbuild.spec.record import Record
-from aotbuild.spec.switches import is_on
+from aotbuild.format.record import Record
+from aotbuild.format.switches import is_on
 
 pytestmark = pytest.mark.process
 

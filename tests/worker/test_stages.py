@@ -17,10 +17,10 @@ from support.projects import MANIFEST, PYPROJECT, build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.layout import KINDS, STAGES
+from aotbuild.format.record import Record
 from aotbuild.runtime.source import DirectorySource, open_index
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.layout import KINDS, STAGES
-from aotbuild.spec.record import Record
 from aotbuild.store.entry import read_entry, write_entry
 
 pytestmark = pytest.mark.process

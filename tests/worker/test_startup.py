@@ -11,9 +11,9 @@ from support.forks import forked
 from support.projects import build, write_project
 
 from aotbuild.build.pack import Package
+from aotbuild.format.record import Record
 from aotbuild.platforms.cpu.describe import FAST, STARTUP
 from aotbuild.platforms.startup import Figures, choice
-from aotbuild.spec.record import Record
 from aotbuild.store.entry import Entry
 from aotbuild.worker.tuning.choose import choose, reason_not_to_measure
 from aotbuild.worker.tuning.measure import is_near

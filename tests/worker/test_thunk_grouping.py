@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from aotbuild.platforms.cpu.describe import FAST
-from aotbuild.spec.protobuf import (
+from aotbuild.format.protobuf import (
     Malformed,
     bytes_field,
     bytes_of,
@@ -22,7 +21,8 @@ from aotbuild.spec.protobuf import (
     number_field,
     varint,
 )
-from aotbuild.spec.target import Target
+from aotbuild.format.target import Target
+from aotbuild.platforms.cpu.describe import FAST
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite import grouping
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks, grouped

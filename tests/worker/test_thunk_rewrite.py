@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from aotbuild.format.protobuf import fields
+from aotbuild.format.target import Target
 from aotbuild.platforms.cpu.describe import FAST
-from aotbuild.spec.protobuf import fields
-from aotbuild.spec.target import Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.canonical import canonical
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aotbuild.spec.canonical import canonical_json, sha256_hex
+from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.store.entry import OTHER_CONTENT, Entry
 from aotbuild.store.index import Row
 from aotbuild.store.keys import blob_key, index_key, marks_key, names_key, result_key

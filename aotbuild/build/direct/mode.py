@@ -33,8 +33,8 @@ from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Task
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.files import make_folders, write_whole
-from aotbuild.spec.record import Blob
+from aotbuild.format.files import make_folders, write_whole
+from aotbuild.format.record import Blob
 from aotbuild.store.entry import OTHER_CONTENT
 from aotbuild.store.file_digests import DIGESTS, FileDigests
 from aotbuild.store.keys import result_key

@@ -10,9 +10,9 @@ from aotbuild.build.direct.world import Python
 from aotbuild.build.requests import Hello
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import machine
 from aotbuild.platforms.building import description
-from aotbuild.spec.record import Record
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.keys import direct_key
 from aotbuild.toolchains.installed import own_code

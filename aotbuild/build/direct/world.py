@@ -13,8 +13,8 @@ from aotbuild.build.direct.entries import Names
 from aotbuild.build.launch import worker_environment, worker_path
 from aotbuild.build.settings import Settings
 from aotbuild.build.sources import SourceTree
-from aotbuild.spec.encodings import decide_encodings, encodings
-from aotbuild.spec.lifeline import run_tied
+from aotbuild.format.encodings import decide_encodings, encodings
+from aotbuild.format.lifeline import run_tied
 from aotbuild.store.file_digests import FileDigests
 from aotbuild.store.import_path import ImportPath, nowhere, other_finders
 from aotbuild.store.marks import Marks, marks_of
@@ -22,7 +22,7 @@ from aotbuild.store.read_set import Places, World, joined
 
 # For another interpreter to say what it imports from, in seconds.
 _TIMEOUT = 60
-# The end is `spec.encodings`.
+# The end is `format.encodings`.
 _CODE = """
 import importlib.machinery, json, locale, sys
 encodings = sys.getfilesystemencoding(), locale.getencoding()
@@ -34,7 +34,7 @@ print(json.dumps([sys.version, sys.path, importlib.machinery.all_suffixes(), enc
 class Python:
     """An interpreter: its version, the path of its imports, and the suffixes of modules.
 
-    `encodings` are those that a worker has (`spec.encodings`).
+    `encodings` are those that a worker has (`format.encodings`).
     """
 
     version: str

@@ -20,7 +20,7 @@ from aotbuild.build.events import Listener, UnitBusy, UnitDone
 from aotbuild.build.progress import TRACE
 from aotbuild.build.replies import Failed, Reply, TracedAgain
 from aotbuild.build.requests import Hello
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import programs_key
 from aotbuild.store.layers import Layers

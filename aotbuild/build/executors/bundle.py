@@ -23,9 +23,9 @@ from pathspec import GitIgnoreSpec
 
 from aotbuild.build.sources import SourceTree
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.toolchains.uv import cache_folder
 
 # Bytes of all files together.

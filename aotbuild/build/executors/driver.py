@@ -35,8 +35,8 @@ from aotbuild.build.replies import Busy, Entries, Imported, Inputs, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree, TracedFiles
-from aotbuild.spec.switches import is_on
-from aotbuild.spec.target import HOST
+from aotbuild.format.switches import is_on
+from aotbuild.format.target import HOST
 from aotbuild.store.file_digests import DIGESTS
 from aotbuild.store.layers import Layers, open_store
 from aotbuild.store.times import Times, times_of

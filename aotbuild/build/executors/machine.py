@@ -28,8 +28,8 @@ from aotbuild.build.protocol import to_line
 from aotbuild.build.replies import Busy, CompileStarted, Entries, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.errors import AotbuildError
-from aotbuild.spec.canonical import canonical_json, sha256_hex
-from aotbuild.spec.temporary import temporary_folder
+from aotbuild.format.canonical import canonical_json, sha256_hex
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.store.file_digests import DIGESTS
 from aotbuild.store.folder import Folder
 from aotbuild.store.layers import Layers, open_store

@@ -20,8 +20,8 @@ from aotbuild.build.protocol import read_reply
 from aotbuild.build.replies import Busy, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.errors import PlanError
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.files import write_whole
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.files import write_whole
 from aotbuild.store.entry import DamagedEntry, check_entry
 from aotbuild.store.folder import Folder
 from aotbuild.toolchains.exact import ExactToolchain

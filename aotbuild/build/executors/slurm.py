@@ -22,7 +22,7 @@ from aotbuild.build.executors.machines import Given, Machines, Unusable
 from aotbuild.build.executors.submitted import Listed, Passing, SubmittedJobs
 from aotbuild.build.executors.urls import shown_url
 from aotbuild.errors import PlanError
-from aotbuild.spec.target import is_count
+from aotbuild.format.target import is_count
 from aotbuild.toolchains.uv import cache_folder
 
 # Minutes that a job may take, unless the URL says `time`.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from aotbuild.format.record import Record
+from aotbuild.format.target import Target
 from aotbuild.platforms.base import Checks, Host, check_plugin
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features, rank
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
 
 
 def check_isa(record: Record, host: Host) -> str | None:

@@ -16,6 +16,16 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.protobuf import (
+    Malformed,
+    bytes_field,
+    bytes_of,
+    fields,
+    number_field,
+    replaced,
+)
+from aotbuild.format.record import Record
+from aotbuild.format.target import Target
 from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.cpu import cpu_count
 from aotbuild.platforms.cpu import host as cpuinfo
@@ -23,9 +33,6 @@ from aotbuild.platforms.cpu.describe import cross_compiles, told
 from aotbuild.platforms.cpu.hash_seeds import ANY, FIXED, fix_seeds
 from aotbuild.platforms.cpu.instructions import features_beyond, prepare
 from aotbuild.platforms.cpu.isa import IsaLevel, level_of, missing_features
-from aotbuild.spec.protobuf import Malformed, bytes_field, bytes_of, fields, number_field, replaced
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
 
 _DESCRIBED, _MESSAGE = 9, 2
 _DEVICE, _MACHINE, _LOCAL = 1, 5, 3

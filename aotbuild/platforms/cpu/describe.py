@@ -8,6 +8,8 @@ from typing import Annotated, Any, TypeAlias
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from aotbuild.format.target import HOST, Target
+from aotbuild.format.words import did_you_mean, one_of, quote
 from aotbuild.platforms.base import machine as this_machine
 from aotbuild.platforms.building import (
     BuildMachine,
@@ -21,8 +23,6 @@ from aotbuild.platforms.cpu import cpu_count, hash_seeds
 from aotbuild.platforms.cpu.isa import LEVELS, level_of, missing_level_reason
 from aotbuild.platforms.options import Model, listed, refuse
 from aotbuild.platforms.startup import STEADY, FlagSet, StartupSets
-from aotbuild.spec.target import HOST, Target
-from aotbuild.spec.words import did_you_mean, one_of, quote
 
 # From here on jaxlib compiles for a CPU that is described to it; an older one only for the CPU it
 # runs on, below a cap (docs/decisions/0013-cpu-levels.md).

@@ -23,7 +23,7 @@ from aotbuild.platforms.base import HostPart, Kernels, Machine
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 
 if TYPE_CHECKING:
-    from aotbuild.spec.record import Record
+    from aotbuild.format.record import Record
 
 
 def architecture() -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from aotbuild.spec.protobuf import Malformed, varint
+from aotbuild.format.protobuf import Malformed, varint
 
 # How a file of Riegeli begins: the header of the first block, and that of an empty first chunk.
 _SIGNATURE = bytes.fromhex("83af70d10d884a3f0000000000000000400000000000000091bac23c9287e1a9")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import Checks, Host, check_plugin, or_none
-from aotbuild.spec.record import Record
 
 _VERSION = r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}"
 

@@ -106,7 +106,7 @@ def _check_plugin(major: int) -> None:
 
     As jax, look at the numbers of a release only (jaxlib.plugin_support.check_plugin_version).
     """
-    from aotbuild.spec.dist_info import installed_version  # 10 ms that only GPUs cost
+    from aotbuild.format.dist_info import installed_version  # 10 ms that only GPUs cost
 
     jaxlib = installed_version("jaxlib")
     for name in (f"jax-cuda{major}-pjrt", f"jax-cuda{major}-plugin"):

@@ -16,6 +16,8 @@ import jax
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.target import Target
 from aotbuild.platforms.building import Attempt, Compiler, Hardware
 from aotbuild.platforms.cuda.bytes import NotReadable, readable, records
 from aotbuild.platforms.cuda.choices import Choices, choices
@@ -34,8 +36,6 @@ from aotbuild.platforms.cuda.toolkit import (
     runtime_versions,
 )
 from aotbuild.platforms.cuda.tuning_results import Fitting, TuningResults
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.target import Target
 
 # The files are in the worker's own folder: XLA writes their names into the executable.
 _RESULTS = "./autotune_results.txt"

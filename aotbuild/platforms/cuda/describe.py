@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from aotbuild.format.record import Record
+from aotbuild.format.target import Target
+from aotbuild.format.words import did_you_mean, quote
 from aotbuild.platforms.building import (
     BuildMachine,
     Description,
@@ -26,9 +29,6 @@ from aotbuild.platforms.cuda.presets import (
 )
 from aotbuild.platforms.cuda.tuning_results import TuningResults
 from aotbuild.platforms.options import Devices, Model, Processes, listed, refuse
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
-from aotbuild.spec.words import did_you_mean, quote
 
 # The path of the compiler's tools. XLA writes it into the executable, so it is the same everywhere:
 # relative to the worker's own folder. Executables of other platforms contain a path as well if

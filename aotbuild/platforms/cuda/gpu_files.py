@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aotbuild.errors import ManifestError, NoGpu
+from aotbuild.format.words import quote
 from aotbuild.platforms.building import Place
 from aotbuild.platforms.cuda.driver import open_driver
 from aotbuild.platforms.cuda.presets import (
@@ -17,7 +18,6 @@ from aotbuild.platforms.cuda.presets import (
     shipped_preset,
 )
 from aotbuild.platforms.cuda.tuning_results import TuningResults, read_text
-from aotbuild.spec.words import quote
 
 # Instead of a preset: the GPU of the machine that builds.
 HERE = "host"

@@ -13,8 +13,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from aotbuild.errors import ManifestError, Problem
+from aotbuild.format.words import quote
 from aotbuild.platforms.options import Model, refuse
-from aotbuild.spec.words import quote
 
 _CAPABILITY = re.compile(r"([1-9][0-9]?)\.[0-9](a?)\Z", re.ASCII)
 _ACCELERATED = 9  # XLA gives every real GPU of this major version and later the suffix "a".

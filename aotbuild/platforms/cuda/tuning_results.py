@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from aotbuild.spec.files import open_regular
+from aotbuild.format.files import open_regular
 
 _TOKEN = re.compile(r'\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[{}<>]|[^\s{}<>"\'#]+')
 _MOST_BYTES = 64 << 20

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from aotbuild.format.target import Target
 from aotbuild.platforms.base import Checks
-from aotbuild.spec.target import Target
 
 
 class PortableChecks(Checks):

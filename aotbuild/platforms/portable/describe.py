@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from aotbuild.format.target import HOST, PORTABLE, Target
 from aotbuild.platforms.building import BuildMachine, Description, Hardware, Request, description
 from aotbuild.platforms.options import Model
-from aotbuild.spec.target import HOST, PORTABLE, Target
 
 
 class PortableOptions(Model):

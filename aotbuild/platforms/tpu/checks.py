@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from aotbuild.format.record import Record
 from aotbuild.platforms.base import Checks, Host, check_kind, check_plugin
-from aotbuild.spec.record import Record
 
 _TOPOLOGY = r"[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){0,2}"
 

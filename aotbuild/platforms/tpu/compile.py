@@ -10,9 +10,9 @@ from typing import Any
 from jax.experimental import topologies
 
 from aotbuild.errors import TraceRefused
+from aotbuild.format.target import Target
 from aotbuild.platforms.building import Compiler, Hardware
 from aotbuild.platforms.tpu.describe import LIBTPU
-from aotbuild.spec.target import Target
 
 # What Pallas says where a kernel asks for the TPU that it is made for (jax 0.10.2 and 0.12.0.1).
 _NEEDS_TPU = "Unsupported TPU device kind: cpu"

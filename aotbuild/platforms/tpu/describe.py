@@ -7,6 +7,9 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from aotbuild.format.record import Record
+from aotbuild.format.target import Target
+from aotbuild.format.words import one_of, quote
 from aotbuild.platforms.building import (
     BuildMachine,
     Description,
@@ -18,9 +21,6 @@ from aotbuild.platforms.building import (
 )
 from aotbuild.platforms.options import Model, Processes, listed, refuse
 from aotbuild.platforms.tpu.slices import TpuSlice, machine_counts, parse_slice, slice_pattern
-from aotbuild.spec.record import Record
-from aotbuild.spec.target import Target
-from aotbuild.spec.words import one_of, quote
 
 # The distribution that compiles for TPUs and runs on them.
 LIBTPU = "libtpu"

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from math import prod
 
-from aotbuild.spec.words import did_you_mean, one_of, quote
+from aotbuild.format.words import did_you_mean, one_of, quote
 
 Sizes = tuple[int, int, int]
 

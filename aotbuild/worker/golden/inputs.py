@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from aotbuild.errors import TraceRefused
-from aotbuild.spec.aval import Aval
-from aotbuild.spec.golden import KEYS, seeded, stored_shape
-from aotbuild.spec.words import did_you_mean
+from aotbuild.format.aval import Aval
+from aotbuild.format.golden import KEYS, seeded, stored_shape
+from aotbuild.format.words import did_you_mean
 from aotbuild.worker.avals import as_numpy, is_key_dtype, to_aval
 from aotbuild.worker.deferred import structure_of
 from aotbuild.worker.function import resolve_function

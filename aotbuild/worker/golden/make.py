@@ -18,9 +18,9 @@ from aotbuild.build.pool import available_memory
 from aotbuild.build.progress import GOLDEN_SECONDS, NOT_FINITE, RAISED_ADVICE, TOO_MUCH_ADVICE
 from aotbuild.build.replies import GoldenFailed, GoldenMade, GoldenSkipped, GoldenStarted, Reply
 from aotbuild.errors import PlanError, TraceRefused
+from aotbuild.format.golden import samples, stored_bytes, widened
+from aotbuild.format.record import Blob, Golden
 from aotbuild.platforms.base import machine
-from aotbuild.spec.golden import samples, stored_bytes, widened
-from aotbuild.spec.record import Blob, Golden
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import golden_key
 from aotbuild.store.local import Store
@@ -46,7 +46,7 @@ _FEW_FLOPS = 1e11
 _EFFICIENCY = 0.5
 # The part of the free memory that may be used: other jobs take some at the same time.
 _SHARE = 0.5
-# Seeding a leaf takes several times its size (`spec.golden`).
+# Seeding a leaf takes several times its size (`format.golden`).
 _SEEDING = 6
 
 # Modes without golden outputs, and why. The build sets the last two.

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from aotbuild.build.jobs import Job
-from aotbuild.spec.canonical import canonical_digest, sha256_hex
+from aotbuild.format.canonical import canonical_digest, sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.jaxprs import body_of, inner_jaxprs

@@ -10,8 +10,8 @@ import jax
 
 from aotbuild.build.jobs import Job
 from aotbuild.errors import TraceRefused
+from aotbuild.format.padding import Axes, PaddedDim, Padding
 from aotbuild.manifest.signatures import value_problem
-from aotbuild.spec.padding import Axes, PaddedDim, Padding
 from aotbuild.worker.avals import is_key_dtype, named_path
 from aotbuild.worker.deferred import result_tree
 from aotbuild.worker.jitted import Jitted

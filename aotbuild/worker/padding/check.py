@@ -15,11 +15,11 @@ import numpy as np
 
 from aotbuild.build.replies import PaddingFailed, PaddingStarted, Reply
 from aotbuild.errors import TraceRefused
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.golden import Tolerance, default_tolerance, near, widened
+from aotbuild.format.padding import Padding, resized
+from aotbuild.format.target import HOST
 from aotbuild.platforms.base import machine
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
-from aotbuild.spec.padding import Padding, resized
-from aotbuild.spec.target import HOST
 from aotbuild.store.entry import Entry
 from aotbuild.store.keys import padding_key
 from aotbuild.store.local import Store
@@ -196,7 +196,7 @@ def _first(want: Any, have: Any, is_same: Any) -> str | None:
 def _pad_leaf(
     padding: Padding, leaf: Any, axes: tuple[tuple[int, int], ...], sizes: tuple[int, ...]
 ) -> Any:
-    """Return a numpy array padded to the sizes of its dims; see `spec.padding` for corners.
+    """Return a numpy array padded to the sizes of its dims; see `format.padding` for corners.
 
     `runtime.padding` does the same, but a worker may not import it.
     """

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.worker.purity.normalize import array_digest, same_array
 from aotbuild.worker.purity.values import CONTAINERS, PLAIN, cut, is_a, members
 

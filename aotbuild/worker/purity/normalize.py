@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aotbuild.spec.canonical import sha256_hex
+from aotbuild.format.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.avals import as_numpy
 from aotbuild.worker.jaxprs import is_jaxpr

@@ -8,7 +8,7 @@ names, and a process that loads an executable gives its module a number of its o
 
 from __future__ import annotations
 
-from aotbuild.spec.protobuf import (
+from aotbuild.format.protobuf import (
     Field,
     Malformed,
     bytes_field,

@@ -10,7 +10,7 @@ import jax
 
 from aotbuild.build.progress import plain_kept
 from aotbuild.build.replies import Reply, ShrinkCompared, ShrinkStarted
-from aotbuild.spec.target import HOST
+from aotbuild.format.target import HOST
 from aotbuild.store.entry import Entry
 from aotbuild.store.local import Store
 from aotbuild.worker import private as jax_private

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-from aotbuild.spec.protobuf import Field, Malformed, bytes_field, bytes_of, changed, replaced
+from aotbuild.format.protobuf import Field, Malformed, bytes_field, bytes_of, changed, replaced
 from aotbuild.worker.thunk_rewrite.memory_use import (
     CALL,
     CALLED,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from aotbuild.spec.protobuf import Malformed, bytes_of, fields, messages_of, number_of
+from aotbuild.format.protobuf import Malformed, bytes_of, fields, messages_of, number_of
 
 # Longer sequences get no groups, as finding barriers would take seconds: in thunks, and in users of
 # parts of memory.

@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from math import prod
 
-from aotbuild.platforms.startup import is_between
-from aotbuild.spec.protobuf import (
+from aotbuild.format.protobuf import (
     Field,
     Malformed,
     bytes_field,
@@ -31,6 +30,7 @@ from aotbuild.spec.protobuf import (
     replaced,
     varint,
 )
+from aotbuild.platforms.startup import is_between
 
 # The format is known from the first version on, and before the second.
 KNOWN = "0.10.2", "0.13"

@@ -8,7 +8,7 @@ import jax
 from jaxlib.version import __version__ as jaxlib_version
 
 from aotbuild.build.progress import plain_kept
-from aotbuild.spec.target import HOST, Target
+from aotbuild.format.target import HOST, Target
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.thunk_rewrite.grouping import group_thunks
 from aotbuild.worker.thunk_rewrite.program import fusions, shrink_program

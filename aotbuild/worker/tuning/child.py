@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from aotbuild.spec.target import HOST
+from aotbuild.format.target import HOST
 from aotbuild.worker import private as jax_private
 from aotbuild.worker.tuning.measure import read_array, write_array
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from jaxlib.version import __version__ as jaxlib_version
 
+from aotbuild.format.record import PROVIDED
+from aotbuild.format.target import Target
 from aotbuild.platforms.building import compiler, description
 from aotbuild.platforms.startup import Choice, Figures, best, choice
-from aotbuild.spec.record import PROVIDED
-from aotbuild.spec.target import Target
 from aotbuild.store.entry import Entry
 
 # What XLA calls a fusion that YNN computes, in the text of a module (jaxlib 0.10.2 and 0.12.0.1).

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from aotbuild.format.golden import Tolerance, default_tolerance, near, widened
+from aotbuild.format.target import HOST
+from aotbuild.format.temporary import temporary_folder
 from aotbuild.platforms.startup import Figures
-from aotbuild.spec.golden import Tolerance, default_tolerance, near, widened
-from aotbuild.spec.target import HOST
-from aotbuild.spec.temporary import temporary_folder
 
 _WORKER = Path(__file__).resolve().parents[1]
 REPETITIONS = 3

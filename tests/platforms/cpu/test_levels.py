@@ -14,6 +14,7 @@ from support.processes import fresh
 from aotbuild.build.jobs import make_jobs
 from aotbuild.build.plan import Plan, make_plan
 from aotbuild.errors import PlanError
+from aotbuild.format.target import Target
 from aotbuild.platforms.building import Hardware
 from aotbuild.platforms.cpu import host as cpuinfo
 from aotbuild.platforms.cpu.compile import PLATFORM
@@ -21,7 +22,6 @@ from aotbuild.platforms.cpu.cpu_count import found
 from aotbuild.platforms.cpu.describe import cross_compiles
 from aotbuild.platforms.cpu.host import Cpuid
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, level_of, missing_features
-from aotbuild.spec.target import Target
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 V4 = level_of("x86-64-v4")

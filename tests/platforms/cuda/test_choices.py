@@ -16,10 +16,10 @@ from aotbuild.build.pack import Package, build_package
 from aotbuild.build.plan import make_plan
 from aotbuild.build.sources import find_sources
 from aotbuild.errors import BuildError
+from aotbuild.format.record import Record
 from aotbuild.manifest import load_manifest
 from aotbuild.platforms.cuda.choices import Choices, choices
 from aotbuild.platforms.cuda.tuning_results import TuningResults, merge
-from aotbuild.spec.record import Record
 from aotbuild.toolchains.toolchain import Environment
 
 MEASURED = Path(__file__).parents[2] / "packages" / "tuned"

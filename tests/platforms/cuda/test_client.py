@@ -41,7 +41,7 @@ class Hidden:
 sys.meta_path.insert(0, Hidden())
 import numpy as np
 from jaxlib import xla_client
-from aotbuild.runtime.backends.numpy import backend, private
+from aotbuild.runtime.numpy import backend, private
 make_client = lambda: backend.client_of("cuda")
 found = {"default": backend.default_platform(), "no_driver": said(make_client)}
 client.open_driver = lambda: SimpleNamespace(cuda=(13, 0))
@@ -62,7 +62,7 @@ WITH_JAX = """
 import jax
 from jax._src import hardware_utils
 hardware_utils.has_visible_nvidia_gpu = lambda: True
-from aotbuild.runtime.backends.jax import placement
+from aotbuild.runtime.jax import placement
 found = {"no_gpu": said(placement.default_devices)}
 found["setting"] = jax.config.jax_pjrt_client_create_options
 print(json.dumps({**found, "asked": asked}))

@@ -9,9 +9,9 @@ from support.toolchains import build_with, cross_environment
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
+from aotbuild.format.record import CustomCall, Record
 from aotbuild.platforms.cuda.bytes import readable
 from aotbuild.platforms.cuda.presets import preset_files
-from aotbuild.spec.record import CustomCall, Record
 from aotbuild.toolchains.toolchain import Environment
 
 pytestmark = pytest.mark.wheel

@@ -85,13 +85,13 @@ arrays, folder = sys.argv[1:]
 if arrays == "jax":
     import jax_plugins.xla_cuda13
     jax_plugins.xla_cuda13.initialize()
-    from aotbuild.runtime.backends.jax.backend import probe
-    from aotbuild.runtime.backends.jax.private import register_custom_call
+    from aotbuild.runtime.jax.backend import probe
+    from aotbuild.runtime.jax.private import register_custom_call
     missing = ""
 else:
-    from aotbuild.runtime.backends.numpy import private
-    from aotbuild.runtime.backends.numpy.backend import probe
-    from aotbuild.runtime.backends.numpy.private import register_custom_call
+    from aotbuild.runtime.numpy import private
+    from aotbuild.runtime.numpy.backend import probe
+    from aotbuild.runtime.numpy.private import register_custom_call
     try:
         client_part("cuda").make(private)
     except AotbuildError as err:

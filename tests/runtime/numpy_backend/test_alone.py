@@ -15,8 +15,8 @@ from jax.experimental.layout import Format, Layout
 from support.packages import build, write
 from support.processes import fresh
 
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.record import Blob
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.record import Blob
 
 pytestmark = pytest.mark.process
 

@@ -14,11 +14,11 @@ import pytest
 from support.imports import anything
 
 from aotbuild.errors import AotbuildError
+from aotbuild.format.aval import Aval
 from aotbuild.platforms.cuda import client as cuda
 from aotbuild.platforms.cuda import memory
 from aotbuild.platforms.cuda.driver import Driver
-from aotbuild.runtime.backends.numpy import backend, private, trees
-from aotbuild.spec.aval import Aval
+from aotbuild.runtime.numpy import backend, private, trees
 
 
 class FakeDriver:

@@ -24,8 +24,8 @@ from aotbuild.errors import (
 )
 from aotbuild.platforms.base import Client
 from aotbuild.runtime import devices
-from aotbuild.runtime.backends.jax.executables import JaxExecutable
-from aotbuild.runtime.backends.numpy.executables import NumpyExecutable
+from aotbuild.runtime.jax.executables import JaxExecutable
+from aotbuild.runtime.numpy.executables import NumpyExecutable
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 

@@ -20,7 +20,7 @@ from support.processes import fresh
 
 import aotbuild
 from aotbuild.errors import AotbuildError, InvalidArgument
-from aotbuild.runtime.backends.numpy.arrays import DeviceArray
+from aotbuild.runtime.numpy.arrays import DeviceArray
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 LARGE = np.ones((512, 1024), "float32")  # 2 MB

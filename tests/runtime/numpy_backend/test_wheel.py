@@ -13,9 +13,9 @@ from support.installs import build_wheel, install_by_uv
 from support.wheel_files import unpack
 
 from aotbuild.build.constant_blobs import TENSOR_NAME, serialize
-from aotbuild.spec.canonical import sha256_hex
-from aotbuild.spec.index import Index, write_index
-from aotbuild.spec.record import Blob
+from aotbuild.format.canonical import sha256_hex
+from aotbuild.format.index import Index, write_index
+from aotbuild.format.record import Blob
 
 pytestmark = pytest.mark.wheel
 

@@ -32,7 +32,7 @@ CHANGES = {"os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdi
 LOG = os.open(GIVEN["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 OURS = ("aotbuild", "hatch_aotbuild")
 # They write for others, so whoever calls them says which write it is.
-HANDS = ("aotbuild.spec.layout", "aotbuild.spec.temporary", "aotbuild.store.folder")
+HANDS = ("aotbuild.format.layout", "aotbuild.format.temporary", "aotbuild.store.folder")
 counts: Counter[tuple[str, str]] = Counter()
 
 

@@ -1,1 +1,0 @@
-"""Manifests and projects that are written for their users: from sources and from recordings."""

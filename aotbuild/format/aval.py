@@ -1,0 +1,143 @@
+"""Avals: the shape, dtype and weak type of one array, written as JAX prints them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from aotbuild.frozen import dataclass
+
+# Short names as in jax.core.ShapedArray.str_short; long names as numpy and ml_dtypes print them.
+# Source: jax._src.dtypes.short_dtype_name, read in jax 0.10.2 and 0.12.0.1.
+SHORT_DTYPES = {
+    "bool": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "bf16": "bfloat16",
+    "c64": "complex64",
+    "c128": "complex128",
+    **{
+        f"f8_{kind}": f"float8_{kind}"
+        for kind in (
+            "e3m4",
+            "e4m3",
+            "e4m3b11fnuz",
+            "e4m3fn",
+            "e4m3fnuz",
+            "e5m2",
+            "e5m2fnuz",
+            "e8m0fnu",
+        )
+    },
+    "f4_e2m1fn": "float4_e2m1fn",
+    **{f"key<{tag}>": f"key<{tag}>" for tag in ("fry", "rbg", "urbg")},
+}
+_LONG_TO_SHORT = {long: short for short, long in SHORT_DTYPES.items()}
+# What jax makes of 64-bit types without jax_enable_x64 (jax._src.dtypes.canonicalize_dtype).
+NARROWED = {
+    "int64": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "complex128": "complex64",
+}
+_PATTERN = r"(?P<weak>~?)(?P<dtype>[a-z0-9_]+(?:<[a-z]+>)?)\[(?P<shape>[^\[\]]*)\]\Z"
+_DIM = r"[A-Za-z_][A-Za-z0-9_]*\Z"
+_LONGEST_SIZE = 18
+
+
+class NotAnArray(TypeError):
+    """A value has no aval that an executable can take; the message says what it is."""
+
+    def __init__(self, value: Any, reason: object = "") -> None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        super().__init__(f"a {kind}: {reason}" if reason else f"a {kind}")
+
+
+@dataclass(frozen=True)
+class Aval:
+    """Shape, dtype (long name, as `float32` or `key<fry>`) and weak type of one array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    weak_type: bool = False
+
+    def __str__(self) -> str:
+        weak = "~" if self.weak_type else ""
+        return f"{weak}{_LONG_TO_SHORT[self.dtype]}[{','.join(map(str, self.shape))}]"
+
+    @classmethod
+    def parse(cls, text: str) -> Aval:
+        """Read what `str` writes, as `bf16[8,128]` or `~f32[]`; ValueError says what is wrong."""
+        quick = _parse_plain(text)
+        if quick is not None:
+            return quick
+        shape, dtype, weak = parse_spec(text)
+        sizes = tuple(dim for dim in shape if isinstance(dim, int))
+        if len(sizes) != len(shape):
+            msg = f"{text!r} has a named dim where a size is needed"
+            raise ValueError(msg)
+        return cls(sizes, dtype, weak)
+
+    @property
+    def needs_x64(self) -> bool:
+        """Whether JAX represents this dtype only with `jax_enable_x64`."""
+        return self.dtype in NARROWED
+
+
+@lru_cache(1024)
+def _parse_plain(text: str) -> Aval | None:
+    """Read an aval as `str` writes it, without a regular expression; None for everything else."""
+    weak = text.startswith("~")
+    name, _, rest = text[weak:].partition("[")
+    dims = rest[:-1].split(",") if rest != "]" else []
+    dtype = SHORT_DTYPES.get(name, "key<>")
+    is_plain = all(d.isascii() and d.isdigit() and len(d) <= _LONGEST_SIZE for d in dims)
+    if not rest.endswith("]") or not is_plain or dtype.startswith(("key<", "bool")):
+        return None
+    return Aval(tuple(map(int, dims)), dtype, weak)
+
+
+def long_dtype(name: str) -> str:
+    """Return the long name of a dtype from its short or long name; ValueError if unknown."""
+    if name in _LONG_TO_SHORT:
+        return name
+    if name in SHORT_DTYPES:
+        return SHORT_DTYPES[name]
+    # A late import: a cold start pays for it, and only errors need it.
+    from aotbuild.format.words import did_you_mean
+
+    hint = did_you_mean(name, SHORT_DTYPES)
+    msg = f"unknown dtype {name!r}{hint}; known: {', '.join(SHORT_DTYPES)}"
+    raise ValueError(msg)
+
+
+def parse_spec(text: str) -> tuple[tuple[int | str, ...], str, bool]:
+    """Read an argument spec such as `i32[batch, 64]` into (shape, long dtype name, weak type).
+
+    Dims are sizes (int, at least 0) or names (str). ValueError says what is wrong.
+    """
+    match = re.match(_PATTERN, text.strip())
+    if match is None:
+        msg = f"{text!r} is not an aval; expected dtype[dims], for example f32[8,128] or i32[batch]"
+        raise ValueError(msg)
+    dtype = long_dtype(match["dtype"])
+    shape = tuple(_parse_dim(dim, text) for dim in _split_dims(match["shape"]))
+    if match["weak"] and dtype.startswith("key<"):
+        msg = f"{text!r}: dtype {match['dtype']} has no weak type"
+        raise ValueError(msg)
+    return shape, dtype, bool(match["weak"])
+
+
+def _split_dims(text: str) -> list[str]:
+    return [dim.strip() for dim in text.split(",")] if text.strip() else []
+
+
+def _parse_dim(dim: str, text: str) -> int | str:
+    if dim.isascii() and dim.isdigit() and len(dim) <= _LONGEST_SIZE:
+        return int(dim)
+    if re.match(_DIM, dim):
+        return dim
+    msg = f"{text!r}: {dim!r} is neither a size nor the name of a dim"
+    raise ValueError(msg)

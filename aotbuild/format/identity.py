@@ -1,0 +1,291 @@
+"""The identity of static data in trees, as JSON: two processes compare it.
+
+It is what `values.encode` gives, and six forms more:
+
+======================================  ==========================================================
+`{"numpy": [dtype, shape, bytes]}`      an array of numpy, at most 256 bytes; the bytes in hex
+`{"numpy": [dtype, bytes]}`             a scalar of numpy
+`{"treedef": tree}`                     a `PyTreeDef`, as `format.tree` describes it
+`{"fingerprint": [name, digest]}`       anything else: the name of its type or function, for people,
+                                        and its digest (`format.fingerprint`)
+`{"ordered": [names, identity]}`        that of a node whose children are in a random order
+`{"reference": module:attr}`            that of a node of a template, which calls compare by `==`
+                                        (`format.references`)
+`{"ignored": true}`                     what the manifest says not to compare (`static_data:`)
+======================================  ==========================================================
+
+A list, tuple or dict is taken item by item. The first two forms can be decoded; so can functions,
+types, enums, constants and mappings around a dict by name, where their module is imported.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from aotbuild.format.values import Decoder, NotEncodable, decode, encode, type_name
+
+if TYPE_CHECKING:
+    from aotbuild.format.facts import Facts
+    from aotbuild.format.fingerprint import Fingerprinter
+
+_PLAIN = (type(None), bool, int, str, float)
+# Larger arrays would make the index large: their digest is as good where nothing is decoded.
+_MOST_BYTES = 256
+# Deeper containers become fingerprints: JSON has a limit for all of a record.
+_DEEPEST = 32
+
+
+class Identities:
+    """Makes the identities of static data; what several of them share is read once."""
+
+    def __init__(
+        self, describe: Callable[[Any], Any], aliases: Mapping[str, str], *, local: bool
+    ) -> None:
+        """Make identities; `describe` describes a treedef.
+
+        `aliases` are digests and those that they stand for. `local` identifies what cannot be read,
+        too, while it is alive in this process.
+        """
+        self._describe = describe
+        self._aliases = aliases
+        self._local = local
+        self._fingerprinter: Fingerprinter | None = None
+        # By the digest in the identity, the one that was made.
+        self._digests: dict[str, str] = {}
+
+    def facts(self) -> tuple[Facts, ...]:
+        """Return the facts about all fingerprints that were made."""
+        maker = self._fingerprinter
+        return tuple(maker.facts(*pair) for pair in self._digests.items()) if maker else ()
+
+    def identity(self, value: Any, depth: int = 0) -> Any:
+        """Return the identity of a value; NotEncodable if it has none."""
+        kind, inside = type(value), depth + 1
+        if kind in _PLAIN:
+            return encode(value)
+        if depth < _DEEPEST:
+            if kind is tuple:
+                return {"tuple": [self.identity(item, inside) for item in value]}
+            if kind is list:
+                return [self.identity(item, inside) for item in value]
+            if kind is dict:
+                pairs = value.items()
+                return {"dict": [[self.identity(part, inside) for part in pair] for pair in pairs]}
+        return self._of_object(value)
+
+    def _of_object(self, value: Any) -> Any:
+        try:
+            return encode(value)
+        except Exception:  # noqa: BLE001 (a property of the object may raise anything)
+            return self._readable(value) or self._fingerprint(value)
+
+    def _readable(self, value: Any) -> Any:
+        # Late imports, here and below: most calls have no such data.
+        from aotbuild.format.foreign_parts import is_numpy, is_treedef
+
+        if is_numpy(value):
+            return numpy_identity(value)
+        return {"treedef": self._describe(value)} if is_treedef(value) else None
+
+    def _fingerprint(self, value: Any) -> Any:
+        from aotbuild.format.fingerprint import Fingerprinter
+        from aotbuild.format.parts import title
+
+        self._fingerprinter = self._fingerprinter or Fingerprinter()
+        try:
+            digest = self._fingerprinter.digest(value)
+        except NotEncodable:
+            if not self._local:
+                raise
+            return {"local": [title(value), id(value)]}
+        name = self._aliases.get(digest, digest)
+        self._digests[name] = digest
+        return {"fingerprint": [title(value), name]}
+
+
+def is_decodable(data: Any, *nodes: str) -> bool:
+    """Return whether the value of an identity can be made from it, where types are imported.
+
+    `nodes` are the types of a node and of those around it, as `module:name`. Importing a type also
+    imports what it needs of its package, and of those of its base classes.
+    """
+    packages = {*_EVERYWHERE, *(package for node in nodes for package in _packages(node))}
+
+    def named(tag: str) -> Decoder:
+        def check(body: Any, again: Any) -> None:
+            name = body if tag == "name" else body[0]
+            if _package(name) not in packages:
+                msg = f"{name} may not be imported there"
+                raise ValueError(msg)
+            NAMED[tag](body, again)
+
+        return check
+
+    def whole(tree: Any, _: Any) -> None:
+        if not _is_whole(tree, nodes):
+            msg = "a node of it cannot be made"
+            raise ValueError(msg)
+
+    others: dict[str, Decoder] = {
+        "numpy": lambda *_: None,
+        "dtype": _dtype,
+        "treedef": whole,
+        "ordered": lambda body, again: again(body[1]),
+    }
+    try:
+        decode(data, {**others, **{tag: named(tag) for tag in NAMED}})
+    except ValueError:
+        return False
+    return True
+
+
+def _is_whole(tree: Any, nodes: tuple[str, ...]) -> bool:
+    """Return whether the static data of all nodes in a treedef can be made."""
+    if not isinstance(tree, list):
+        return True
+    if tree[0] in ("node", "namedtuple") and not isinstance(tree[1], str):
+        return False  # a function made the type
+    if tree[0] == "node":
+        nodes = (*nodes, tree[1])
+        if not is_decodable(tree[2], *nodes):
+            return False
+    # Not the keys of a dict, which may be a list, too.
+    children = tree[3:] if tree[0] == "node" else tree[2:] if tree[0] == "dict" else tree[1:]
+    return all(_is_whole(child, nodes) for child in children)
+
+
+def _opaque_node(tree: Any, nodes: tuple[str, ...]) -> str:
+    """Return what cannot be made of the innermost node in a treedef that is not whole."""
+    if tree[0] in ("node", "namedtuple") and not isinstance(tree[1], str):
+        return what_is_opaque(tree[1])
+    if tree[0] == "node":
+        nodes = (*nodes, tree[1])
+        if not is_decodable(tree[2], *nodes):
+            return what_is_opaque(tree[2], *nodes)
+    return next(_opaque_node(child, nodes) for child in tree[1:] if not _is_whole(child, nodes))
+
+
+def _dtype(name: Any, _: Any) -> None:
+    if not name.isidentifier():
+        msg = f"{name} is no name of a dtype"
+        raise ValueError(msg)
+
+
+def _packages(node: str) -> set[str]:
+    try:
+        bases = _imported(node).__mro__
+    except (AttributeError, ValueError):
+        bases = ()
+    return {_package(node), *(_package(base.__module__) for base in bases)}
+
+
+def _package(name: str) -> str:
+    return name.partition(":")[0].partition(".")[0]
+
+
+def what_is_opaque(data: Any, *nodes: str) -> str:
+    """Return the name of the first thing in an identity that cannot be decoded."""
+    if isinstance(data, list):
+        return next((what_is_opaque(x, *nodes) for x in data if not is_decodable(x, *nodes)), "")
+    if not isinstance(data, dict) or len(data) != 1:
+        return ""
+    (tag, body), *_ = data.items()
+    if tag in ("tuple", "dict"):
+        return what_is_opaque(body, *nodes)
+    if tag == "ordered":
+        return what_is_opaque(body[1], *nodes)
+    if tag == "treedef":
+        return _opaque_node(body, nodes)
+    name = body[0] if isinstance(body, list) and body else body
+    return str(name).replace(":", ".") if tag != "set" else "a set"
+
+
+# --- what modules that are imported already have ------------------------------------------------
+
+
+def _found(name: str) -> Any:
+    """Return the object `module:qualname` of a module that is imported already, or None."""
+    module, _, qualname = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _imported(name: str, find: Callable[[str], Any] = _found) -> Any:
+    found = find(name)
+    if found is None:
+        msg = f"{name} is not imported; import it before, or name a tree that has it under returns:"
+        raise ValueError(msg)
+    return found
+
+
+def _member(body: Any, find: Callable[[str], Any]) -> Any:
+    kind = _imported(body[0], find)
+    if not isinstance(kind, enum.EnumMeta):
+        msg = f"{body[0]} is no enum"
+        raise ValueError(msg)
+    return kind[body[1]]
+
+
+def _object(body: Any, again: Callable[[Any], Any], find: Callable[[str], Any]) -> Any:
+    """Return an object without state that its module has, such as a sentinel; or a mapping."""
+    name, state = body
+    kind = _imported(name, find)
+    if state:
+        (attribute, data), *more = state
+        return _no_constant(name) if more else _mapping(kind, attribute, data, again)
+    values = vars(sys.modules[name.partition(":")[0]]).values()
+    found = {id(value): value for value in values if type(value) is kind}
+    return next(iter(found.values())) if len(found) == 1 else _no_constant(name)
+
+
+def _mapping(kind: Any, attribute: Any, data: Any, again: Callable[[Any], Any]) -> Any:
+    """Return a mapping whose only attribute is a dict, as flax's HashableMapping.
+
+    No code of the type runs.
+    """
+    is_dict = isinstance(data, dict) and "dict" in data and isinstance(attribute, str)
+    is_mapping = isinstance(kind, type) and issubclass(kind, Mapping)
+    if not (is_dict and is_mapping) or hasattr(kind, "__del__"):
+        return _no_constant(f"{kind.__module__}:{kind.__qualname__}")
+    made = object.__new__(kind)
+    made.__dict__[attribute] = again(data)
+    return made
+
+
+def _no_constant(name: str) -> NoReturn:
+    msg = f"a {name} is no constant of its module"
+    raise ValueError(msg)
+
+
+def named(find: Callable[[str], Any] = _found) -> dict[str, Decoder]:
+    """Return what decodes names: importing is left to the types of nodes, these only look.
+
+    `find` returns the object of a name, or None. By default it looks into all that is imported.
+    """
+    return {
+        "name": lambda body, _: _imported(body, find),
+        "enum": lambda body, _: _member(body, find),
+        "object": lambda body, again: _object(body, again, find),
+    }
+
+
+NAMED = named()
+# Packages that are imported wherever an executable is called.
+_EVERYWHERE = ("builtins", "jax", "numpy")
+
+
+def numpy_identity(value: Any, most: int = _MOST_BYTES) -> Any:
+    """Return an array of at most that many bytes, or a scalar, of a dtype of jax; else None."""
+    from aotbuild.format.aval import SHORT_DTYPES
+
+    dtype, is_scalar = str(value.dtype), type_name(type(value)) != "numpy.ndarray"
+    is_exact = not is_scalar or type(value) is value.dtype.type
+    if dtype not in SHORT_DTYPES.values() or not is_exact or value.nbytes > most:
+        return None
+    shape = [] if is_scalar else [list(value.shape)]
+    return {"numpy": [dtype, *shape, value.tobytes().hex()]}

@@ -1,0 +1,162 @@
+"""The layout of a package on disk: kept stages, and the parts of a split package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from aotbuild.format.index import COMPANIONS, Index
+from aotbuild.format.record import Blob, Record
+from aotbuild.format.signature import Outline
+from aotbuild.format.values import cut
+from aotbuild.format.weights import WEIGHTS, expected_interface, with_weights
+from aotbuild.frozen import dataclass, field
+
+# Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
+# serialized `jax.export.Exported`.)
+KINDS = {"jaxpr": "jaxpr", "stablehlo": "mlir", "hlo": "hlo", "cost": "json", "memory": "json"}
+STAGES = tuple(KINDS)
+
+# The key in the index's header, present only if stages were kept, and its values.
+HEADER_KEY = "stages"
+BESIDE = "beside"
+WHEEL = "wheel"
+
+_SUFFIX = ".stages.zip"
+# The folder of the blobs, below `_aot`.
+BLOBS = "blobs"
+# Of the bill of materials in a wheel. PEP 770 wants names that collide with no other tool's;
+# `.cdx.json` is CycloneDX's own ending.
+SBOM_NAME = "aotbuild.cdx.json"
+
+# PyPI's limit for one file, unless a project asked for more: "100 MB" in its own message. If it
+# counts in powers of two, the note comes a little early.
+# https://docs.pypi.org/project-management/storage-limits
+PYPI_LIMIT = 100_000_000
+
+
+def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...]:
+    """Return every blob of a record in the package, including kept stages that are packaged.
+
+    Constants are not among them if a companion of weights holds them.
+    """
+    kept = record.stages if header.get(HEADER_KEY) == WHEEL else ()
+    own = record.blobs(constants=expected_interface(header) is None)
+    return (*own, *(blob for _, blob in kept))
+
+
+def stages_path(place: Path) -> Path:
+    """Return the path of the file of kept stages beside a wheel or an `_aot` folder.
+
+    Raises ValueError for `.`, which has no name.
+    """
+    if place.suffix == ".whl":
+        return place.with_suffix(_SUFFIX)
+    return place.with_name(place.name + _SUFFIX)
+
+
+# Keys of the index's header: all parts have the first, a base the second, a companion the third.
+SPLIT = "split"
+PART = "part"
+
+# Entry points of companions: the name is the base's import package, the value the companion's.
+ENTRY_POINTS = "aotbuild.companions"
+
+# https://packaging.python.org/en/latest/specifications/name-normalization/
+_DISTRIBUTION = r"(?ai)[A-Z0-9]([A-Z0-9._-]{0,254}[A-Z0-9])?"
+
+
+def part_package(package: str, part: str) -> str:
+    """Return the import package that holds the `_aot` folder of a companion."""
+    return f"{package.replace('.', '_')}_aot_{part}"
+
+
+def part_distribution(distribution: str, part: str) -> str:
+    """Return the name of a companion's distribution, as `pip install` takes it."""
+    return f"{distribution}-aot-{part}"
+
+
+def home_of(header: Mapping[str, Any]) -> str | None:
+    """Return the import package whose `_aot` folder holds an index; None if it names none."""
+    package, part = header.get("package"), header.get(PART)
+    if package is None:
+        return None
+    return str(package) if part is None else part_package(str(package), str(part))
+
+
+def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
+    """Return the distribution of each part that a base lacks; ValueError if malformed."""
+    found = header.get(COMPANIONS, {})
+    if not isinstance(found, dict) or not all(
+        part.isidentifier() and isinstance(name, str) and re.fullmatch(_DISTRIBUTION, name)
+        for part, name in found.items()
+    ):
+        shown = cut(repr(found), 200)
+        msg = f"header: {COMPANIONS}: expected a distribution for each part, found {shown}"
+        raise ValueError(msg)
+    return dict(found)
+
+
+def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header that the package had before it was split."""
+    written = {SPLIT, COMPANIONS, PART, WEIGHTS, "objects", "rows"}
+    return {key: value for key, value in header.items() if key not in written}
+
+
+@dataclass(frozen=True)
+class JoinedIndex(Index):
+    """An index with the records of others; header and functions are those of the base.
+
+    A base has every function of the package, even if all its records are in companions.
+    """
+
+    others: tuple[Index, ...] = ()
+    weights: Mapping[tuple[str, str], Blob] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, base: Index, *others: Index, weights: Mapping[tuple[str, str], Blob] | None = None
+    ) -> JoinedIndex:
+        """Return the joined index of a base and others; reads no object.
+
+        `weights` are the blobs of constants that a companion holds, by name and aval.
+        """
+        return cls(**vars(base), others=others, weights=weights or {})
+
+    @property
+    def row_count(self) -> int:
+        """The number of functions and records together; a function counts once."""
+        added = (other.row_count - other.function_count for other in self.others)
+        return super().row_count + sum(added)
+
+    def records(self, function: str, key: str | None = None) -> list[Record]:
+        """Return the records of a function, or of one of its signatures only."""
+        found = super().records(function, key)
+        found += [r for other in self.others for r in other.records(function, key)]
+        return [with_weights(r, self.weights) for r in found] if self.weights else found
+
+    def signature_keys(self, function: str) -> set[str]:
+        """Return the keys of a function's signatures; parses no object."""
+        others = (other.signature_keys(function) for other in self.others)
+        return super().signature_keys(function).union(*others)
+
+    def first_records(self, function: str) -> Iterator[Record]:
+        """Yield one record of each signature of a function; parses one object each."""
+        known: set[str] = set()
+        own = super().first_records(function)
+        for record in chain(own, *(other.first_records(function) for other in self.others)):
+            if (key := record.signature.key()) not in known:
+                known.add(key)
+                yield record
+
+    def outlines(self, function: str) -> Iterator[Outline]:
+        """Yield the unchecked outline of each signature of a function; parses no object."""
+        known: set[str] = set()
+        own = super().outlines(function)
+        for found in chain(own, *(other.outlines(function) for other in self.others)):
+            if found[0] not in known:
+                known.add(found[0])
+                yield found

@@ -1,0 +1,227 @@
+"""What a Python object consists of: its kind, its name, and the values inside it.
+
+`format.fingerprint` makes digests of these. Nothing here depends on addresses, hash order, file
+names or line numbers. Code of an object's own type runs only where it says how it is pickled
+(`__reduce_ex__`, `__getstate__`); no `__eq__`, `__hash__` or `__repr__` is called.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import functools
+import types
+import weakref
+from _thread import RLock, allocate_lock
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from aotbuild.format.code_parts import CODE_READERS, name_of
+from aotbuild.format.foreign_parts import FOREIGN_READERS
+from aotbuild.format.values import NotEncodable, encode, field_names, is_cache, type_name
+
+# (kind, name as JSON, (label, value) of each part). A label is written after the path of the whole.
+Parts: TypeAlias = tuple[str, Any, list[tuple[str, Any]]]
+
+# The kind of a value whose parts have no order.
+SET = "set"
+# What a class has besides what its author wrote.
+_OF_ANY_CLASS = (
+    *("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__abstractmethods__"),
+    *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+    *("__conditional_annotations__", "__firstlineno__", "__static_attributes__", "_abc_impl"),
+)
+
+
+def parts_of(value: Any) -> Parts:
+    """Return what a value consists of; NotEncodable if that cannot be read.
+
+    It may raise whatever reading an attribute or pickling raises.
+    """
+    reader = _BY_TYPE.get(type(value))
+    if reader:
+        return reader(value)
+    for is_kind, read in _BY_KIND:
+        if is_kind(value):
+            return read(value)
+    return _reduced(value)
+
+
+def title(value: Any) -> str:
+    """Return what people call a value: the name of a function, else that of its type."""
+    qualname = getattr(value, "__qualname__", None) if callable(value) else None
+    if not isinstance(qualname, str):
+        return type_name(type(value))
+    return f"{getattr(value, '__module__', None) or type(value).__module__}.{qualname}"
+
+
+# --- containers ---------------------------------------------------------------------------------
+
+
+def _items(values: Iterable[Any]) -> list[tuple[str, Any]]:
+    return [(f"[{index}]", value) for index, value in enumerate(values)]
+
+
+def _pairs(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return the keys as JSON and the values; keys that are not plain are parts, too."""
+    pairs = list(pairs)
+    if all(key is None or type(key) in (bool, int, str) for key, _ in pairs):
+        return [key for key, _ in pairs], [(f"[{key!r}]", value) for key, value in pairs]
+    keys = [("(key)", key) for key, _ in pairs]
+    return len(pairs), [*keys, *(("(value)", value) for _, value in pairs)]
+
+
+def _mapping(kind: str) -> Callable[[Any], Parts]:
+    return lambda value: (kind, *_pairs(value.items()))
+
+
+def _set(value: Any) -> Parts:
+    kind = type(value)
+    if kind in (set, frozenset):
+        return SET, kind.__name__, _items(value)
+    # Not by __reduce__: that lists the elements in the order of their hashes.
+    state = _state(getattr(value, "__dict__", None), kind)
+    return "object", None, [("(type)", kind), ("", frozenset(value)), *state]
+
+
+def _namedtuple(value: Any) -> Parts:
+    fields = zip(value._fields, value, strict=True)
+    return "namedtuple", type_name(type(value)), [(f".{name}", item) for name, item in fields]
+
+
+# --- types and objects --------------------------------------------------------------------------
+
+
+def _type(value: type) -> Parts:
+    """Return the name of a type; that of a local one leads nowhere, so its body counts."""
+    if name := name_of(value):
+        return "name", name, []
+    written = {k: v for k, v in vars(value).items() if k not in _OF_ANY_CLASS}
+    slots = types.MemberDescriptorType, types.GetSetDescriptorType
+    body = [(f".{k}", v) for k, v in sorted(written.items()) if not isinstance(v, slots)]
+    bases = [(f"(base {index})", base) for index, base in enumerate(value.__bases__)]
+    return "class", type_name(value), [*bases, *body]
+
+
+def _dataclass_field(value: Any) -> Parts:
+    """Return what a field of a dataclass consists of.
+
+    Its annotation does not count, as no class's do: one made by a library names the types of the
+    values that it saw, which are others under a trace.
+    """
+    names = [name for name in type(value).__slots__ if name not in ("type", "_field_type")]
+    kind = getattr(value._field_type, "name", None)
+    return "field", kind, [(f".{name}", getattr(value, name)) for name in names]
+
+
+def _wrapped(value: Any) -> Parts:
+    return "wrapped", type_name(type(value)), [("", value.__func__)]
+
+
+def _property(value: property) -> Parts:
+    return "property", None, [(".fget", value.fget), (".fset", value.fset), (".fdel", value.fdel)]
+
+
+def _partial(value: functools.partial[Any]) -> Parts:
+    keywords = [(f".{name}", item) for name, item in value.keywords.items()]
+    state = _state(value.__dict__, type(value))
+    parts = [("(type)", type(value)), (".func", value.func), *_items(value.args), *keywords]
+    return "partial", len(value.args), [*parts, *state]
+
+
+def _enum(value: enum.Enum) -> Parts:
+    return "enum", value.name, [("(type)", type(value))]
+
+
+def _dataclass(value: Any) -> Parts:
+    names = [name for name in field_names(value) if hasattr(value, name)]
+    return "object", None, [("(type)", type(value)), *((f".{n}", getattr(value, n)) for n in names)]
+
+
+def _reduced(value: Any) -> Parts:
+    """Return the parts by which an object is pickled: its type, arguments, state and items."""
+    if callable(value) and (name := name_of(value)):
+        return "name", name, []
+    kind = type(value)
+    reducer = copyreg.dispatch_table.get(kind)
+    try:
+        reduced = reducer(value) if reducer else value.__reduce_ex__(4)
+    except TypeError as err:
+        msg = f"a {type_name(kind)} keeps its state where it cannot be read ({err})"
+        raise NotEncodable(msg) from err
+    if isinstance(reduced, str):
+        return "global", reduced, [("(type)", kind)]
+    made, args, state, listed, mapped = (*reduced, None, None, None)[:5]
+    if made is copyreg.__newobj__:  # type: ignore[attr-defined]
+        made, *args = args
+    keys, values = _pairs(mapped or ())
+    parts = [("(type)", made), *((f"({index})", item) for index, item in enumerate(args))]
+    return "object", keys, [*parts, *_items(listed or ()), *values, *_state(state, kind)]
+
+
+def _state(state: Any, kind: type) -> list[tuple[str, Any]]:
+    """Return the attributes in a pickled state, sorted, without caches."""
+    if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
+        return _state({**(state[0] or {}), **state[1]}, kind)
+    if type(state) is not dict or not all(isinstance(name, str) for name in state):
+        return [] if state is None else [("(state)", state)]
+    kept = sorted(name for name in state if not is_cache(kind, name, state[name]))
+    return [(f".{name}", state[name]) for name in kept]
+
+
+# --- which is which -----------------------------------------------------------------------------
+
+
+def _of_type(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_dataclass_field(value: Any) -> bool:
+    return type_name(type(value)) == "dataclasses.Field"
+
+
+def _is_namedtuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
+def _is_dataclass(value: Any) -> bool:
+    kind = type(value)
+    names = ("__reduce_ex__", "__reduce__")
+    pickled_as_any = all(getattr(kind, name) is getattr(object, name) for name in names)
+    return pickled_as_any and hasattr(kind, "__dataclass_fields__")
+
+
+def _by_type_only(value: Any) -> Parts:
+    """Read a lock or a weak reference: it means nothing in another process."""
+    return "empty", type_name(type(value)), []
+
+
+_PROCESS_ONLY: tuple[type, ...] = (
+    *(type(allocate_lock()), RLock),
+    *(weakref.ref, weakref.ProxyType, weakref.CallableProxyType),
+    *(weakref.WeakSet, weakref.WeakKeyDictionary, weakref.WeakValueDictionary),
+)
+_BY_TYPE: dict[type, Callable[[Any], Parts]] = {
+    tuple: lambda value: ("tuple", None, _items(value)),
+    list: lambda value: ("list", None, _items(value)),
+    dict: _mapping("dict"),
+    types.MappingProxyType: _mapping("mappingproxy"),
+    bytes: lambda value: ("bytes", value.hex(), []),
+    complex: lambda value: ("complex", encode(value), []),
+    staticmethod: _wrapped,
+    classmethod: _wrapped,
+    property: _property,
+    **CODE_READERS,
+}
+_BY_KIND: tuple[tuple[Callable[[Any], bool], Callable[[Any], Parts]], ...] = (
+    (_of_type(type), _type),
+    (_of_type(enum.Enum), _enum),
+    (_of_type(set, frozenset), _set),
+    (_is_namedtuple, _namedtuple),
+    (_is_dataclass_field, _dataclass_field),
+    (_of_type(functools.partial), _partial),
+    (_of_type(types.ModuleType), lambda value: ("module", value.__name__, [])),
+    (_of_type(*_PROCESS_ONLY), _by_type_only),
+    *FOREIGN_READERS,
+    (_is_dataclass, _dataclass),
+)

@@ -1,0 +1,282 @@
+"""Records as JSON. Reading checks types, so a malformed record raises ValueError only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import (
+    canonical_json,
+    flag,
+    mapping,
+    optional,
+    sha256_hex,
+    text,
+    tolerance,
+    whole,
+)
+from aotbuild.format.record import (
+    Blob,
+    Calling,
+    Constant,
+    CustomCall,
+    Golden,
+    HostCallback,
+    PartitionSpec,
+    Record,
+    Requirements,
+    Returned,
+    Template,
+)
+from aotbuild.format.record_check import check_record
+from aotbuild.format.signature import Signature
+from aotbuild.format.target import Target
+
+
+def record_to_json(record: Record) -> dict[str, Any]:
+    """Return the JSON form of a record; the inverse of `record_from_json`."""
+    return {
+        "function": record.function,
+        "signature": record.signature.to_json(),
+        "target": str(record.target),
+        "blob": blob_to_json(record.blob),
+        "requires": requirements_to_json(record.requires),
+        "calling": _calling_to_json(record.calling),
+        "analysis": record.analysis,
+        "provenance": record.provenance,
+        "golden": golden_to_json(record.golden),
+        "stages": {name: blob_to_json(blob) for name, blob in record.stages},
+    }
+
+
+def record_digest(record: Record) -> str:
+    """Return the SHA-256 of a record's object in the index, which identifies the record."""
+    return sha256_hex(canonical_json(record_to_json(record)))
+
+
+def record_from_json(data: Any) -> Record:
+    """Read what `record_to_json` wrote; ValueError for anything else, or for contradictions."""
+    record = _read_record(data)
+    check_record(record)
+    return record
+
+
+def _read_record(data: Any) -> Record:
+    try:
+        return Record(
+            function=text(data["function"]),
+            signature=Signature.from_json(data["signature"]),
+            target=Target.parse(data["target"]),
+            blob=blob_from_json(data["blob"]),
+            requires=_requirements_from_json(data["requires"]),
+            calling=_calling_from_json(data["calling"]),
+            analysis=mapping(data["analysis"]),
+            provenance=mapping(data["provenance"]),
+            golden=golden_from_json(data["golden"]),
+            stages=tuple(
+                (text(name), blob_from_json(blob)) for name, blob in data["stages"].items()
+            ),
+        )
+    except (KeyError, TypeError, AttributeError, IndexError) as err:
+        msg = f"not a record: {type(err).__name__}: {err}"
+        raise ValueError(msg) from err
+
+
+def blob_to_json(blob: Blob) -> list[Any]:
+    """Return `[kind, sha256, size]`."""
+    return [blob.kind, blob.sha256, blob.size]
+
+
+def blob_from_json(data: Any) -> Blob:
+    """Read `[kind, sha256, size]`; ValueError if one of them is malformed."""
+    kind, digest, size = data
+    is_digest = len(text(digest)) == 64 and not digest.strip("0123456789abcdef")
+    if not is_digest or not text(kind).isalnum() or whole(size) < 0:
+        msg = f"not a blob: {data!r}"
+        raise ValueError(msg)
+    return Blob(kind, digest, size)
+
+
+def requirements_to_json(requires: Requirements) -> dict[str, Any]:
+    """Return the JSON form of requirements."""
+    calls = [[call.target, call.provider] for call in requires.custom_calls]
+    return {
+        "platforms": list(requires.platforms),
+        "devices": requires.devices,
+        "processes": requires.processes,
+        "isa": requires.isa,
+        "features": list(requires.features),
+        "device_kinds": list(requires.device_kinds),
+        "capability": requires.capability,
+        "topology": requires.topology,
+        "jaxlib": requires.jaxlib,
+        "plugin": list(requires.plugin) if requires.plugin else None,
+        "cuda": requires.cuda,
+        "cudnn": requires.cudnn,
+        "x64": requires.x64,
+        "custom_calls": calls,
+    }
+
+
+def _requirements_from_json(data: dict[str, Any]) -> Requirements:
+    return Requirements(
+        platforms=tuple(map(text, data["platforms"])),
+        devices=whole(data["devices"]),
+        processes=whole(data["processes"]),
+        isa=optional(text, data["isa"]),
+        features=tuple(map(text, data["features"])),
+        device_kinds=tuple(map(text, data["device_kinds"])),
+        capability=optional(text, data["capability"]),
+        topology=optional(text, data["topology"]),
+        jaxlib=optional(text, data["jaxlib"]),
+        plugin=optional(_plugin, data["plugin"]),
+        cuda=optional(text, data["cuda"]),
+        cudnn=optional(text, data["cudnn"]),
+        x64=flag(data["x64"]),
+        custom_calls=tuple(CustomCall(text(t), text(p)) for t, p in data["custom_calls"]),
+    )
+
+
+def _plugin(data: Any) -> tuple[str, str]:
+    distribution, version = data
+    return text(distribution), text(version)
+
+
+def _calling_to_json(calling: Calling) -> dict[str, Any]:
+    names = [constant.name for constant in calling.constants]
+    return {
+        "name": calling.name,
+        "constants": [[str(c.aval), blob_to_json(c.blob)] for c in calling.constants],
+        "kept": list(calling.kept),
+        "donated": list(calling.donated),
+        "in_specs": specs_to_json(calling.in_specs),
+        "outputs": [str(aval) for aval in calling.outputs],
+        "out_specs": specs_to_json(calling.out_specs),
+        "out_tree": calling.out_tree,
+        "mesh": [list(axis) for axis in calling.mesh],
+        **({"constant_names": names} if any(names) else {}),
+        **({"returned": _returned_to_json(calling.returned)} if calling.returned else {}),
+        **({"explicit_axes": list(calling.explicit_axes)} if calling.explicit_axes else {}),
+        **(
+            {"callbacks": list(map(_callback_to_json, calling.callbacks))}
+            if calling.callbacks
+            else {}
+        ),
+        **({"tokens": list(calling.tokens)} if calling.tokens else {}),
+        **(
+            {"templates": list(map(_template_to_json, calling.templates))}
+            if calling.templates
+            else {}
+        ),
+    }
+
+
+def _calling_from_json(data: dict[str, Any]) -> Calling:
+    return Calling(
+        name=text(data["name"]),
+        constants=_constants_from_json(data["constants"], data.get("constant_names")),
+        kept=tuple(map(whole, data["kept"])),
+        donated=tuple(map(whole, data["donated"])),
+        in_specs=specs_from_json(data["in_specs"]),
+        outputs=tuple(map(Aval.parse, data["outputs"])),
+        out_specs=specs_from_json(data["out_specs"]),
+        out_tree=data["out_tree"],
+        mesh=tuple((text(name), whole(size)) for name, size in data["mesh"]),
+        returned=optional(_returned_from_json, data.get("returned")),
+        explicit_axes=tuple(map(text, data.get("explicit_axes", ()))),
+        callbacks=tuple(map(_callback_from_json, data.get("callbacks", ()))),
+        tokens=tuple(map(text, data.get("tokens", ()))),
+        templates=tuple(map(_template_from_json, data.get("templates", ()))),
+    )
+
+
+def _constants_from_json(data: list[Any], names: list[Any] | None) -> tuple[Constant, ...]:
+    pairs = zip(data, [""] * len(data) if names is None else map(text, names), strict=True)
+    return tuple(
+        Constant(Aval.parse(aval), blob_from_json(blob), name) for (aval, blob), name in pairs
+    )
+
+
+def _callback_to_json(callback: HostCallback) -> dict[str, Any]:
+    return {
+        "kind": callback.kind,
+        "call": callback.call,
+        "tree": callback.tree,
+        "statics": [list(pair) for pair in callback.statics],
+        "results": [str(aval) for aval in callback.results],
+        "ordered": callback.ordered,
+        "printing": callback.printing,
+    }
+
+
+def _callback_from_json(data: dict[str, Any]) -> HostCallback:
+    return HostCallback(
+        kind=text(data["kind"]),
+        call=text(data["call"]),
+        tree=data["tree"],
+        statics=tuple((whole(leaf), value) for leaf, value in data["statics"]),
+        results=tuple(map(Aval.parse, data["results"])),
+        ordered=flag(data["ordered"]),
+        printing=mapping(data["printing"]),
+    )
+
+
+def _returned_to_json(returned: Returned) -> dict[str, Any]:
+    values = [list(item) for item in returned.values]
+    return {"like": returned.like, "values": values, "tree": returned.tree}
+
+
+def _template_to_json(template: Template) -> dict[str, Any]:
+    values = [list(item) for item in template.values]
+    return {"like": template.like, "values": values, "root": list(template.root)}
+
+
+def _template_from_json(data: dict[str, Any]) -> Template:
+    values = tuple((text(name), value) for name, value in data["values"])
+    return Template(text(data["like"]), values, tuple(map(whole, data["root"])))
+
+
+def _returned_from_json(data: dict[str, Any]) -> Returned:
+    values = tuple((text(name), value) for name, value in data["values"])
+    return Returned(text(data["like"]), values, text(data["tree"]))
+
+
+def golden_to_json(golden: Golden | None) -> dict[str, Any] | None:
+    """Return the JSON form of golden outputs; the inverse of `golden_from_json`."""
+    if golden is None:
+        return None
+    return {
+        "inputs": [[leaf, blob_to_json(blob)] for leaf, blob in golden.inputs],
+        "outputs": blob_to_json(golden.outputs),
+        "rtol": golden.rtol,
+        "atol": golden.atol,
+    }
+
+
+def golden_from_json(data: dict[str, Any] | None) -> Golden | None:
+    """Read what `golden_to_json` wrote."""
+    if data is None:
+        return None
+    return Golden(
+        inputs=tuple((whole(leaf), blob_from_json(blob)) for leaf, blob in data["inputs"]),
+        outputs=blob_from_json(data["outputs"]),
+        rtol=optional(tolerance, data["rtol"]),
+        atol=optional(tolerance, data["atol"]),
+    )
+
+
+def specs_to_json(specs: Iterable[PartitionSpec]) -> list[Any]:
+    """Return the JSON form of PartitionSpecs; the inverse of `specs_from_json`."""
+    return [[list(axes) if isinstance(axes, tuple) else axes for axes in spec] for spec in specs]
+
+
+def specs_from_json(data: list[Any]) -> tuple[PartitionSpec, ...]:
+    """Read what `specs_to_json` wrote."""
+    return tuple(tuple(_axes(axes) for axes in spec) for spec in data)
+
+
+def _axes(data: Any) -> str | tuple[str, ...] | None:
+    if isinstance(data, list):
+        return tuple(map(text, data))
+    return optional(text, data)

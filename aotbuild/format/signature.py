@@ -1,0 +1,257 @@
+"""Functions and signatures: parameters in order; avals, tree and static values of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any
+
+from aotbuild.format.aval import Aval
+from aotbuild.format.canonical import canonical_digest, mapping, optional, text, whole
+from aotbuild.format.tree import Ignored, Referenced, Tree
+from aotbuild.format.values import cut, shown
+from aotbuild.frozen import dataclass, field
+
+if TYPE_CHECKING:
+    from aotbuild.format.facts import Facts
+    from aotbuild.format.padding import Padding
+
+KEY_DIGITS = 32
+
+
+# The public names of `aotbuild.runtime.library.Library`, which a function's would hide (a test
+# compares), and `on`, which is kept for choosing devices.
+LIBRARY_NAMES = frozenset(
+    (
+        *("bucket", "close", "constants", "count_calls", "digest", "explain", "functions", "info"),
+        *("kernel", "on", "open", "place", "preload", "ready", "signatures", "signers", "sizes"),
+        *("stats", "swap_constants", "version"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Avals of all leaves, the tree around them, and the values of the static arguments.
+
+    `tree` describes `(args, kwargs)` without the static arguments; `leaves` are in its order.
+    `statics` holds (parameter name, encoded value) sorted by name; see `format.values`.
+    """
+
+    tree: Tree
+    leaves: tuple[Aval, ...]
+    statics: tuple[tuple[str, Any], ...] = ()
+
+    def key(self) -> str:
+        """Return the identity of this signature: 32 hexadecimal digits."""
+        return canonical_digest(self.to_json())[:KEY_DIGITS]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {
+            "tree": self.tree,
+            "leaves": [str(aval) for aval in self.leaves],
+            "statics": [list(item) for item in self.statics],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Signature:
+        """Read what `to_json` wrote."""
+        statics = tuple((name, value) for name, value in data["statics"])
+        return cls(data["tree"], tuple(map(Aval.parse, data["leaves"])), statics)
+
+    def describe_statics(self) -> str:
+        """Return the static arguments as text, such as `causal=True, k=3`."""
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.statics)
+
+
+# (key of the signature, the texts of its avals, its statics and tree as JSON)
+Outline = tuple[str, list[str], bytes]
+
+# A record's object is canonical JSON: keys are sorted, quotes inside strings are escaped.
+_BEGIN, _MIDDLE, _END = b'"signature":{"leaves":[', b'],"statics":', b'},"stages":{'
+# Bytes of one read: the objects of a function are adjacent.
+_BLOCK = 1 << 18
+
+
+def outlines(
+    objects: Iterable[tuple[str, int, int]], read: Callable[[int, int], bytes]
+) -> Iterator[Outline]:
+    """Yield the outline of each object, given by key, start and end; skip objects without one.
+
+    `read(start, end)` returns bytes.
+    """
+    block, at = b"", 0
+    for key, start, end in objects:
+        if not at <= start <= end <= at + len(block):
+            at, block = start, read(start, max(end, start + _BLOCK))
+        found = outline(block[start - at : end - at])
+        if found is not None:
+            yield key, *found
+
+
+def outline(line: bytes) -> tuple[list[str], bytes] | None:
+    """Return the avals and the rest of the signature of an object, or None."""
+    begin, end = line.rfind(_BEGIN), line.rfind(_END)
+    if begin < 0:
+        return None
+    leaves, _, rest = line[begin + len(_BEGIN) : end].partition(_MIDDLE)
+    texts = leaves[1:-1].decode("utf-8", "replace").split('","') if leaves else []
+    return texts, rest
+
+
+_MISSING: Any = object()
+# Characters of a name that a problem quotes.
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Static:
+    """A static parameter: its name and, if it has one, its encoded default."""
+
+    name: str
+    default: Any = _MISSING
+
+    @property
+    def has_default(self) -> bool:
+        """Whether a call may omit it."""
+        return self.default is not _MISSING
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of a package.
+
+    `positional` names the positional parameters in the order of the user's function, static ones
+    included; `dynamic` those of them that are arrays, in signature order; `keywords` the arrays
+    that are passed by name. `call` is `module:qualname` of the source. `pad` describes padded
+    calls; None if there are none. `wrap` names the jit whose meaning a call has, if it is not
+    `jax.jit`; see `format.wrap`. `ignored` is static data of arguments that is not compared,
+    `facts` tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one
+    that it stands for) of values that calling the function changes without effect on the result.
+    `references` is static data that a call compares with that of a template; see
+    `format.references`. `overload_of` is the function whose calls this one serves, too, and
+    `overloads` are those that serve calls of this one. `about` is for people and for tools; see `format.about`.
+    """
+
+    name: str
+    call: str
+    positional: tuple[str, ...]
+    dynamic: tuple[str, ...]
+    keywords: tuple[str, ...]
+    statics: tuple[Static, ...]
+    donate: tuple[str, ...] = ()
+    pad: Padding | None = None
+    wrap: str = ""
+    ignored: tuple[Ignored, ...] = ()
+    facts: tuple[Facts, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    references: tuple[Referenced, ...] = ()
+    overload_of: str = ""
+    overloads: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; the inverse of `from_json`."""
+        return {
+            "name": self.name,
+            "call": self.call,
+            "positional": list(self.positional),
+            "dynamic": list(self.dynamic),
+            "keywords": list(self.keywords),
+            "statics": [[s.name, s.default] if s.has_default else [s.name] for s in self.statics],
+            "donate": list(self.donate),
+            **({"pad": self.pad.to_json()} if self.pad else {}),
+            **({"wrap": self.wrap} if self.wrap else {}),
+            **({"ignored": [[t, list(p), i] for t, p, i in self.ignored]} if self.ignored else {}),
+            **({"facts": [facts.to_json() for facts in self.facts]} if self.facts else {}),
+            **({"aliases": [list(pair) for pair in self.aliases]} if self.aliases else {}),
+            **(
+                {"references": [[t, list(p), *r] for t, p, *r in self.references]}
+                if self.references
+                else {}
+            ),
+            **({"overload_of": self.overload_of} if self.overload_of else {}),
+            **({"overloads": list(self.overloads)} if self.overloads else {}),
+            **({"about": self.about} if self.about else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Function:
+        """Read what `to_json` wrote; ValueError for anything else."""
+        try:
+            found = cls(
+                name=text(data["name"]),
+                call=text(data["call"]),
+                positional=_names(data["positional"]),
+                dynamic=_names(data["dynamic"]),
+                keywords=_names(data["keywords"]),
+                statics=tuple(Static(text(name), *rest) for name, *rest in data["statics"]),
+                donate=_names(data["donate"]),
+                pad=optional(_padding, data.get("pad")),
+                wrap=text(data.get("wrap", "")),
+                ignored=tuple(map(_ignored, data.get("ignored", ()))),
+                facts=tuple(map(_facts, data.get("facts", ()))),
+                aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
+                references=tuple(map(_referenced, data.get("references", ()))),
+                overload_of=text(data.get("overload_of", "")),
+                overloads=_names(data.get("overloads", [])),
+                about=mapping(data.get("about", {})),
+            )
+        except (KeyError, TypeError, AttributeError) as err:
+            msg = f"not a function: {type(err).__name__}: {err}"
+            raise ValueError(msg) from err
+        reason = _problem(found)
+        if reason:
+            msg = f"{found.name}: {reason}"
+            raise ValueError(msg)
+        return found
+
+
+def _problem(function: Function) -> str | None:
+    """Return what contradicts itself in a function."""
+    arrays, statics = (*function.dynamic, *function.keywords), [s.name for s in function.statics]
+    names = {*arrays, *statics}
+    for name in (*function.positional, *function.keywords, *statics):
+        if not name.isidentifier() or iskeyword(name):
+            return f"expected the name of a parameter, found {cut(repr(name), _LONGEST)}"
+    if len(names) != len(arrays) + len(statics):
+        return f"{[*arrays, *statics]} have a name twice"
+    if not {*function.positional}.issuperset(function.dynamic):
+        return f"dynamic: {list(function.dynamic)} are not all among {list(function.positional)}"
+    if not {*arrays}.issuperset(function.donate):
+        return f"donate: {list(function.donate)} are not all among {list(arrays)}"
+    return None
+
+
+def _padding(data: Any) -> Padding:
+    # A late import: most functions have no padding, and a cold start pays for each import.
+    from aotbuild.format.padding import Padding
+
+    return Padding.from_json(data)
+
+
+def _ignored(data: Any) -> Ignored:
+    place, path, index = data
+    return text(place), tuple(map(whole, path)), optional(whole, index)
+
+
+def _referenced(data: Any) -> Referenced:
+    *place, like = data
+    return (*_ignored(place), text(like))
+
+
+def _facts(data: Any) -> Facts:
+    # A late import, as for padding.
+    from aotbuild.format.facts import Facts
+
+    return Facts.from_json(data)
+
+
+def _names(data: Any) -> tuple[str, ...]:
+    """Return parameter names, without duplicates."""
+    names = tuple(map(text, data))
+    if not isinstance(data, list) or len(set(names)) != len(names):
+        msg = f"expected a list of different names, found {data!r}"
+        raise TypeError(msg)
+    return names

@@ -1,1 +1,0 @@
-"""Entries of JAX's own persistent compilation cache, made of the executables of a package."""

@@ -1,0 +1,97 @@
+"""Names of objects: which global of which module is an object. No code of the user's runs."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from aotbuild.record.main_module import MAIN, main_name
+
+# Values that many names may lead to by chance, or that need none.
+_COMMON = (type(None), bool, int, float, str, bytes, complex, types.ModuleType)
+# The program's own module, and large ones whose functions and types name themselves.
+_SKIPPED = {*sys.stdlib_module_names, MAIN, "jax", "jaxlib", "numpy", "scipy", "ml_dtypes"}
+
+
+class GlobalNames:
+    """The objects that are globals of imported modules when the first one is looked for.
+
+    Those of the program itself are there if another process can import it.
+    """
+
+    def name(self, value: Any) -> str | None:
+        """Return `module:attr` of a global that is this object, or of an attribute of a global."""
+        found, name = self._objects.get(id(value), (None, None))
+        return name if found is value else None
+
+    def found(self) -> Iterator[tuple[Any, str]]:
+        """Yield each object and its name."""
+        yield from self._objects.values()
+
+    @cached_property
+    def _objects(self) -> dict[int, tuple[Any, str]]:
+        """By id: the object, which stays alive here, and the best of its names."""
+        found: dict[int, tuple[Any, str]] = {}
+        for value, name in (*_globals(), *_attributes()):
+            known = found.get(id(value))
+            if known is None or _order(name) < _order(known[1]):
+                found[id(value)] = value, name
+        return found
+
+
+def _order(name: str) -> tuple[bool, int, str]:
+    """Return what sorts names: those of a module that others import, and short ones, first."""
+    return name.startswith(f"{MAIN}:"), name.count("."), name
+
+
+def _globals() -> Iterator[tuple[Any, str]]:
+    for module, names in _modules():
+        for name, value in names.items():
+            if _may_be_named(name, value):
+                yield value, f"{module}:{name}"
+
+
+def _may_be_named(name: Any, value: Any) -> bool:
+    # By its type: `isinstance` asks a proxy for the class of what it stands for.
+    return type(name) is str and name.isidentifier() and not issubclass(type(value), _COMMON)
+
+
+def _modules() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, module in list(sys.modules.items()):
+        names = _dict_of(module)
+        is_skipped = name.partition(".")[0] in _SKIPPED and not (name == MAIN and main_name())
+        if names.get("__name__") == name and not is_skipped:
+            yield name, names
+
+
+def _attributes() -> Iterator[tuple[Any, str]]:
+    # A global is imported by many modules.
+    owners = {id(owner): (owner, name) for owner, name in _globals() if not _is_function(owner)}
+    for owner, name in owners.values():
+        for attribute, value in _inside(owner).items():
+            if _may_be_named(attribute, value):
+                yield value, f"{name}.{attribute}"
+
+
+def _is_function(value: Any) -> bool:
+    return type(value) in (types.FunctionType, types.BuiltinFunctionType)
+
+
+def _inside(owner: Any) -> dict[Any, Any]:
+    """Return the attributes that an object keeps; a namedtuple's are its items."""
+    kind = type(owner)
+    names = getattr(kind, "_fields", None) if issubclass(kind, tuple) else None
+    return dict(zip(names, owner, strict=False)) if type(names) is tuple else _dict_of(owner)
+
+
+def _dict_of(owner: Any) -> dict[Any, Any]:
+    """Return a copy of what an object keeps; a module that loads when it is used stays as it is."""
+    is_type = issubclass(type(owner), type)
+    try:
+        held = (type if is_type else object).__getattribute__(owner, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return dict(held) if type(held) in (dict, types.MappingProxyType) else {}

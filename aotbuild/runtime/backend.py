@@ -1,0 +1,277 @@
+"""The seam between the runtime and a backend: what calling with jax or with numpy has to provide.
+
+Types only, so nobody imports this module at run time. A backend never sees a kernel or a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from aotbuild.errors import NoExecutable
+from aotbuild.format.aval import Aval
+from aotbuild.format.imports import Imports
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.format.wrap import Wrap
+from aotbuild.platforms.base import Host
+from aotbuild.runtime.binding import Call
+from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.package import Package
+
+
+class Placement(Protocol):
+    """Where an executable runs; placements that compare equal are the same place."""
+
+    @property
+    def devices(self) -> tuple[Any, ...]: ...
+
+
+class Executable(Protocol):
+    """A loaded record. Leaves are in the order of its signature, outputs in that of the record."""
+
+    @property
+    def record(self) -> Record: ...
+
+    def run(self, leaves: Sequence[Any], kept: frozenset[int] = frozenset()) -> list[Any]:
+        """Run it on leaves that fit, and return its flat outputs.
+
+        Those at the indices `kept` stay on the device, for backends that take the others from it.
+        """
+        ...
+
+    def run_on_zeros(self) -> list[Any]:
+        """Run it on zeros, and return its outputs when they are ready."""
+        ...
+
+    def examples(self) -> Mapping[str, Callable[[], list[Any]]]:
+        """Return, for each kind of array that a caller may pass, what makes zeros as leaves."""
+        ...
+
+    def fastpath_data(
+        self,
+        outputs: Sequence[Any],
+        out_tree: Any,
+        leaves: int,
+        kept_outputs: frozenset[int] = frozenset(),
+    ) -> Any:
+        """Return what the C++ dispatch needs to run it without Python, or None."""
+        ...
+
+
+class ExecutableLoader(Protocol):
+    """The last step of loading. Bytes and constants that it is given are checked and fit."""
+
+    def register(self, target: str, handler: Any, platform: str) -> None:
+        """Register a custom call of XLA's typed FFI; `platform` is XLA's name of it.
+
+        One that is registered already may be registered again.
+        """
+        ...
+
+    def bind(self, record: Record) -> Sequence[Callable[..., Any]]:
+        """Return what an executable calls back, by index; NoExecutable if it cannot be called."""
+        ...
+
+    def deserialize(
+        self, data: bytes, devices: tuple[Any, ...], callbacks: Sequence[Callable[..., Any]]
+    ) -> Any:
+        """Return the XLA executable of PJRT bytes, loaded onto devices in that order."""
+        ...
+
+    def constant_places(
+        self, record: Record, loaded: Any, devices: tuple[Any, ...]
+    ) -> Sequence[Hashable]:
+        """Return the place that each constant of a record has to be put into."""
+        ...
+
+    def physical(self, aval: Aval) -> tuple[tuple[int, ...], Any]:
+        """Return (shape, numpy dtype) of the array that an aval is stored as."""
+        ...
+
+    def put(self, array: Any, aval: Aval, place: Any) -> Any:
+        """Return a numpy array as a constant of that aval, in its place."""
+        ...
+
+    def executable(
+        self, record: Record, loaded: Any, constants: tuple[Any, ...], placement: Any
+    ) -> Executable:
+        """Return the executable of a record from its loaded bytes and constants."""
+        ...
+
+
+class Trees(Protocol):
+    """Pytrees of a backend: which types are nodes, and how treedefs are made.
+
+    `nodes` are the types, as `module:name`, that are nodes besides the standard containers and
+    namedtuples. None means all that are registered with jax. If they are listed, namedtuples that
+    jax defines are restored as tuples, because importing them would import jax. `imports` says
+    which types and other names the package may import.
+    """
+
+    nodes: frozenset[str] | None
+    imports: Callable[[], Imports]
+
+    def flatten(self, tree: Any) -> tuple[list[Any], Any]:
+        """Return the leaves of a tree and its treedef; ValueError for keys without an order."""
+        ...
+
+    def paths(self, tree: Any) -> list[tuple[Any, ...]]:
+        """Return the key path of each leaf; `str(key)` is how a key is written."""
+        ...
+
+    def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
+        """Return the treedef of a node, or of a leaf; ValueError if its type is not a node."""
+        ...
+
+
+class PaddedArrays(Protocol):
+    """Pads and cuts the arrays of a backend. It traces and compiles nothing."""
+
+    def aval_key(self, leaf: Any) -> Hashable | None:
+        """Return a key that decides the aval of a leaf, cheaper than the aval; None if unknown."""
+        ...
+
+    def problem(self, leaf: Any) -> tuple[str, str, str] | None:
+        """Return (expected, found, remedy) if a leaf cannot be padded, else None."""
+        ...
+
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
+        """Return a leaf padded; `enlarge` returns a numpy array of the larger shape."""
+        ...
+
+    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """Return the first part of a result on each axis."""
+        ...
+
+
+class Fallback(Protocol):
+    """What one function does where no executable runs."""
+
+    def call_source(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the Python source; NotTransformable if it cannot be imported."""
+        ...
+
+    def run(
+        self, policy: str, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Obey the policy `portable` or `jit`; raise `error`, with reasons added, if it fails."""
+        ...
+
+
+class CallWrap(Wrap, Protocol):
+    """A wrap as calls use it."""
+
+    def finish(self, outputs: Any, units: Sequence[Any], values: Sequence[Any]) -> Any:
+        """Return the result of a call; write what it changed into the units, if the wrap does."""
+        ...
+
+
+class Backend(Protocol):
+    """One way to call executables. `arrays` is its name, as in `load(arrays=…)`.
+
+    `keeps_results` says that all results stay on the device anyway.
+    """
+
+    arrays: str
+    keeps_results: bool
+
+    @property
+    def trees(self) -> Trees: ...
+
+    @property
+    def executable_loader(self) -> ExecutableLoader: ...
+
+    @property
+    def padding(self) -> PaddedArrays: ...
+
+    def aval_of(self, value: Any) -> Aval:
+        """Return the aval of a leaf; NotAnArray if no executable takes such a value."""
+        ...
+
+    def remedy(self, value: Any) -> str:
+        """Return what to do about a leaf that has no aval."""
+        ...
+
+    def has_tracers(self, values: Sequence[Any]) -> bool:
+        """Return whether one of some trees holds a tracer of a JAX transformation."""
+        ...
+
+    def dispatch(
+        self,
+        name: str,
+        source: Callable[..., Any],
+        miss: Callable[..., Any],
+        static_argnums: Sequence[int],
+        static_argnames: Sequence[str],
+    ) -> Callable[..., Any]:
+        """Return the C++ dispatch of a function, which calls `miss` on a cache miss.
+
+        `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
+        under `jax.disable_jit`.
+        """
+        ...
+
+    def forget_calls(self) -> None:
+        """Clear the caches of all C++ dispatches, so that each next call is a miss.
+
+        A call in flight that is a miss enters nothing afterwards: its entry is out of the cache.
+        """
+        ...
+
+    def wrap(self, function: Function) -> CallWrap:
+        """Return the wrap of a function that has one; AotbuildError if this backend has none."""
+        ...
+
+    def settings(self) -> Callable[[], AbstractContextManager[None]]:
+        """Return a context manager that gives another thread this thread's relevant settings."""
+        ...
+
+    def probe(self, devices: DeviceSet) -> Host:
+        """Return the host's facts for some devices."""
+        ...
+
+    def default_devices(self) -> DeviceSet:
+        """Return the devices for a call that does not say where to run."""
+        ...
+
+    def devices_on(self, where: Any) -> DeviceSet:
+        """Return the devices that `Library.on(where)` names; AotbuildError if it names none."""
+        ...
+
+    def devices_of_call(self, call: Call) -> DeviceSet:
+        """Return the devices that a call may use, judged by its arguments."""
+        ...
+
+    def place(self, call: Call, record: Record, devices: DeviceSet) -> Any:
+        """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
+        ...
+
+    def place_alone(self, record: Record, devices: DeviceSet) -> Any:
+        """Return where a record runs for a call without committed arguments."""
+        ...
+
+    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+        """Return a tree whose arrays calls on these devices, or on any, take without a copy."""
+        ...
+
+    def copied(
+        self, values: Mapping[str, Any], donated: Collection[str], platform: str
+    ) -> dict[str, int]:
+        """Return how many bytes a call copies of each argument before it runs on a platform.
+
+        `values` are the arguments by name. Small arrays do not count. ValueError or NotAnArray for
+        arguments that no call takes.
+        """
+        ...
+
+    def fallback(
+        self,
+        package: Package,
+        function: Function,
+        source: Callable[..., Any] | None,
+        devices: DeviceSet | None,
+    ) -> Fallback:
+        """Return the fallback of a function; `devices` are those that the caller chose, if any."""
+        ...

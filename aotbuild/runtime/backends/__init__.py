@@ -1,1 +1,0 @@
-"""Ways to call executables: with jax arrays, or with numpy arrays and without jax."""

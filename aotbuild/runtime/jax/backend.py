@@ -1,0 +1,181 @@
+"""The jax backend: what `runtime.backend` asks for, with jax's arrays and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import jax
+import numpy as np
+
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.platforms.base import Host
+from aotbuild.runtime import fork
+from aotbuild.runtime.binding import Call
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.devices import DeviceSet, host_of
+from aotbuild.runtime.jax import placement, private
+from aotbuild.runtime.jax.clients import clients
+from aotbuild.runtime.jax.executables import JaxExecutableLoader
+from aotbuild.runtime.package import Package, Stats
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.trees import leaf_paths
+
+if TYPE_CHECKING:
+    from aotbuild.format.imports import Imports
+    from aotbuild.runtime.backend import CallWrap
+    from aotbuild.runtime.jax.fallback import JaxFallback, Portable
+
+_NUMBERS = (bool, int, float, complex)
+
+
+class JaxBackend:
+    """See `runtime.backend.Backend`."""
+
+    arrays = "jax"
+    keeps_results = True
+
+    def __init__(self, source: Source, stats: Stats, imports: Callable[[], Imports]) -> None:
+        fork.watch(clients)
+        self._source = source
+        self._stats = stats
+        self._portable: SingleFlight[Portable] = SingleFlight()
+        self._wraps: SingleFlight[CallWrap] = SingleFlight()
+        self.trees = JaxTrees(imports)
+        self.executable_loader = JaxExecutableLoader(self.trees, stats.count)
+        self.padding = JaxPaddedArrays()
+        self.aval_of = private.aval_of
+        self.has_tracers = private.has_tracers
+        self._dispatches: list[ref[Any]] = []
+        self.probe = probe
+        self.settings = placement.settings
+        self.default_devices = placement.default_devices
+        self.devices_on = placement.devices_on
+        self.devices_of_call = placement.devices_of_call
+        self.place_alone = placement.place_alone
+
+    def remedy(self, value: Any) -> str:
+        """Return what to do about a leaf that has no aval."""
+        from aotbuild.runtime.buffers import of_byte_order
+
+        return of_byte_order(value) or (
+            "Convert it with jax.numpy.asarray, or declare the parameter static in the manifest."
+        )
+
+    def place(self, call: Call, record: Record, devices: DeviceSet) -> placement.Placement:
+        """Return where a call of a record runs; InvalidArgument if an argument prevents it."""
+        paths = lambda: leaf_paths(call.bound, self.trees)  # noqa: E731 - for errors only
+        return placement.place(call, record, devices, paths)
+
+    def dispatch(self, *args: Any) -> Callable[..., Any]:
+        """Return the C++ dispatch of a function; the arguments are those of `make_dispatch`."""
+        made = private.make_dispatch(*args)
+        self._dispatches.append(ref(made, self._dispatches.remove))
+        return made
+
+    def forget_calls(self) -> None:
+        """Clear the caches of all C++ dispatches."""
+        for dispatch in filter(None, [each() for each in [*self._dispatches]]):
+            private.clear_calls(dispatch)
+
+    def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
+        """Return a tree on a device; committed to it if the caller chose one."""
+        fork.refuse_if_forked("place()")
+        return placement.place_tree(tree, devices)
+
+    def copied(self, *_: Any) -> dict[str, int]:
+        """Return nothing: what jax does with arguments is jax's own."""
+        return {}
+
+    def wrap(self, function: Function) -> CallWrap:
+        """Return the wrap of a function. Imported late: few functions have one."""
+        from aotbuild.runtime.jax.wraps import make_wrap
+
+        return self._wraps.get(function.wrap, lambda: make_wrap(function))
+
+    def fallback(
+        self,
+        package: Package,
+        function: Function,
+        source: Callable[..., Any] | None,
+        devices: DeviceSet | None,
+    ) -> JaxFallback:
+        """Return the fallback of a function. Imported late: most processes never need it."""
+        from aotbuild.runtime.jax.fallback import JaxFallback, Portable
+
+        make = lambda: Portable(self, package.name, self._source, self._stats)  # noqa: E731
+        portable = self._portable.get("portable", make)
+        return JaxFallback(self, portable, package, function, source, devices)
+
+
+def probe(where: str | DeviceSet | None = None) -> Host:
+    """Return the host's facts for some devices, a platform, or the default device."""
+    devices = where if isinstance(where, DeviceSet) else placement.default_devices(where)
+    return host_of(
+        devices,
+        process_count=jax.process_count(),
+        x64=bool(jax.config.jax_enable_x64),
+        custom_calls=private.custom_call_targets(devices.platform),
+    )
+
+
+class JaxTrees:
+    """Pytrees as jax has them, with all types that are registered with it."""
+
+    nodes: frozenset[str] | None = None
+
+    def __init__(self, imports: Callable[[], Imports]) -> None:
+        self.imports = imports
+
+    def flatten(self, tree: Any) -> tuple[list[Any], Any]:
+        """Return the leaves of a tree and its treedef."""
+        leaves, treedef = jax.tree_util.tree_flatten(tree)
+        return leaves, treedef
+
+    def paths(self, tree: Any) -> list[tuple[Any, ...]]:
+        """Return the key path of each leaf."""
+        pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
+        return [path for path, _ in pairs]
+
+    def make_treedef(self, node_data: tuple[type, Any] | None, children: Sequence[Any]) -> Any:
+        """Return the treedef of a node, or of a leaf."""
+        return private.make_treedef(node_data, children)
+
+
+class JaxPaddedArrays:
+    """See `runtime.backend.PaddedArrays`."""
+
+    def aval_key(self, leaf: Any) -> Hashable | None:
+        """Return what decides the aval of a leaf; for numpy arrays and numbers, x64 does too."""
+        kind = type(leaf)
+        if isinstance(leaf, jax.Array):
+            return (kind, leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))
+        if isinstance(leaf, np.ndarray | np.generic):
+            return (kind, leaf.shape, leaf.dtype, jax.config.jax_enable_x64)
+        return (kind, jax.config.jax_enable_x64) if kind in _NUMBERS else None
+
+    def problem(self, leaf: Any) -> tuple[str, str, str] | None:
+        """Return (expected, found, remedy) if the host cannot read a leaf, else None."""
+        if not isinstance(leaf, jax.Array):
+            return None
+        if leaf.is_deleted():
+            remedy = "It was donated to an earlier call; use that call's result instead."
+            return "an array", "a deleted array", remedy
+        if not leaf.is_fully_addressable:
+            remedy = "Pad it before it is placed, to a size that was compiled."
+            return "an array that is all in this process", str(leaf.sharding), remedy
+        return None
+
+    def pad(self, leaf: Any, enlarge: Callable[[Any], Any]) -> Any:
+        """Return a padded leaf: in its place if it is committed, else as a numpy array."""
+        if not isinstance(leaf, jax.Array):
+            return enlarge(np.asarray(leaf))
+        array = enlarge(private.host_view(leaf))
+        return private.put_like(array, leaf) if leaf.committed or leaf.weak_type else array
+
+    def cut(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """Return the first part of a result on each axis, copied to memory of its own."""
+        kept = private.host_view(array)[tuple(map(slice, shape))]
+        return private.put_like(kept, array)

@@ -1,0 +1,241 @@
+"""Fallbacks: a call that no executable serves runs the source, or the StableHLO of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
+from aotbuild.format.aval import parse_spec
+from aotbuild.format.record import Record
+from aotbuild.format.signature import Function
+from aotbuild.runtime.binding import Call, bind
+from aotbuild.runtime.blobs import read_blob
+from aotbuild.runtime.concurrency import SingleFlight
+from aotbuild.runtime.devices import DeviceSet
+from aotbuild.runtime.events import Compiled, describe
+from aotbuild.runtime.jax.placement import leaf_shardings
+from aotbuild.runtime.jax.transformations import PythonSource
+from aotbuild.runtime.observers import emit, listeners, log
+from aotbuild.runtime.package import Package, Stats
+from aotbuild.runtime.select import portable_reasons
+from aotbuild.runtime.source import Source
+from aotbuild.runtime.trees import (
+    differences,
+    flatten,
+    leaf_paths,
+    restore_outputs,
+    with_static_values,
+)
+from aotbuild.runtime.wrapped import with_markers
+
+if TYPE_CHECKING:
+    from aotbuild.platforms.base import Host
+    from aotbuild.runtime.backend import Backend
+
+
+class JaxFallback:
+    """The fallback of one function: the source under jit, or a portable executable.
+
+    `source` is the Python function, or None to import it. `devices` are those that the caller chose
+    with `Library.on`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        portable: Portable,
+        package: Package,
+        function: Function,
+        source: Callable[..., Any] | None,
+        devices: DeviceSet | None,
+    ) -> None:
+        self._backend = backend
+        self._portable = portable
+        self._package = package
+        self._function = function
+        self._source = PythonSource(function, source, backend.trees.imports)
+        self._chosen = devices
+        self._logged: set[str] = set()
+
+    def call_source(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the source under jit; NotTransformable if it cannot be imported."""
+        return self._source.jitted(*args, **kwargs)
+
+    def run(
+        self, policy: str, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Obey the policy `portable` or `jit`; raise `error`, with reasons added, if it fails."""
+        with jax.default_device(self._chosen.first) if self._chosen else nullcontext():
+            if policy == "portable":
+                return self._run_portable(error, args, kwargs)
+            source = self._source_instead_of(error)
+            self._package.stats.count("fallback.jit")
+            return source(*args, **kwargs)
+
+    def _source_instead_of(self, error: NoExecutable) -> Callable[..., Any]:
+        try:
+            source = self._source.jitted
+        except NotTransformable as err:
+            trace = [*error.trace, f"fallback jit: {err.call} is not importable: {err.reason}"]
+            raise type(error)(error.function, error.summary, trace, error.remedy) from err
+        names = {"package": self._package.name, "function": self._function.name}
+        what = "no executable fits, calling the source with jit"
+        level: Any = "debug" if str(error) in self._logged else "warning"
+        self._logged.add(str(error))
+        log(level, "fallback", what, error, **names, policy="jit")
+        return source
+
+    def _run_portable(
+        self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        given = bind(self._function, args, kwargs)
+        bound, units = with_markers(given, self._backend) if self._function.wrap else (given, [])
+        call = flatten(bound, self._backend)
+        devices = self._chosen or self._backend.devices_of_call(call)
+        host = self._package.probe(devices)
+        record, outputs = self._portable.run(call, self._portable_records, devices, host, error)
+        self._package.stats.count("fallback.portable")
+        out_tree = restore_outputs(record, call.treedef, self._backend.trees)
+        make_treedef = self._backend.trees.make_treedef
+        result = with_static_values(out_tree, make_treedef).unflatten(outputs)
+        if self._function.wrap:
+            values = (*given.args, *given.kwargs.values())
+            return self._backend.wrap(self._function).finish(result, units, values)
+        return result
+
+    @cached_property
+    def _portable_records(self) -> list[Record]:
+        records = self._package.index.records(self._function.name)
+        return [record for record in records if record.target.is_portable]
+
+
+class Portable:
+    """Compiles and runs the StableHLO of one package, once for each record and its devices."""
+
+    def __init__(self, backend: Backend, package: str, source: Source, stats: Stats) -> None:
+        self._backend = backend
+        self._package = package
+        self._source = source
+        self._stats = stats
+        self._exported: SingleFlight[Any] = SingleFlight()
+        self._jitted: SingleFlight[Callable[..., Any]] = SingleFlight()
+        self._counted: SingleFlight[bool] = SingleFlight()
+
+    def run(
+        self,
+        call: Call,
+        records: Iterable[Record],
+        devices: DeviceSet,
+        host: Host,
+        error: NoExecutable,
+    ) -> tuple[Record, list[Any]]:
+        """Run the first portable record that fits; return it and the flat outputs.
+
+        If none fits, raise `error` with the reasons added.
+        """
+        reasons = []
+        for record in records:
+            reason = self._refuse(call, record, host)
+            if reason is None:
+                try:
+                    return record, self._run(call, record, devices)
+                except ValueError as err:
+                    if not _symbolic_leaves(record):
+                        raise
+                    reason = str(err).splitlines()[0]
+            reasons.append(f"{record}: REFUSED: {reason}")
+        known = [line for line in error.trace if "portable: compiled at first use" not in line]
+        trace = [*known, *(reasons or ["no portable record was built"])]
+        raise type(error)(error.function, error.summary, trace, error.remedy) from error
+
+    def _run(self, call: Call, record: Record, devices: DeviceSet) -> list[Any]:
+        placed: tuple[Any, ...] = ()
+        options: dict[str, Any] = {}
+        if record.calling.mesh:
+            placed = self._backend.place(call, record, devices).devices
+            options["in_shardings"] = leaf_shardings(record, placed)
+        key = (record.blob.sha256, placed)
+        run = self._jitted.get(key, lambda: self._jit(record, options))
+        start = perf_counter()
+        outputs = list(run(*call.leaves))
+        seconds = perf_counter() - start
+        # A symbolic record is compiled again for every signature that it serves.
+        counted = lambda: self._count(call, record, devices, seconds)  # noqa: E731
+        self._counted.get((*key, call.signature.key()), counted)
+        return outputs
+
+    def _jit(self, record: Record, options: dict[str, Any]) -> Callable[..., Any]:
+        exported = self._exported.get(record.blob.sha256, lambda: self._deserialize(record))
+        donated = tuple(record.calling.donated) or None
+        run: Callable[..., Any] = jax.jit(exported.call, donate_argnums=donated, **options)
+        return run
+
+    def _deserialize(self, record: Record) -> Any:
+        from jax import export
+
+        data = read_blob(self._source, record.blob)
+        try:
+            return export.deserialize(bytearray(data))
+        except Exception as err:  # flatbuffers and MLIR raise errors of many kinds
+            from aotbuild.format.portable import window_of  # needed here only
+
+            window = window_of([record])
+            why = f"\nIt is {window}; this is jax {jax.__version__}." if window else ""
+            msg = f"{record}: jax.export cannot read it: {type(err).__name__}: {err}{why}"
+            raise AotbuildError(msg) from err
+
+    def _count(self, call: Call, record: Record, devices: DeviceSet, seconds: float) -> bool:
+        self._stats.count("portable_compiled")
+        signature, size = describe(call.signature), record.blob.size
+        named = (self._package, record.function, signature, devices.platform)
+        if listeners:
+            emit(Compiled(*named, seconds, size))
+        what = f"{record}: no executable fits; compiled the portable one for {signature}"
+        facts = dict(zip(("package", "function", "signature", "platform"), named, strict=True))
+        log("warning", "compiled", what, None, **facts, seconds=seconds)
+        return True
+
+    def _refuse(self, call: Call, record: Record, host: Host) -> str | None:
+        reasons = portable_reasons(record, host)
+        if reasons:
+            return "; ".join(reasons)
+        leaves = _symbolic_leaves(record)
+        if leaves is not None:
+            reason = self._refuse_symbolic(call, record, leaves)
+        else:
+            is_same = record.signature.key() == call.signature.key()
+            reason = None if is_same else "another signature"
+        return reason or "; ".join(differences(call, record, self._backend.trees)) or None
+
+    def _refuse_symbolic(self, call: Call, record: Record, leaves: list[str]) -> str | None:
+        found, expected = call.signature, record.signature
+        if found.tree != expected.tree or repr(found.statics) != repr(expected.statics):
+            return "another signature"
+        paths = leaf_paths(call.bound, self._backend.trees)
+        for path, have, text in zip(paths, found.leaves, leaves, strict=True):
+            dtype, weak, rank = _parse_symbolic(text)
+            if (have.dtype, have.weak_type, len(have.shape)) != (dtype, weak, rank):
+                return f"{path}: expected {text}, found {have}"
+        return None
+
+
+def _symbolic_leaves(record: Record) -> list[str] | None:
+    """Return the leaves of a record whose shapes have symbols, as jax prints them, or None."""
+    return record.provenance.get("symbolic_leaves")
+
+
+def _parse_symbolic(text: str) -> tuple[str, bool, int]:
+    """Return (dtype, weak type, rank); a comma inside `max(a, b)` separates no axes."""
+    head, _, dims = text.partition("[")
+    _, dtype, weak = parse_spec(f"{head}[]")
+    depth, rank = 0, 1 if dims.rstrip("]").strip() else 0
+    for char in dims:
+        depth += (char == "(") - (char == ")")
+        rank += char == "," and depth == 0
+    return dtype, weak, rank

@@ -1,0 +1,61 @@
+"""JAX transformations: a call with tracers runs the Python source under jit.
+
+An executable cannot be traced through. So inside jit, grad, vmap and the like, a kernel or a
+function under `aotbuild.precompiled` calls its source, and the transformation sees the operations
+in it. `private.has_tracers` recognizes such a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import jax
+
+from aotbuild.errors import NotTransformable
+from aotbuild.format.signature import Function
+from aotbuild.runtime.imports import import_named
+
+if TYPE_CHECKING:
+    from aotbuild.format.imports import Imports
+
+
+class PythonSource:
+    """The source of one function. It is imported at its first use, unless the caller gave it.
+
+    `imports` says what the package may import.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        given: Callable[..., Any] | None,
+        imports: Callable[[], Imports],
+    ) -> None:
+        self._function, self._imports = function, imports
+        self._given = given
+
+    @cached_property
+    def jitted(self) -> Callable[..., Any]:
+        """The source under jit, with the static arguments that it was compiled with.
+
+        NotTransformable if it cannot be imported.
+        """
+        source: Any = self._given or self._import()
+        source = getattr(source, "__aotbuild_source__", source)
+        if hasattr(source, "lower"):
+            return cast("Callable[..., Any]", source)
+        names = tuple(static.name for static in self._function.statics)
+        if self._function.wrap:
+            from aotbuild.runtime.jax.wraps import jit_of
+
+            return jit_of(self._function.wrap, source, names)
+        return cast("Callable[..., Any]", jax.jit(source, static_argnames=names or None))
+
+    def _import(self) -> Any:
+        name, call = self._function.name, self._function.call
+        try:
+            return import_named(call, self._imports())
+        except Exception as err:  # the user's module runs here and may raise anything
+            raise NotTransformable(name, call, f"{type(err).__name__}: {err}") from err

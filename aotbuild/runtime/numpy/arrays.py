@@ -1,0 +1,275 @@
+"""Arrays of jaxlib as numpy arrays, arrays that stay on their device, and both as arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from aotbuild.errors import InvalidArgument
+from aotbuild.format.aval import Aval
+from aotbuild.format.target import HOST
+from aotbuild.platforms.base import client_part, platform_of
+from aotbuild.runtime.binding import Call
+from aotbuild.runtime.numpy import private
+
+# A platform, and the number of its device in this process; None for the host.
+Where: TypeAlias = tuple[str, int] | None
+
+# Smaller arguments are not looked at: copying one takes no longer than asking where it begins.
+_SMALLEST_COUNTED = 64 * 1024
+# How many elements XLA packs into one byte, for dtypes that the buffer protocol lacks.
+_PER_BYTE = {"int4": 2, "uint4": 2, "float4_e2m1fn": 2, "int2": 4, "uint2": 4}
+
+
+class DeviceArray:
+    """An array that stays on its device between calls, as `place` and `keeping` return it.
+
+    A call takes it like a numpy array, without a copy. `numpy.asarray(array)` reads it. On a CPU
+    that is a view where numpy knows the dtype: XLA knows of it too, so a call that the array is
+    donated to leaves its memory alone.
+
+    Threads may read it while others donate or delete it: they get its numbers, or ValueError.
+    """
+
+    __slots__ = ("_buffer", "_is_deleted")
+
+    def __init__(self, _buffer: Any) -> None:
+        self._buffer = _buffer
+        self._is_deleted = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        shape: tuple[int, ...] = self._buffer.aval.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy dtype."""
+        return self._buffer.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that a numpy array of this shape and dtype takes."""
+        return self.size * int(self.dtype.itemsize)
+
+    @property
+    def device(self) -> str:
+        """The name of its device, as `Library.on` takes it."""
+        device = device_of(self)
+        return f"{platform_of(device)}:{device.local_hardware_id}"
+
+    def is_deleted(self) -> bool:
+        """Return whether it was donated to a call, or deleted."""
+        return self._is_deleted or bool(self._buffer.is_deleted())
+
+    def delete(self) -> None:
+        """Free its memory now, or when nobody reads it; it cannot be used any more."""
+        # XLA ends the process for an array that is freed in the middle of being read. First say so,
+        # then look: either the reader sees it, or this sees the reader, who then frees it.
+        self._is_deleted = True
+        self._free_if_unread()
+
+    def _free_if_unread(self) -> None:
+        if not any(each is self for each in [*_readings.values()]):
+            self._buffer.delete()
+
+    @contextmanager
+    def _being_read(self) -> Iterator[None]:
+        _readings[token := object()] = self
+        try:
+            yield
+        finally:
+            del _readings[token]
+            if self._is_deleted:
+                self._free_if_unread()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        with self._being_read():
+            if self.is_deleted():
+                raise self._gone()
+            try:
+                array = self._read()
+            except (RuntimeError, ValueError, BufferError) as err:
+                if self.is_deleted():  # by another thread
+                    raise self._gone() from err
+                raise
+        if dtype is not None and dtype != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _read(self) -> Any:
+        where = where_of(device_of(self))
+        if where is None and is_plain(self.dtype):
+            return read(self._buffer, self.shape, self.dtype, where)
+        # XLA does not know of a view, and would write into memory that is donated.
+        with private.kept_from_donation(self._buffer):
+            array = read(self._buffer, self.shape, self.dtype, where)
+            if where is None:  # else it is a copy already
+                array = array.copy()
+        if self.is_deleted():  # a call may have written into what was not kept
+            raise self._gone()
+        return array
+
+    def _gone(self) -> ValueError:
+        msg = f"{self!r} was donated to a call, or deleted; use that call's result instead"
+        return ValueError(msg)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            msg = "len() of an array without axes"
+            raise TypeError(msg)
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        gone = ", deleted" if self.is_deleted() else ""
+        return f"<aotbuild.DeviceArray {self.dtype}{list(self.shape)} on {self.device}{gone}>"
+
+    def __reduce__(self) -> Any:
+        msg = f"{self!r} cannot be pickled or copied; numpy.asarray(array) can"
+        raise TypeError(msg)
+
+
+# The arrays that threads read now, once for each reading.
+_readings: dict[object, DeviceArray] = {}
+
+
+def buffer_of(array: DeviceArray) -> Any:
+    """Return jaxlib's array."""
+    return array._buffer
+
+
+def device_of(array: DeviceArray) -> Any:
+    """Return the device of an array."""
+    return private.device_of(array._buffer)
+
+
+def put(array: Any, device: Any) -> DeviceArray:
+    """Return a numpy array on a device."""
+    return DeviceArray(private.put(array, device))
+
+
+def where_of(device: Any) -> Where:
+    """Return where the memory of a device is."""
+    platform = platform_of(device)
+    return None if platform == HOST else (platform, device.local_hardware_id)
+
+
+def is_plain(dtype: Any) -> bool:
+    """Return whether the buffer protocol knows a dtype."""
+    return bool(dtype.isbuiltin == 1)
+
+
+def is_packed(dtype: Any) -> bool:
+    """Return whether XLA packs several elements of a dtype into a byte; numpy uses one each."""
+    return str(dtype) in _PER_BYTE
+
+
+class _Memory:
+    """Memory that numpy can view; the view keeps the array alive."""
+
+    def __init__(self, array: Any, count: int) -> None:
+        self.owner = array
+        self.__array_interface__ = {
+            "data": (array.unsafe_buffer_pointer(), True),
+            "shape": (count,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+def read(array: Any, shape: tuple[int, ...], dtype: Any, where: Where) -> Any:
+    """Return jaxlib's array as a read-only numpy array.
+
+    RuntimeError or ValueError if it is deleted. Another thread must not donate or delete it
+    meanwhile, unless it is on a CPU and numpy knows its dtype.
+    """
+    if where is None and is_plain(dtype):
+        found = np.asarray(array)  # by the buffer protocol: XLA knows of the view
+        if found.dtype != dtype:  # an array of one object: there is no buffer any more
+            msg = "the array is deleted"
+            raise ValueError(msg)
+        return found
+    array.block_until_ready()
+    count, per_byte = math.prod(shape), _PER_BYTE.get(str(dtype), 1)
+    size = -(-count * dtype.itemsize // per_byte)
+    if where is None:
+        raw = np.asarray(_Memory(array, size))
+    else:
+        platform, ordinal = where
+        raw = client_part(platform).copy(array.unsafe_buffer_pointer(), size, ordinal)
+    if per_byte > 1:
+        raw = _unpacked(raw, per_byte, count)
+    raw.flags.writeable = False
+    return raw.view(dtype).reshape(shape)
+
+
+def _unpacked(raw: Any, per_byte: int, count: int) -> Any:
+    """Return packed elements as one byte each; the lowest bits of a byte are its first element."""
+    bits = 8 // per_byte
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+def is_used_in_place(array: Any, dtype: Any) -> bool:
+    """Return whether XLA:CPU uses a numpy array where it is."""
+    from aotbuild.runtime.buffers import is_aligned  # calls with small arrays alone do not ask
+
+    is_as_asked = array.dtype == dtype and array.flags.c_contiguous
+    return bool(is_as_asked and (is_aligned(array) or not array.size))
+
+
+def copied_size(
+    leaves: Sequence[Any], platform: str, donated: bool, aval_of: Callable[[Any], Aval]
+) -> int:
+    """Return how many bytes of an argument a call copies to use it, of its large arrays."""
+    size = 0
+    for leaf in leaves:
+        if not isinstance(leaf, np.ndarray) or leaf.nbytes < _SMALLEST_COUNTED:
+            continue
+        dtype = np.dtype(aval_of(leaf).dtype)
+        # XLA writes into what is donated, but not into memory of numpy.
+        stays = platform == HOST and not donated and not is_packed(dtype)
+        if not stays or not is_used_in_place(leaf, dtype):
+            size += leaf.nbytes
+    return size
+
+
+def first_device(leaves: Sequence[Any]) -> Any:
+    """Return the device of the first leaf that is on one; None if there is none."""
+    return next((device_of(leaf) for leaf in leaves if isinstance(leaf, DeviceArray)), None)
+
+
+def check_devices(call: Call, device: Any, paths: Callable[[], Sequence[str]]) -> None:
+    """Raise InvalidArgument if an array is deleted, or on another device than the call."""
+    for index, leaf in enumerate(call.leaves):
+        if not isinstance(leaf, DeviceArray):
+            continue
+        if leaf.is_deleted():
+            found = "an array that was donated to an earlier call"
+            raise _refusal(call, paths()[index], "an array", found, "Use that call's result.")
+        if device_of(leaf) != device:
+            expected = f"an array on {platform_of(device)}:{device.local_hardware_id}"
+            remedy = "Put all arguments on one device: library.on('cpu:1').place(tree)."
+            raise _refusal(call, paths()[index], expected, repr(leaf), remedy)
+
+
+def _refusal(call: Call, path: str, expected: str, found: str, remedy: str) -> InvalidArgument:
+    return InvalidArgument(call.bound.function.name, path, expected, found, remedy)

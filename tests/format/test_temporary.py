@@ -1,0 +1,201 @@
+"""Temporary folders: removed at the end, and by the next process if their own was killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from aotbuild.format import temporary
+from aotbuild.format.temporary import LOCK, remove_abandoned, temporary_folder
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from aotbuild.format.temporary import temporary_folder
+with temporary_folder(Path(sys.argv[1])) as folder:
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "file").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def abandon(parent: Path) -> Path:
+    """Leave a folder behind as a killed process does; return it."""
+    before = set(parent.iterdir())
+    done = subprocess.run([sys.executable, "-c", KILLED, str(parent)])
+    assert done.returncode == -signal.SIGKILL
+    (left,) = set(parent.iterdir()) - before
+    return left
+
+
+def test_it_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    with temporary_folder(tmp_path) as folder:
+        assert folder.parent == tmp_path
+        (folder / "deep").mkdir()
+        (folder / "deep" / "file").touch()
+        (folder / "link").symlink_to(outside)
+    assert list(tmp_path.iterdir()) == [outside]
+
+
+def test_without_a_parent_it_is_where_temporary_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder(what="worker-") as folder:
+        assert folder.parent == tmp_path
+        assert "worker-" in folder.name
+
+
+def test_an_error_removes_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError), temporary_folder(tmp_path):  # noqa: PT011 - the block's own
+        raise ValueError
+    assert not list(tmp_path.iterdir())
+
+
+def test_those_of_a_running_process_stay(tmp_path: Path) -> None:
+    with temporary_folder(tmp_path) as one, temporary_folder(tmp_path) as other:
+        (one / "file").touch()
+        remove_abandoned(tmp_path)
+        assert (one / "file").exists()
+        assert other.exists()
+
+
+@pytest.mark.process
+def test_those_of_a_killed_process_are_removed_by_the_next(tmp_path: Path) -> None:
+    left = abandon(tmp_path)
+    with temporary_folder(tmp_path) as folder:
+        assert not left.exists()
+        assert folder.exists()
+
+
+@pytest.mark.process
+def test_what_is_worth_it_is_rescued_first(tmp_path: Path) -> None:
+    left = abandon(tmp_path)
+
+    def rescue(folder: Path) -> None:
+        assert folder == left
+        (folder / "deep" / "file").rename(tmp_path / "kept")
+
+    remove_abandoned(tmp_path, rescue)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.process
+def test_a_folder_that_cannot_be_rescued_stays(tmp_path: Path) -> None:
+    left = abandon(tmp_path)
+
+    def rescue(folder: Path) -> None:
+        raise PermissionError
+
+    remove_abandoned(tmp_path, rescue)
+    assert (left / "deep" / "file").exists()
+
+
+def test_one_that_was_not_locked_yet_is_removed_if_empty(tmp_path: Path) -> None:
+    """Its process was killed between two lines. A process that still runs makes another."""
+    with temporary_folder(tmp_path) as folder:
+        empty, full = folder.with_name(f"{folder.name}-1"), folder.with_name(f"{folder.name}-2")
+        empty.mkdir()
+        full.mkdir()
+        (full / "file").touch()
+        remove_abandoned(tmp_path)
+        assert not empty.exists()
+        assert full.exists()
+        day_ago = time.time() - 25 * 3600
+        os.utime(full, (day_ago, day_ago))
+        remove_abandoned(tmp_path)
+        assert not full.exists()  # written into after it was removed
+        assert folder.exists()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that a process of another system made and left, whose lock nobody holds here."""
+    with monkeypatch.context() as patch:
+        patch.setattr(temporary, "_system", lambda: "another one")
+        with temporary_folder(tmp_path) as folder:
+            made = folder.with_name(f"{folder.name}-left")
+    made.mkdir()
+    (made / LOCK).touch()
+    (made / "file").touch()
+    made.with_name(f"{made.name}-empty").mkdir()
+    return made
+
+
+def test_those_of_another_system_stay_for_long(tmp_path: Path, elsewhere: Path) -> None:
+    """A lock may be free because this system does not know of it."""
+    remove_abandoned(tmp_path)
+    with temporary_folder(tmp_path):
+        assert (elsewhere / "file").exists()
+    assert len(list(tmp_path.iterdir())) == 2
+    month_ago = time.time() - 31 * 24 * 3600
+    for folder in tmp_path.iterdir():
+        os.utime(folder, (month_ago, month_ago))
+    remove_abandoned(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_one_that_is_locked_stays(tmp_path: Path, elsewhere: Path) -> None:
+    month_ago = time.time() - 31 * 24 * 3600
+    with (elsewhere / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(elsewhere, (month_ago, month_ago))
+        remove_abandoned(tmp_path)
+        assert (elsewhere / "file").exists()
+
+
+def test_names_that_others_give_are_left_alone(tmp_path: Path) -> None:
+    for name in (".aotbuild-mine", "aotbuild-1.0", "_aot"):
+        (tmp_path / name).mkdir()
+    with temporary_folder(tmp_path) as folder:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / LOCK).touch()
+        link = folder.with_name(f"{folder.name}-link")
+        link.symlink_to(elsewhere)
+        remove_abandoned(tmp_path)
+        assert (elsewhere / LOCK).exists()
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_a_folder_taken_for_abandoned_too_early_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, made = Path.mkdir, []
+
+    def removed_at_once(folder: Path, mode: int = 0o777) -> None:
+        made.append(folder)
+        real(folder, mode)
+        if len(made) == 1:
+            folder.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", removed_at_once)
+    with temporary_folder(tmp_path) as folder:
+        assert folder == made[1]
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can tell whether it is abandoned, so it stays."""
+
+    def unsupported(*_: object) -> None:
+        raise OSError(95, os.strerror(95))
+
+    monkeypatch.setattr(temporary.fcntl, "flock", unsupported)
+    with temporary_folder(tmp_path) as folder:
+        remove_abandoned(tmp_path)
+        assert folder.exists()
+    assert not folder.exists()
+
+
+def test_a_parent_that_cannot_be_read_is_no_error(tmp_path: Path) -> None:
+    remove_abandoned(tmp_path / "missing")
