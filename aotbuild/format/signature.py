@@ -131,7 +131,8 @@ class Function:
     that it stands for) of values that calling the function changes without effect on the result.
     `references` is static data that a call compares with that of a template; see
     `format.references`. `overload_of` is the function whose calls this one serves, too, and
-    `overloads` are those that serve calls of this one. `about` is for people and for tools; see `format.about`.
+    `overloads` are those that serve calls of this one. `about` is for people and for tools; see
+    `format.about`.
     """
 
     name: str
