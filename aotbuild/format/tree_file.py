@@ -3,7 +3,7 @@
 `{"version": 1, "trees": {"state": {"tree": …, "leaves": ["f32[batch,128]", …]}}}`: a tree is as
 `format.tree` describes it, with `format.constructions` in it, and its leaves are avals whose dims
 may have names. The text is the same for the same trees, and has a line for each part that fits on
-one. """
+one."""
 
 from __future__ import annotations
 
