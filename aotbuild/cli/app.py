@@ -44,12 +44,11 @@ from aotbuild.cli.store import STORE
 from aotbuild.cli.stubs import stubs
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
-from aotbuild.cli.weights import weights
 from aotbuild.report.words import os_error_text
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
 _INSPECTING = (inspect, coverage, diff, doctor, verify, sbom, stubs)
-_RELEASING = (keygen, sign, split, weights, merge, release_check)
+_RELEASING = (keygen, sign, split, merge, release_check)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."

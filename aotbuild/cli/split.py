@@ -11,7 +11,6 @@ from aotbuild.cli.command import (
     argument,
     command,
     existing_file,
-    flag,
     new_folder,
 )
 from aotbuild.cli.output import Output
@@ -39,23 +38,6 @@ if TYPE_CHECKING:
         help="What stays in the base: any of cpu, cuda, rocm, tpu, portable; default: "
         f"{HOST},{PORTABLE}.",
     ),
-    flag(
-        "--portable",
-        help="Also write a wheel for any platform, with the portable forms and the same metadata.",
-    ),
-    flag(
-        "--weights",
-        help="Write the hoisted constants into a wheel of their own, and all else into the base.",
-    ),
-    argument(
-        "--weights-versions",
-        metavar="SPEC",
-        help="The versions of the weights that the base takes, as '>=1.0,<2'; default: its own.",
-    ),
-    flag(
-        "--variants",
-        help="Write whole wheels with the metadata of PEP 825 (a draft), not companions.",
-    ),
     JSON,
 )
 def split(
@@ -63,10 +45,6 @@ def split(
     wheel: Path,
     out: Path,
     keep: str,
-    portable: bool,
-    weights: bool,
-    weights_versions: str | None,
-    variants: bool,
     as_json: bool,
 ) -> None:
     """Split WHEEL: its code and what --keep names become the base, the rest one companion wheel for
@@ -76,6 +54,7 @@ def split(
     it is.
     """
     from aotbuild.wheels.split import FAMILIES
+    from aotbuild.wheels.split import split as split_wheel
 
     output.as_json = as_json
     kept = [name.strip() for name in keep.split(",") if name.strip()]
@@ -83,28 +62,8 @@ def split(
     if unknown:
         msg = f"{unknown[0]!r} is no family of targets; expected some of {', '.join(FAMILIES)}"
         raise UsageError(msg, "--keep")
-    if variants and portable:
-        msg = "--portable and --variants exclude each other"
-        raise UsageError(msg)
-    if weights and (variants or portable):
-        msg = "--weights is a split of its own: do it without --portable and --variants"
-        raise UsageError(msg)
     output.document["wheel"] = str(wheel)
-    if weights:
-        from aotbuild.wheels.weights import split_weights
-
-        print_written(output, split_weights(wheel, out, weights_versions))
-        return
-    print_written(output, _split(wheel, out, kept, portable, variants))
-
-
-def _split(wheel: Path, out: Path, keep: list[str], portable: bool, variants: bool) -> Written:
-    from aotbuild.wheels.split import split
-    from aotbuild.wheels.variants import split_variants
-
-    return (
-        split_variants(wheel, out, keep) if variants else split(wheel, out, keep, portable=portable)
-    )
+    print_written(output, split_wheel(wheel, out, kept))
 
 
 def print_written(output: Output, written: Written) -> None:

@@ -151,7 +151,6 @@ class Description:
     options. `hints` are texts in a compiler's errors and what to do about each. `preallocated` is
     the part of a device's memory that jax takes when it starts, if it takes it at once. `startup`
     are the sets of options for `startup:` of a manifest, None if it changes nothing.
-    `variant_namespace` is that of its variant wheels (PEP 825), None if it has none.
     `aliases` are what people call the platform, too: an error suggests its name. `most_devices` is
     how many a call may have.
     """
@@ -168,7 +167,6 @@ class Description:
     preallocated: float | None = None
     most_devices: int = MAX_DEVICES
     startup: StartupSets | None = None
-    variant_namespace: str | None = None
     aliases: tuple[str, ...] = ()
 
     def read(self, options: Any, place: Place) -> Any:
@@ -251,10 +249,6 @@ class Description:
         And the extra of that distribution which brings the libraries that the plugin loads.
         """
         return plugin, None
-
-    def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
-        """Return the properties that a system needs to run at least one of these records."""
-        raise NotImplementedError
 
     def hint(self, error: str) -> str:
         """Return the remedy for the text of an error on a line of its own, or an empty text."""

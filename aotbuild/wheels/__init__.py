@@ -1,1 +1,1 @@
-"""Existing wheels: splitting, merging, and labeling as variants."""
+"""Existing wheels: splitting and merging."""

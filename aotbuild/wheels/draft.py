@@ -171,7 +171,6 @@ class Draft:
     artifacts: Artifacts
     changed: dict[str, bytes] = field(default_factory=dict)
     sbom: bool = False
-    label: str | None = None
 
     @classmethod
     def like(
@@ -181,22 +180,15 @@ class Draft:
         changed: dict[str, bytes],
         *,
         sbom: bool,
-        label: str | None = None,
     ) -> Draft:
         """Return a draft with the name and the unchanged files of a wheel."""
         identity = wheel.name, wheel.info, wheel.distribution, wheel.model
         files = list(wheel.files())
-        return cls(*identity, files, wheel.place, artifacts, changed, sbom, label)
-
-    @property
-    def file_name(self) -> str:
-        """Its file name, with the label of a variant at the end."""
-        name = str(self.name)
-        return name if self.label is None else f"{name.removesuffix('.whl')}-{self.label}.whl"
+        return cls(*identity, files, wheel.place, artifacts, changed, sbom)
 
     def write(self, out: Path) -> Path:
         """Write the wheel into a folder; FileExistsError if it exists."""
-        path = out / self.file_name
+        path = out / str(self.name)
         # RECORD is written like METADATA, and not like the files of a project.
         stated = (file.model for file in self.files if file.name == f"{self.info}/METADATA")
         model = next(stated, self.model)

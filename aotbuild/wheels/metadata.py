@@ -14,7 +14,6 @@ from aotbuild.build.requirements import ELSEWHERE, exactly, pins
 from aotbuild.format.layout import part_distribution
 from aotbuild.format.record import Record
 from aotbuild.format.target import ON_LINUX
-from aotbuild.format.weights import WEIGHTS
 from aotbuild.platforms.base import names
 from aotbuild.platforms.building import description
 
@@ -118,11 +117,6 @@ def with_companions(text: str, companions: Iterable[Companion], version: str) ->
     return _edited(text, [], new)
 
 
-def with_weights(text: str, requirement: str) -> str:
-    """Return the METADATA of a wheel whose constants are in another distribution."""
-    return _edited(text, [], [f"{_REQUIRES}: {requirement}"])
-
-
 def without_companions(text: str, companions: Iterable[Companion], version: str) -> str:
     """Return the METADATA of the wheel that a base was split from; undoes `with_companions`.
 
@@ -131,8 +125,6 @@ def without_companions(text: str, companions: Iterable[Companion], version: str)
     added = {each.part: each.lines(version) for each in companions}
     every = [line for lines in added.values() for line in lines]
     others = [line for line in requirements(text) if line not in every]
-    weights = {str(canonicalize_name(c.distribution)) for c in companions if c.part == WEIGHTS}
-    every += [line for line in others if name_of(line) in weights]
     gone = [f"{_REQUIRES}: {line}" for line in every]
     gone += [f"{_EXTRA}: {part}" for part in added if not _is_used(part, others)]
     return _edited(text, gone, [])
@@ -149,16 +141,6 @@ def companion_metadata(base: str, companion: Companion) -> str:
     added = filter(is_added_by_build, requirements(base))
     needed = [f"{of}=={version}", *added, *companion.plugins]
     fields += [(_REQUIRES, line) for line in needed]
-    return "".join(f"{key}: {value}\n" for key, value in fields) + "\n"
-
-
-def weights_metadata(base: str, name: str, version: str, of: str) -> str:
-    """Return the METADATA of a wheel of weights, which does not require its base."""
-    stated = HeaderParser().parsestr(base)
-    fields = [("Metadata-Version", stated["Metadata-Version"]), ("Name", name)]
-    fields += [("Version", version), ("Summary", f"Weights of {of}")]
-    fields += [(key, value) for key in _SHARED for value in stated.get_all(key) or []]
-    fields += [(_REQUIRES, line) for line in requirements(base) if name_of(line) == "aotbuild"]
     return "".join(f"{key}: {value}\n" for key, value in fields) + "\n"
 
 

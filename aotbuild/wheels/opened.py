@@ -61,7 +61,7 @@ class WheelName:
         try:
             parse_wheel_filename(path.name)
         except InvalidWheelFilename as err:
-            remedy = "Give a wheel as a build made it; variants are not taken apart or joined."
+            remedy = "Give a wheel as a build made it."
             raise WheelRefused(str(path), "not the name of a wheel", [str(err)], remedy) from err
         distribution, rest = path.stem.split("-", 1)
         version, *tag = rest.rsplit("-", 3)

@@ -1,12 +1,8 @@
-"""Splitting a wheel: a base with the code, and a companion for each family of targets.
-
-And a portable wheel beside them, for platforms that have no native one.
-"""
+"""Splitting a wheel: a base with the code, and a companion for each family of targets."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +30,7 @@ from aotbuild.wheels.draft import (
     split_stages,
     write_all,
 )
-from aotbuild.wheels.metadata import Companion, companion_metadata, with_companions, with_tags
+from aotbuild.wheels.metadata import Companion, companion_metadata, with_companions
 from aotbuild.wheels.opened import OpenedWheel, WheelName, made, open_wheel
 
 # A target's family is its platform.
@@ -46,25 +42,17 @@ SIGN_AGAIN = (
 )
 
 
-def split(
-    wheel: Path, out: Path, keep: Collection[str] = KEPT, *, portable: bool = False
-) -> Written:
+def split(wheel: Path, out: Path, keep: Collection[str] = KEPT) -> Written:
     """Write the base and the companions of a wheel into a folder; `keep` stays in the base.
 
-    With `portable`, also a wheel for any platform, with the portable forms; then a wheel without
-    companions is not written again. Raises WheelRefused if the wheel fails a check, is a part
-    already, or has nothing to split off.
+    Raises WheelRefused if the wheel fails a check, is a part already, or has nothing to split off.
     """
     with open_wheel(wheel) as opened:
-        families = families_of(opened, keep, may_be_none=portable)
+        families = families_of(opened, keep)
         sbom, notes = note_if_left_out([opened])
         notes += absent_stages([opened]) + signature_notes([opened])
-        drafts = [_companion(opened, family, sbom) for family in families]
-        if families:
-            drafts.insert(0, _base(opened, families, keep, sbom))
-        if portable:
-            drafts.append(_portable(opened, families, sbom))
-            notes += _portable_notes(opened, drafts[-1])
+        drafts = [_base(opened, families, keep, sbom)]
+        drafts += [_companion(opened, family, sbom) for family in families]
 
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages([opened], draft.artifacts.records, path)
@@ -82,14 +70,12 @@ def check_is_whole(opened: OpenedWheel) -> None:
         raise WheelRefused(str(opened.path), note, [], "Split the wheel that it makes.")
 
 
-def families_of(
-    opened: OpenedWheel, keep: Collection[str], *, may_be_none: bool = False
-) -> list[str]:
-    """Return the families to split off, sorted; WheelRefused if there are none and must be some."""
+def families_of(opened: OpenedWheel, keep: Collection[str]) -> list[str]:
+    """Return the families to split off, sorted; WheelRefused if there are none."""
     check_is_whole(opened)
     found = {record.target.platform for record in opened.records}
     families = sorted(found - set(keep))
-    if not families and not may_be_none:
+    if not families:
         remedy = "Keep less in the base (--keep), or ship the wheel as it is."
         problem = "all of its executables are of what the base keeps"
         raise WheelRefused(str(opened.path), problem, [f"found {', '.join(sorted(found))}"], remedy)
@@ -135,42 +121,9 @@ def _companions_of(opened: OpenedWheel, families: Iterable[str]) -> list[Compani
 
 
 def _metadata(opened: OpenedWheel, families: Iterable[str]) -> bytes:
-    """Return the METADATA of a base, which is also that of the portable wheel beside it."""
+    """Return the METADATA of a base."""
     companions = _companions_of(opened, families)
     return with_companions(opened.metadata, companions, opened.distribution[1]).encode()
-
-
-_COMPILED = (".so", ".pyd", ".dylib", ".dll")
-
-
-def _portable(opened: OpenedWheel, families: Iterable[str], sbom: bool) -> Draft:
-    """Return the wheel with the code and the portable forms; WheelRefused if there is none."""
-    records = records_of(opened, [PORTABLE])
-    python, abi, _ = opened.name.tag.split("-")
-    compiled = [file.name for file in opened.files() if file.name.endswith(_COMPILED)]
-    if not records or compiled or abi != "none":
-        reasons = [f"{name} is compiled code" for name in compiled]
-        reasons += [f"its tag is {opened.name.tag}"] if abi != "none" else []
-        reasons += ["none of its targets is portable"] if not records else []
-        remedy = "Add `portable` to targets:, and keep compiled code in a distribution of its own."
-        problem = "no wheel for any platform can be made of it"
-        raise WheelRefused(str(opened.path), problem, reasons, remedy)
-    name = replace(opened.name, tag=f"{python}-none-any")
-    header, functions = header_for(opened, [PORTABLE]), functions_of(opened, records)
-    wheel = opened.archive.read(f"{opened.info}/WHEEL").decode("utf-8")
-    changed = {
-        "METADATA": _metadata(opened, families),
-        "WHEEL": with_tags(wheel, name.tag).encode(),
-    }
-    artifacts = Artifacts(opened.folder, header, functions, records, [opened])
-    return replace(Draft.like(opened, artifacts, changed, sbom=sbom), name=name)
-
-
-def _portable_notes(opened: OpenedWheel, draft: Draft) -> list[str]:
-    """Return a note that names the functions that the portable wheel lacks."""
-    held = {function.name for function in draft.artifacts.functions}
-    missing = [function.name for function in opened.functions if function.name not in held]
-    return [f"{draft.name} lacks {', '.join(missing)}: no portable form"] if missing else []
 
 
 def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:

@@ -65,16 +65,6 @@ def test_a_missing_extra_is_one_line(package: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_weights_are_split_off_with_numpy(tmp_path: Path) -> None:
-    wheel = tmp_path / "demo-1.0-py3-none-any.whl"
-    wheel.touch()
-    arguments = ("split", str(wheel), "--weights", "--out", str(tmp_path / "parts"))
-    done = run_main("sys.modules['numpy'] = None", *arguments)
-    expected = "aotbuild: this command needs numpy, which is not installed; install numpy\n"
-    assert (done.returncode, done.stderr) == (2, expected)
-
-
-@pytest.mark.process
 def test_starting_is_light() -> None:
     show = "import atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr))"
     done = run_main(show, "--help")

@@ -26,7 +26,6 @@ OF_WHEELS: tuple[tuple[str, ...], ...] = (
     ("merge", "{}", "{}", "--out", "out"),
     ("release-check", "{}"),
     ("coverage", "calls.json", "{}"),
-    ("weights", "w.safetensors", "--like", "{}", "--version", "2", "--out", "out"),
 )
 OF_FOLDERS: tuple[tuple[str, ...], ...] = (
     ("inspect", "_aot"),

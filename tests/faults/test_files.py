@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,10 +75,9 @@ def test_in_the_place_of_a_wheel(
 ) -> None:
     make(tmp_path / WHEEL)
     (tmp_path / "calls.json").write_text('{"calls": {}}')
-    (tmp_path / "w.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
     with no_hang():
         ended = invoke(*(word.format(WHEEL) for word in words))
-    # `split` and `weights` say that it is no file, as of a path that is not there.
+    # `split` says that it is no file, as of a path that is not there.
     assert_refused(ended)
     assert "unrecognized" not in ended.output
     assert "required" not in ended.output

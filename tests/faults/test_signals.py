@@ -361,7 +361,7 @@ main()
 """
 IMPORTS = [
     ("import", "aotbuild.cli.app"),
-    ("import", "aotbuild.cli.weights"),
+    ("import", "aotbuild.cli.split"),
     ("import", "argparse"),
     ("call", "<string> <module>"),  # as dataclasses do: Python would end by the signal
 ]

@@ -133,21 +133,17 @@ def test_a_sparse_wheel(size: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.cause(12)
-@pytest.mark.parametrize("name", ["aot.yaml", "calls", "key.pem", "w.safetensors", "stages.zip"])
+@pytest.mark.parametrize("name", ["aot.yaml", "calls", "key.pem", "stages.zip"])
 def test_a_sparse_file(name: str, tmp_path: Path, honest: Path) -> None:
     sparse(tmp_path / name, 1 << 40)
     words: dict[str, tuple[object, ...]] = {
         "aot.yaml": ("plan",),
         "calls": ("record", "--from", "calls"),
         "key.pem": ("sign", honest, "--key", "key.pem"),
-        "w.safetensors": ("weights", name, "--like", "x.whl", "--version", "2", "--out", "out"),
         "stages.zip": ("inspect", honest, "--stage", "hlo", "--stages", name),
     }
     with no_hang():
         assert_refused(invoke(*words[name]))
-    if name == "w.safetensors":
-        with no_hang(), pytest.raises(AotbuildError):
-            aotbuild.read_safetensors(name)
     with no_hang(), pytest.raises(OSError, match=f"{MOST_TEXT:,}"):
         read_regular(name)
 

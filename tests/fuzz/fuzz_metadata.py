@@ -44,7 +44,6 @@ def edit(text: str, lines: list[str]) -> None:
     none = metadata.with_requirements(text, [])
     assert metadata.requirements(none) == []
     metadata.companion_metadata(text, COMPANION)
-    metadata.weights_metadata(text, "p-weights", "1", "p")
     split = metadata.with_companions(text, [COMPANION], "1")
     metadata.without_companions(split, [COMPANION], "1")
     metadata.joined_requirements(

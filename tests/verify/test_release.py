@@ -23,7 +23,6 @@ from aotbuild.build.requirements import pins
 from aotbuild.verify.release import read_release
 from aotbuild.verify.release_checks import Finding, check_release
 from aotbuild.wheels.split import split
-from aotbuild.wheels.weights import split_weights
 
 JAXLIB = jaxlib.__version__
 X = np.arange(3, dtype=np.float32)
@@ -247,25 +246,6 @@ class TestCompanions:
             "its companion demo-aot-tpu is of another build",
             "it is a companion, and its base is missing or of another build",
         ]
-
-    def test_weights(self, tmp_path: Path) -> None:
-        """New ones are released alone; beside a base they must fit its constants."""
-
-        def parts(name: str, size: int) -> tuple[Path, ...]:
-            constants = {"demo.w": np.ones(size, np.float32)}
-            built = build(
-                "double", lambda x, **c: x + c["demo.w"].sum(), {"x": X}, constants=constants
-            )
-            return split_weights(put(tmp_path / name / X86, [built]), tmp_path / name / "o").wheels
-
-        base, weights = parts("a", 3)
-        assert findings(base, weights) == []
-        assert findings(weights) == []
-        note = only(base)
-        assert note.problem == "demo-aot-weights is not among these files: an index must have it"
-        assert not note.fails
-        _, other = parts("b", 4)
-        assert only(base, other).problem == "its companion demo-aot-weights is of another build"
 
 
 class TestFiles:

@@ -6,10 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from packaging.version import Version
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from aotbuild.format.record import Record
 from aotbuild.format.target import Target
 from aotbuild.format.words import did_you_mean, quote
 from aotbuild.platforms.building import (
@@ -132,7 +130,6 @@ class Cuda(Description):
     device_prefixes = ("CUDA_",)
     hints = _HINTS
     preallocated = 0.75
-    variant_namespace = "nvidia"
     process = Process(
         own_folder=True,
         # XLA reads tuning results once in a process, and Pallas keeps to the first GPU that it
@@ -225,17 +222,6 @@ class Cuda(Description):
         # A record names the compiler, jax-cuda13-pjrt. jax finds it by the plugin, which requires
         # it in its own version, and brings what jax[cuda13] does.
         return plugin.replace("-pjrt", "-plugin"), "with-cuda"
-
-    def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
-        capabilities = {record.requires.capability or "" for record in records}
-        # `9.0a` is a way to compile for 9.0: the provider knows architectures without a suffix.
-        numbers = {text.rstrip("af").replace(".", "") for text in capabilities}
-        features = {"sm_arch": [f"{number}_real" for number in sorted(numbers)]}
-        lowest = [record.requires.cuda for record in records]
-        if all(lowest):
-            version = min(Version(text) for text in lowest if text)
-            features["cuda_version_lower_bound"] = [f"{version.major}.{version.minor}"]
-        return features
 
 
 PLATFORM = Cuda()

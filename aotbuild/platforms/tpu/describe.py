@@ -7,7 +7,6 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from aotbuild.format.record import Record
 from aotbuild.format.target import Target
 from aotbuild.format.words import one_of, quote
 from aotbuild.platforms.building import (
@@ -73,7 +72,6 @@ class Tpu(Description):
     device_prefixes = ("TPU_",)
     option_prefixes = ("LIBTPU_",)
     hints = _HINTS
-    variant_namespace = "tpu"
     process = Process(
         # libtpu numbers the programs of a process, and the number is in the bytes.
         one_job=True,
@@ -146,10 +144,6 @@ class Tpu(Description):
                 yield Target("tpu", name), hardware
             elif devices == found.devices * options.slices:
                 yield Target("tpu", name, devices, processes * options.slices), hardware
-
-    def variant_features(self, records: Sequence[Record]) -> dict[str, list[str]]:
-        generations = {record.target.detail.partition(":")[0].lower() for record in records}
-        return {"generation": sorted(generations)}
 
 
 def _hardware(name: str, found: TpuSlice, processes: int, slices: int) -> Hardware:
