@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from aotbuild.frozen import dataclass
 
 
 class AotbuildError(Exception):

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from aotbuild.format.canonical import text, whole
 from aotbuild.format.tree import LEAF, Tree, children_of, type_words
 from aotbuild.format.values import shown
 from aotbuild.format.wrap import NNX_JIT
-from aotbuild.frozen import dataclass, field
 
 # A default that has no encoding is shown as `...`.
 UNKNOWN = {"unknown": True}

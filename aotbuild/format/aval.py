@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-
-from aotbuild.frozen import dataclass
 
 # Short names as in jax.core.ShapedArray.str_short; long names as numpy and ml_dtypes print them.
 # Source: jax._src.dtypes.short_dtype_name, read in jax 0.10.2 and 0.12.0.1.

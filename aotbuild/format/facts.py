@@ -9,12 +9,12 @@ import json
 import platform
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
 from aotbuild.format.code_parts import CODE
 from aotbuild.format.values import cut, shown
-from aotbuild.frozen import dataclass
 
 # (kind, name, (label, link) of each part), as `format.fingerprint` hashes them.
 Form: TypeAlias = tuple[str, Any, list[tuple[str, list[Any]]]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.format.aval import Aval
 from aotbuild.format.target import HOST
-from aotbuild.frozen import dataclass
 
 # Sampled elements of one output, at most.
 SAMPLES = 4096

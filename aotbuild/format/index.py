@@ -20,6 +20,7 @@ it is requested. See docs/reference/format.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from struct import iter_unpack
 from typing import Any, Protocol, TypeVar
@@ -30,7 +31,6 @@ from aotbuild.format.record import Record
 from aotbuild.format.record_json import record_from_json, record_to_json
 from aotbuild.format.signature import KEY_DIGITS, Function, Outline, outlines
 from aotbuild.format.values import cut
-from aotbuild.frozen import dataclass
 
 T = TypeVar("T", Function, Record)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from aotbuild.format.record import Blob, Record
 from aotbuild.format.signature import Outline
 from aotbuild.format.values import cut
 from aotbuild.format.weights import WEIGHTS, expected_interface, with_weights
-from aotbuild.frozen import dataclass, field
 
 # Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
 # serialized `jax.export.Exported`.)

@@ -11,12 +11,12 @@ header, `more` is the number of units that it does not name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.record import Record
 from aotbuild.format.values import cut
-from aotbuild.frozen import dataclass
 
 # The key of the index's header.
 LEFT_OUT = "left_out"

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.wrap import Flatten, NnxJit, is_marker
-from aotbuild.frozen import dataclass
 
 
 @dataclass(frozen=True)

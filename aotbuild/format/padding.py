@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import isnan, nan, prod
 from typing import Any
 
 from aotbuild.format.canonical import flag, text, whole
 from aotbuild.format.values import decode, encode
-from aotbuild.frozen import dataclass
 
 # For each array the axes that are a dim: (axis, index of the dim).
 Axes = tuple[tuple[tuple[int, int], ...], ...]

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 
 # When versions of jax were released, from the oldest that builds. A new one can be added at any
 # time; the dates are those of the files in jax's own wheel.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from aotbuild.format.aval import Aval
 from aotbuild.format.signature import Signature
 from aotbuild.format.target import Target
 from aotbuild.format.tree import Tree
-from aotbuild.frozen import dataclass, field
 
 # One PartitionSpec: for each dimension None, the name of a mesh axis, or several names.
 PartitionSpec = tuple[str | tuple[str, ...] | None, ...]

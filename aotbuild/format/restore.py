@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import AotbuildError
@@ -18,7 +19,6 @@ from aotbuild.format.tree import (
     subtree,
 )
 from aotbuild.format.values import Decoders, cut, decode
-from aotbuild.frozen import dataclass
 
 MakeTreedef = Callable[[tuple[type, Any] | None, Sequence[Any]], Any]
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import PlanError
 from aotbuild.format.values import cut
-from aotbuild.frozen import dataclass
 
 # The key of the index's header.
 SHARD = "shard"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import canonical_digest, mapping, optional, text, whole
 from aotbuild.format.tree import Ignored, Referenced, Tree
 from aotbuild.format.values import cut, shown
-from aotbuild.frozen import dataclass, field
 
 if TYPE_CHECKING:
     from aotbuild.format.facts import Facts

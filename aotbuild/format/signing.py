@@ -28,11 +28,11 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from aotbuild.errors import UntrustedPackage
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.values import cut
-from aotbuild.frozen import dataclass
 
 SEALS_NAME = "index.sig"
 MAX_SEALS_BYTES = 1 << 16

@@ -15,6 +15,7 @@ build knew of such files, and if their list is not too long for a header.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path, PurePosixPath
@@ -24,7 +25,6 @@ from aotbuild.format.canonical import canonical_json
 from aotbuild.format.files import open_regular
 from aotbuild.format.index import SOURCES
 from aotbuild.format.values import cut
-from aotbuild.frozen import dataclass
 
 HERE = "."
 # Bytes of the list in the header, at most: a reader takes no header of more than 1 MiB.

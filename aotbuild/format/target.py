@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from aotbuild.frozen import dataclass
+from dataclasses import dataclass
 
 # The platform that every process of jax has: Python runs on it, and functions are traced on it.
 HOST = "cpu"

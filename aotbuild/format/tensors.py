@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from aotbuild.frozen import dataclass
 
 # XLA:CPU uses an array without copying it only at an aligned address
 # (cpu_function_runtime::MinAlign in xla/backends/cpu/alignment.h).

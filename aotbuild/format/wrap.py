@@ -8,10 +8,10 @@ with all static data, and what else is not an array. Both sides use it, each wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from aotbuild.format.tree import Marker
-from aotbuild.frozen import dataclass
 
 NNX_JIT, FILTER_JIT = "nnx.jit", "eqx.filter_jit"
 

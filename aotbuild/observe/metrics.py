@@ -8,8 +8,8 @@ names of packages, functions, platforms, policies and errors, but no signatures.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.events import Event
 
 # From loading a small executable to compiling a large one, in seconds.

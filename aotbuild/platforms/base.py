@@ -19,6 +19,7 @@ Only `describe.py` and `compile.py` are required. See docs/how-to/add-a-platform
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -27,7 +28,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from aotbuild import platforms
 from aotbuild.format.target import HOST, PORTABLE, Target, check_targets_with
-from aotbuild.frozen import dataclass
 
 if TYPE_CHECKING:
     from aotbuild.format.record import Record

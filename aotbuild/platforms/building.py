@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from aotbuild.format.target import MAX_DEVICES, Target
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import find_part, names
 from aotbuild.platforms.startup import StartupSets
 

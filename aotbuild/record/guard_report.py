@@ -5,10 +5,10 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 
 from aotbuild.errors import CompilationForbidden, listed
-from aotbuild.frozen import dataclass
 from aotbuild.record import private
 from aotbuild.record.guard_advice import advise
 from aotbuild.record.guard_frames import call_as_written, caller_of

@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -21,7 +22,6 @@ from jaxlib import _jax
 
 from aotbuild.format.aval import Aval
 from aotbuild.format.wrap import FILTER_JIT, NNX_JIT
-from aotbuild.frozen import dataclass
 
 # The folder of jax, as frames name it.
 JAX_FOLDER = os.path.join(os.path.dirname(jax.__file__), "")

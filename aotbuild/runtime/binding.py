@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -13,7 +14,6 @@ from aotbuild.format.canonical import canonical_json
 from aotbuild.format.signature import Function, Signature
 from aotbuild.format.tree import Referenced
 from aotbuild.format.values import NotEncodable, encode
-from aotbuild.frozen import dataclass
 
 REMEDY = (
     "Call it with what was compiled, add this signature to the manifest and build again, or set "

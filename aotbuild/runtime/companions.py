@@ -8,6 +8,7 @@ such names, so a package that was not split pays nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ from aotbuild.format.layout import (
 )
 from aotbuild.format.record import Constant
 from aotbuild.format.weights import WEIGHTS, expected_interface, from_header, interface_of
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, absolute, index_place
 from aotbuild.runtime.trust import open_trusted
 

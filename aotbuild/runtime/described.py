@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from aotbuild.format.about import UNKNOWN, About, Parameter
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.values import cut, decode, shown
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.signatures import dims_of, label_of, signatures_of
 
 if TYPE_CHECKING:
@@ -138,25 +138,6 @@ def _notes(function: Function, about: About) -> Iterator[str]:
         yield f"A call takes these arguments away: {', '.join(function.donate)}."
     if function.pad:
         yield f"Calls are padded in {', '.join(dim.name for dim in function.pad.dims)}."
-
-
-def library_doc(name: str, index: Index) -> str:
-    """Return what the functions of a library are, a few lines each."""
-    functions = sorted(index.functions(), key=lambda function: function.name)
-    first = functions[0].name if functions else "NAME"
-    return "\n\n".join(
-        [
-            f"The precompiled functions of {name}:",
-            *(_summary(function, index) for function in functions),
-            f"help(library.{first}) says more; help(type(library)) is about all libraries.",
-        ]
-    )
-
-
-def _summary(function: Function, index: Index) -> str:
-    first, *_ = [*About.of(function.about).doc.splitlines(), ""]
-    lines = [f"{function.name}{signature_of(function)}", first, _few(function, index)]
-    return "    " + "\n        ".join(filter(None, lines))
 
 
 def _few(function: Function, index: Index) -> str:

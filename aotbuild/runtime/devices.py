@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Requirements
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host, client_part, host_part, machine, platform_of
 
 _SHOWN = 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from aotbuild.format.archives import RegularZip
 from aotbuild.format.dist_info import UNREADABLE, WheelDistribution
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
 from aotbuild.format.layout import home_of
-from aotbuild.frozen import dataclass
 
 
 @dataclass(frozen=True)

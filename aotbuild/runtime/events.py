@@ -6,9 +6,8 @@ passes no Python and makes no event.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from aotbuild.frozen import dataclass
 
 if TYPE_CHECKING:
     from aotbuild.format.signature import Signature

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import AotbuildError, InvalidArgument, NoExecutable
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.fork import refusal
 from aotbuild.runtime.kernel import Kernel
 from aotbuild.runtime.select import Verdict

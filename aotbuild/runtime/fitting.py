@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aotbuild.format.left_out import WORDS
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.package import left_out
 from aotbuild.runtime.select import Verdict, select
 

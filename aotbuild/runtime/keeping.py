@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.frozen import dataclass
 
 if TYPE_CHECKING:
     from aotbuild.runtime.backend import Trees

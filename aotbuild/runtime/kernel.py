@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.frozen import per_instance
 from aotbuild.runtime.binding import Call, bind, dynamic_values
 from aotbuild.runtime.devices import DeviceSet
 from aotbuild.runtime.dispatch import Dispatch
@@ -18,8 +17,6 @@ from aotbuild.runtime.select import Verdict
 from aotbuild.runtime.trees import flatten
 
 if TYPE_CHECKING:
-    import inspect
-
     from aotbuild.runtime.backend import Backend, Executable
     from aotbuild.runtime.call_counts import CallCounts
     from aotbuild.runtime.keeping import Kept
@@ -41,19 +38,6 @@ class Kernel:
         *("__call__", "__dict__", "__weakref__", "function"),
         *("_counts", "_dispatch", "_keeping", "_looks", "_owner", "_parts", "_watch"),
     )
-
-    def _own_doc(self) -> str:
-        from aotbuild.runtime.described import kernel_doc
-
-        return kernel_doc(self.function, self._dispatch.package.index)
-
-    def _own_signature(self) -> inspect.Signature:
-        from aotbuild.runtime.described import signature_of
-
-        return signature_of(self.function)
-
-    __doc__ = per_instance(_own_doc, __doc__)
-    __signature__ = per_instance(_own_signature)
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 from weakref import WeakValueDictionary
 
 from aotbuild.errors import AotbuildError, MissingJax
-from aotbuild.frozen import per_instance
 from aotbuild.runtime import fork
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import shortage
@@ -52,13 +51,6 @@ class Library:
         ('logits',)
         >>> library.logits(params, tokens)
     """
-
-    def _own_doc(self) -> str:
-        from aotbuild.runtime.described import library_doc
-
-        return library_doc(self._state.name, self._state.index)
-
-    __doc__ = per_instance(_own_doc, __doc__)
 
     _devices: DeviceSet | None = None
 

@@ -7,12 +7,12 @@ custom calls. Only then does native code see a byte.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.concurrency import SafeLock, SingleFlight
 from aotbuild.runtime.devices import find_problem, shortage

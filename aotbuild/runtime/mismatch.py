@@ -7,7 +7,7 @@ differs, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aotbuild.errors import SignatureMismatch
@@ -18,7 +18,6 @@ from aotbuild.format.signature import Signature
 from aotbuild.format.tree import Tree
 from aotbuild.format.values import shown
 from aotbuild.format.words import one_of
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.nearest import Nearest, find_nearest

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any, TypeAlias
 
 from aotbuild.format.signature import Outline, Signature
 from aotbuild.format.tree import Tree
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Call
 
 # (in how many ways it differs, sum of the differences between sizes, key of the signature)

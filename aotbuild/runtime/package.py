@@ -6,11 +6,11 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.index import Index
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.observers import monitor
 from aotbuild.runtime.source import Source
 

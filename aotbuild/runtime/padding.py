@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
 from aotbuild.format.padding import Padding, resized, volume
 from aotbuild.format.signature import Function, Signature
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.binding import Bound, Call
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.trees import flatten, leaf_paths

@@ -11,12 +11,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.buffers import give_back
 from aotbuild.runtime.concurrency import parallel_map
 from aotbuild.runtime.devices import shortage

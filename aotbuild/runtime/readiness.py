@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.errors import NoExecutable
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.fitting import Fitting, Missing, Selected, label_of
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from aotbuild.errors import UntrustedPackage
@@ -23,7 +24,6 @@ from aotbuild.format.signing import (
     read_seals,
     sealed_message,
 )
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import Source
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from aotbuild.format.record import PROVIDED, Record
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import Check, Host, checks, host_part
 
 _JAXLIB = "jaxlib: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aotbuild.format.about import RESULT, About, argument_names, result_names, with_inputs
@@ -12,7 +13,6 @@ from aotbuild.format.signature import Function
 from aotbuild.format.tree import LEAF, MARKERS, Tree, children_of
 from aotbuild.format.values import decode, shown
 from aotbuild.format.wrap import NNX_JIT
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.select import Verdict, select
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from operator import index
 from typing import TYPE_CHECKING
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.words import did_you_mean
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.signatures import dims_of
 
 if TYPE_CHECKING:

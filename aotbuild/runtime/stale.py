@@ -8,13 +8,13 @@ digests.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import home_of
 from aotbuild.format.sources import HERE, SourceDigests, read_sources
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.locate import package_folders
 from aotbuild.runtime.observers import log
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,7 +13,6 @@ from weakref import ref
 from aotbuild.errors import UnknownFunction
 from aotbuild.format.index import COMPANIONS, SOURCES, Index
 from aotbuild.format.signature import Function
-from aotbuild.frozen import dataclass, field
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import Watch, emit, is_logged, listeners, watches
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, shard_lines

@@ -12,12 +12,12 @@ xla/xla_data.proto. Tried on jaxlib 0.10.2 and 0.12.0.1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from aotbuild.errors import DamagedBlob
 from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
-from aotbuild.frozen import dataclass
 
 # The format is known before this version; the bytes of a later one are not looked into.
 _UNKNOWN = (0, 13)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from aotbuild.errors import AotbuildError, UntrustedPackage
 from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.fitting_weights import fit
 from aotbuild.runtime.observers import emit, listeners, log
 from aotbuild.runtime.state import LibraryState

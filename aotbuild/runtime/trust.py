@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aotbuild.format.index import Index
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.source import Source, open_index
 
 if TYPE_CHECKING:

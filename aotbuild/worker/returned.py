@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from aotbuild.build.jobs import Job
@@ -21,7 +22,6 @@ from aotbuild.format.tree import (
     type_words,
 )
 from aotbuild.format.values import cut, encode
-from aotbuild.frozen import dataclass
 from aotbuild.manifest import LikeSpec, bind_values
 from aotbuild.worker.like import like_structure
 

@@ -14,11 +14,11 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import HostPart, Kernels, Machine
 from aotbuild.platforms.cpu.isa import LEVELS, best_level, missing_features
 

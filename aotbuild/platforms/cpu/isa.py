@@ -10,8 +10,7 @@ Feature names are those of /proc/cpuinfo on Linux.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-
-from aotbuild.frozen import dataclass
+from dataclasses import dataclass
 
 _V2_AVX = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2", "avx"})
 _V3 = _V2_AVX | {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}

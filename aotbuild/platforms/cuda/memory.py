@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.cuda.driver import open_driver
 
 # What decides how the client takes memory, as jaxlib 0.10.2 and 0.12.0.1 read it

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.placement import (
     Placement,

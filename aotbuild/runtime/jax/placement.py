@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -12,7 +13,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, Sharding, SingleDeviceSh
 
 from aotbuild.errors import AotbuildError, InvalidArgument
 from aotbuild.format.record import Calling, PartitionSpec, Record
-from aotbuild.frozen import dataclass
 from aotbuild.platforms.base import client_part, platform_of, plugged
 from aotbuild.runtime.binding import Call
 from aotbuild.runtime.devices import DeviceSet, devices_for, devices_like, find_problem

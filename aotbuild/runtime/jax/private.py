@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,6 @@ from jax._src.random import prng
 from aotbuild.format.aval import Aval, NotAnArray
 from aotbuild.format.record import Calling
 from aotbuild.format.target import HOST
-from aotbuild.frozen import dataclass
 from aotbuild.runtime import fork
 from aotbuild.runtime.trees import with_static_values
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,7 +19,6 @@ from aotbuild.format.nnx_outputs import WriteBack
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import register_markers
 from aotbuild.format.wrap import FILTER_JIT, NNX_JIT, FilterJit, NnxJit
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.backend import CallWrap
 
 # The library of each wrap, and its jit there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval
 from aotbuild.format.record import Record
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import DeviceArray, buffer_of
 from aotbuild.runtime.numpy.trees import NumpyTrees

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval, NotAnArray
 from aotbuild.format.target import HOST
-from aotbuild.frozen import dataclass
 from aotbuild.runtime.buffers import aligned
 from aotbuild.runtime.numpy.arrays import (
     DeviceArray,
