@@ -461,21 +461,16 @@ class NotTransformable(AotbuildError, TypeError):
 # --- watching ---------------------------------------------------------------------------------
 
 
-class InvalidRecording(AotbuildError):
-    """A file is neither a recording nor the counters of a library.
-
-    `place` is the file, with the line where it is known; `found` is what it has there.
-    """
+class InvalidCallLog(AotbuildError):
+    """A file is no log of calls. `place` is the file and the line, `found` is what it has there."""
 
     def __init__(self, place: str, found: str) -> None:
         self.place, self.found = place, found
         super().__init__(
-            f"{place}: neither a recording nor counters\n"
-            "  expected a line that this version of `aotbuild record` writes, or what "
-            "`Library.stats()` returns where calls are counted, as JSON\n"
+            f"{place}: not a call log\n"
+            "  expected a line that this version of `aotbuild record` writes\n"
             f"  found    {found}\n"
-            "Record the program again into a new file, or write the counters with "
-            "json.dumps(library.stats()); AOTBUILD_COUNT_CALLS=1 counts calls."
+            "Record the program again into a new file."
         )
 
 

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from aotbuild.cli import github
 from aotbuild.cli.build import build
 from aotbuild.cli.command import Command, Group, UsageError, add_commands
-from aotbuild.cli.coverage import coverage
 from aotbuild.cli.diff import diff
 from aotbuild.cli.doctor import doctor
 from aotbuild.cli.ending import ended_early, put
@@ -47,8 +46,8 @@ from aotbuild.cli.verify import verify
 from aotbuild.report.words import os_error_text
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
-_INSPECTING = (inspect, coverage, diff, doctor, verify, sbom, stubs)
 _RELEASING = (keygen, sign, split, merge, release_check)
+_INSPECTING = (inspect, diff, doctor, verify, sbom, stubs)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."

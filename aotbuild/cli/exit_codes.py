@@ -7,8 +7,8 @@ from aotbuild.errors import (
     BuildError,
     CompanionMismatch,
     DamagedBlob,
+    InvalidCallLog,
     InvalidIndex,
-    InvalidRecording,
     ManifestError,
     NoArtifacts,
     NoGpu,
@@ -39,7 +39,6 @@ STALE = 11
 NOT_REPRODUCIBLE = 12
 GATE = 13
 STORE_DAMAGED = 14
-UNCOVERED = 15
 
 # Import names of what the extra `build` brings and the command line uses.
 _EXTRA = frozenset(
@@ -66,7 +65,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (UnexpectedPackage, VERIFY),
     (StageNotKept, PACKAGE),
     (StagesNotFound, PACKAGE),
-    (InvalidRecording, FILES),
+    (InvalidCallLog, FILES),
     (OSError, FILES),
     (MemoryError, FILES),
     (Terminated, TERMINATED),

@@ -59,7 +59,7 @@ def percent(text: str) -> float:
         type=Path,
         default=_RECORDING,
         metavar="FILE",
-        help="Where the recording is kept, for coverage. Default: aot.recording.jsonl.",
+        help="Where the recording is kept. Default: aot.recording.jsonl.",
     ),
     flag("--append", help="Add to the recording; without it, the recording begins anew."),
     flag("--no-manifest", help="Record only."),

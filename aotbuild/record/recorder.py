@@ -77,7 +77,7 @@ class Recorder:
             watcher.stop()
 
     def read(self) -> Recording:
-        """Return what was recorded; OSError, or InvalidRecording."""
+        """Return what was recorded; OSError, or InvalidCallLog."""
         return read_recording(self.path) if self.path.exists() else Recording()
 
     def after_fork(self) -> None:

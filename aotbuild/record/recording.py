@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from aotbuild.errors import InvalidRecording
+from aotbuild.errors import InvalidCallLog
 from aotbuild.format.aval import Aval
 from aotbuild.format.canonical import canonical_json, sha256_hex
 from aotbuild.format.files import MOST_TEXT, open_regular
@@ -235,7 +235,7 @@ class Recording:
 
 
 def read_recording(*paths: Path) -> Recording:
-    """Return what files hold together; OSError, or InvalidRecording for what is none."""
+    """Return what files hold together; OSError, or InvalidCallLog for what is none."""
     found = Recording()
     for path in paths:
         for number, (kind, data) in enumerate(_lines(path), 1):
@@ -243,7 +243,7 @@ def read_recording(*paths: Path) -> Recording:
                 _add(found, kind, data)
             except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as err:
                 reason = f"{kind}: {type(err).__name__}: {err}"
-                raise InvalidRecording(_place(path, number), reason) from err
+                raise InvalidCallLog(_place(path, number), reason) from err
     return found
 
 
@@ -282,16 +282,16 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         for number in count(1):
             line = file.readline(MOST_TEXT + 1)
             if len(line) > MOST_TEXT:
-                raise InvalidRecording(_place(path, number), f"a line of over {MOST_TEXT:,} bytes")
+                raise InvalidCallLog(_place(path, number), f"a line of over {MOST_TEXT:,} bytes")
             if not line.endswith(b"\n"):
                 return  # a process was killed while it wrote
             try:
                 data = json.loads(line)
                 kind = data.pop("kind")
             except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as err:
-                raise InvalidRecording(_place(path, number), repr(line[:60])) from err
+                raise InvalidCallLog(_place(path, number), repr(line[:60])) from err
             if number == 1 and (kind, data) != ("recording", {"version": VERSION}):
-                raise InvalidRecording(_place(path, number), repr(line[:60]))
+                raise InvalidCallLog(_place(path, number), repr(line[:60]))
             yield kind, data
 
 

@@ -25,7 +25,6 @@ OF_WHEELS: tuple[tuple[str, ...], ...] = (
     ("split", "{}", "--out", "out"),
     ("merge", "{}", "{}", "--out", "out"),
     ("release-check", "{}"),
-    ("coverage", "calls.json", "{}"),
 )
 OF_FOLDERS: tuple[tuple[str, ...], ...] = (
     ("inspect", "_aot"),

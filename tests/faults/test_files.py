@@ -201,7 +201,6 @@ def test_in_the_place_of_a_signature(
 def test_in_the_place_of_a_recording(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "calls")
     with no_hang():
-        assert_refused(invoke("coverage", "calls", "nowhere"))
         assert_refused(invoke("record", "--from", "calls"))
 
 

@@ -150,8 +150,6 @@ WRITERS: dict[str, tuple[str, ...]] = {
     "stubs": ("stubs", "{}", "-o"),
     "schema": ("schema", "--out"),
     "sbom": ("sbom", "{}", "--out"),
-    "coverage page": ("coverage", "calls.jsonl", "{}", "--html"),
-    "coverage junit": ("coverage", "calls.jsonl", "{}", "--junit"),
 }
 writers = pytest.mark.parametrize("name", WRITERS)
 
@@ -303,13 +301,6 @@ def test_an_earlier_output_is_replaced(name: str, here: Path) -> None:
         (here / "out").write_bytes(old)
         assert_done(invoke(*words_of(name, "out")))
         assert (here / "out").read_bytes() == data
-
-
-@pytest.mark.cause(30)
-def test_outputs_do_not_replace_each_other(here: Path) -> None:
-    words = ("coverage", "calls.jsonl", WHEEL, "--html", "out", "--junit", "out")
-    assert_refused(invoke(*words), "name another", codes=[6])
-    assert (here / "out").read_bytes().startswith(b"<!doctype html>")
 
 
 @pytest.mark.cause(30)

@@ -1,4 +1,4 @@
-"""Recordings: added up, and written again as the same ones, or InvalidRecording."""
+"""Recordings: added up, and written again as the same ones, or InvalidCallLog."""
 
 import sys
 
@@ -7,7 +7,7 @@ from support.fuzz_files import as_file
 from support.mutators import mutate_json_lines
 
 with atheris.instrument_imports(include=["aotbuild"]):
-    from aotbuild.errors import InvalidRecording
+    from aotbuild.errors import InvalidCallLog
     from aotbuild.record import recording as lines
     from aotbuild.record.recording import read_recording
 
@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["aotbuild"]):
 def TestOneInput(data: bytes) -> None:
     try:
         found = read_recording(as_file(data, "calls.rec"))
-    except InvalidRecording as err:
+    except InvalidCallLog as err:
         str(err).encode("utf-8", "backslashreplace")
         return
     written = [lines.first_line(), *map(lines.program_line, found.programs.values())]

@@ -108,12 +108,6 @@ def recording() -> Seeds:
     yield "one", b"".join(parts)
 
 
-def counters() -> Seeds:
-    stats = {"calls": {"f": {"f32[8,4], ~i32[] n=3": 12, "key<fry>[]": 1}}, "refused": 2}
-    yield "one", json.dumps(stats).encode()
-    yield "several", json.dumps({"pkg": stats, "other": stats}).encode()
-
-
 def store_entry() -> Seeds:
     digest = "1" * 64
     row = {"own": digest, "shared": digest, "marks": [[digest, digest]], "local": True}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aotbuild.errors import InvalidRecording
+from aotbuild.errors import InvalidCallLog
 from aotbuild.format.aval import Aval
 from aotbuild.record import recording
 from aotbuild.record.recording import (
@@ -79,7 +79,7 @@ def test_a_line_that_was_cut_off_is_ignored(tmp_path: Path) -> None:
 )
 def test_what_is_no_recording(tmp_path: Path, lines: list[bytes], number: int) -> None:
     path = written(tmp_path / "a", *lines)
-    with pytest.raises(InvalidRecording, match=rf"a:{number}: neither a recording nor counters"):
+    with pytest.raises(InvalidCallLog, match=rf"a:{number}: not a call log"):
         read_recording(path)
 
 
@@ -107,12 +107,12 @@ def test_what_is_no_recording(tmp_path: Path, lines: list[bytes], number: int) -
             b'{"kind":"call","call":{"function":"","arguments":[{"tree":["node"],"leaves":[]}]}}\n',
             "tree: expected a node",
         ),
-        (b"[" * 200_000 + b"\n", "neither a recording nor counters"),
+        (b"[" * 200_000 + b"\n", "not a call log"),
     ],
 )
 def test_what_no_program_records(tmp_path: Path, line: bytes, words: str) -> None:
     path = written(tmp_path / "a", recording.first_line(), line)
-    with pytest.raises(InvalidRecording) as caught:
+    with pytest.raises(InvalidCallLog) as caught:
         read_recording(path)
     assert f"{path}:2: " in str(caught.value)
     assert words in str(caught.value)

@@ -72,12 +72,6 @@ def project_no_function(place: Place) -> str:
 
 
 @case
-def coverage_no_recording(place: Place) -> str:
-    (place.root / "requests.log").write_text("GET / 200\n")
-    return command(place, place.root, 6, "coverage", "requests.log", "aot.yaml").stderr
-
-
-@case
 def plan_function_not_there(place: Place) -> str:
     model = "def score(x):\n    return x\n"
     wrong = MANIFEST.replace("model:score", "model:scoer")

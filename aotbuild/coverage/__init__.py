@@ -1,1 +1,0 @@
-"""Coverage: what of the calls that programs made is compiled, and what is compiled for nothing."""

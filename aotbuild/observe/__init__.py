@@ -1,1 +1,0 @@
-"""What libraries do, as metrics: `prometheus` and `opentelemetry` export the runtime's events."""
