@@ -277,30 +277,6 @@ class WeightsMismatch(AotbuildError):
         super().__init__(f"{package}: {source} does not fit its constants{lines}\n{remedy}")
 
 
-class UntrustedPackage(AotbuildError):
-    """A demanded signature is missing, wrong or cannot be checked. Nothing was used."""
-
-    def __init__(self, place: str, expected: str, found: str, remedy: str) -> None:
-        self.place, self.expected, self.found, self.remedy = place, expected, found, remedy
-        super().__init__(
-            f"{place}: the package is not trusted\n"
-            f"  expected {expected}\n  found    {found}\n{remedy}"
-        )
-
-
-class UnexpectedPackage(AotbuildError):
-    """AOTBUILD_EXPECT pins other packages than this one, or is malformed. Nothing was used."""
-
-    def __init__(
-        self, place: str, expected: str, found: str, remedy: str, problem: str = ""
-    ) -> None:
-        self.place, self.expected, self.found, self.remedy = place, expected, found, remedy
-        super().__init__(
-            f"{place}: {problem or 'not a package that AOTBUILD_EXPECT pins'}\n"
-            f"  expected {expected}\n  found    {found}\n{remedy}"
-        )
-
-
 class CompanionMismatch(AotbuildError):
     """A companion belongs to another build than its base, or is missing. Nothing was used."""
 

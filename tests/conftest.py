@@ -1,4 +1,4 @@
-"""What holds for all tests: nothing of the user's store or trust; `--check`; what they share."""
+"""What holds for all tests: nothing of the user's store; `--check`; what they share."""
 
 from __future__ import annotations
 
@@ -127,11 +127,6 @@ def _bytecode_of_what_is_imported() -> None:
     """Compiling all modules takes most of the time that pip needs for an environment with jax."""
     os.environ["PIP_COMPILE"] = "0"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_demand() -> None:
-    os.environ.pop("AOTBUILD_TRUST", None)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -57,7 +57,7 @@ def run_steps() -> tuple[list[str], list[str]]:
 
     heading("1. aotbuild's own wheel, and an environment to build in")
     own = build_wheel(sys.executable, ROOT, DIST)
-    tools = make_environment("tools", f"aotbuild[build,jax,sbom] @ {own.as_uri()}", "safetensors")
+    tools = make_environment("tools", f"aotbuild[build,jax] @ {own.as_uri()}", "safetensors")
 
     heading("2. the examples' wheels: trace, lower, compile, pack")
     wheels = [build_wheel(tools, each, WHEELS, "--no-build-isolation") for each in EXAMPLES]

@@ -41,7 +41,7 @@ from aotbuild.store.read_set import Places, ReadSet, World
 _DECISIVE = ("AOTBUILD_", "SOURCE_DATE_EPOCH")
 _INDIFFERENT = frozenset(
     {
-        *("AOTBUILD_DEBUG", "AOTBUILD_DIRECT", "AOTBUILD_JOBS", "AOTBUILD_SIGNING_PASSPHRASE"),
+        *("AOTBUILD_DEBUG", "AOTBUILD_DIRECT", "AOTBUILD_JOBS"),
         *("AOTBUILD_STORE", "AOTBUILD_STORE_KEY", "AOTBUILD_STORE_STRICT", "AOTBUILD_STORE_TRUST"),
         *("AOTBUILD_TOOLCHAINS", "AOTBUILD_TIMEOUT", "AOTBUILD_LIFELINE"),
     }
@@ -55,16 +55,12 @@ _TAG = re.compile(r"[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+")
 class WheelInputs:
     """What a wheel is made from: its plan's inputs, and where its packages may be.
 
-    `packages` are folders below the project. `name` and `version` are those of the wheel. `sbom`
-    asks for a bill of materials, which has both. `shard` is the only share that is built, if it is
-    not everything.
+    `packages` are folders below the project. `shard` is the only share that is built, if it is not
+    everything.
     """
 
     plan: PlanInputs
     packages: tuple[str, ...]
-    name: str
-    version: str
-    sbom: bool
     shard: Shard | None = None
 
     def key(self, plan: KnownPlan, environment: Mapping[str, str]) -> str | None:
@@ -78,7 +74,6 @@ class WheelInputs:
             plan=self.plan.key,
             files=plan.state,
             packages=self.packages,
-            sbom=(self.name, self.version) if self.sbom else (),
             encodings=encodings(),
             variables={
                 name: value
@@ -102,11 +97,11 @@ class WheelInputs:
 class Finished:
     """What a build says of the folder that it made.
 
-    `package` is the import package that gets it, `tag` the wheel's, and `sbom` its bill of
-    materials, if there is one. `lines` and `notes` are for the user, and `made` begins the last
-    line. `missing` says how many units were left out, as `2 units`; `size_remedy` ends a note about
-    the size. `checked` is when this build found its sources to be what was compiled, in
-    nanoseconds; 0 for one of the store, which are compared first.
+    `package` is the import package that gets it, and `tag` the wheel's. `lines` and `notes` are for
+    the user, and `made` begins the last line. `missing` says how many units were left out, as
+    `2 units`; `size_remedy` ends a note about the size. `checked` is when this build found its
+    sources to be what was compiled, in nanoseconds; 0 for one of the store, which are compared
+    first.
     """
 
     package: str
@@ -116,16 +111,14 @@ class Finished:
     notes: tuple[str, ...] = ()
     missing: str = ""
     size_remedy: str = ""
-    sbom: bytes | None = None
     checked: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form, without the bill of materials, and what is of this build alone."""
-        left_out = ("sbom", "checked")
-        return {name: value for name, value in asdict(self).items() if name not in left_out}
+        """Return the JSON form, without what is of this build alone."""
+        return {name: value for name, value in asdict(self).items() if name != "checked"}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], sbom: bytes | None) -> Finished:
+    def from_json(cls, data: Mapping[str, Any]) -> Finished:
         """Read the JSON form; ValueError, TypeError or KeyError for anything else."""
         found = cls(
             package=text(data["package"]),
@@ -135,7 +128,6 @@ class Finished:
             notes=texts(data["notes"]),
             missing=text(data["missing"]),
             size_remedy=text(data["size_remedy"]),
-            sbom=sbom,
         )
         if not all(map(str.isidentifier, found.package.split("."))):
             msg = f"expected a package, found {found.package!r}"
@@ -176,7 +168,7 @@ class KeptBuild:
             "blobs": dict(self.blobs),
             "used": list(self.used),
         }
-        return Entry(facts, self.index + (self.finished.sbom or b""))
+        return Entry(facts, self.index)
 
     @classmethod
     def from_entry(cls, entry: Entry) -> KeptBuild:
@@ -194,7 +186,7 @@ class KeptBuild:
         for key in (*blobs.values(), *used):
             _check(KEY, key)
         return cls(
-            Finished.from_json(mapping(facts["finished"]), entry.data[end:] or None),
+            Finished.from_json(mapping(facts["finished"])),
             entry.data[:end],
             blobs,
             used,

@@ -27,27 +27,22 @@ from aotbuild.cli.exit_codes import (
 )
 from aotbuild.cli.init import init
 from aotbuild.cli.inspect import inspect
-from aotbuild.cli.keygen import keygen
 from aotbuild.cli.lock import lock
 from aotbuild.cli.markdown import Markdown
 from aotbuild.cli.merge import merge
 from aotbuild.cli.output import Output, error_document, say
 from aotbuild.cli.plan import plan
 from aotbuild.cli.record import record
-from aotbuild.cli.release_check import release_check
-from aotbuild.cli.sbom import sbom
 from aotbuild.cli.schema import schema
-from aotbuild.cli.sign import sign
 from aotbuild.cli.split import split
 from aotbuild.cli.store import STORE
-from aotbuild.cli.stubs import stubs
 from aotbuild.cli.tune import tune
 from aotbuild.cli.verify import verify
 from aotbuild.report.words import os_error_text
 
 _BUILDING = (init, record, plan, build, lock, tune, schema, STORE)
-_RELEASING = (keygen, sign, split, merge, release_check)
-_INSPECTING = (inspect, diff, doctor, verify, sbom, stubs)
+_INSPECTING = (inspect, diff, doctor, verify)
+_RELEASING = (split, merge)
 COMMANDS: tuple[Command | Group, ...] = (*_BUILDING, *_INSPECTING, *_RELEASING)
 
 _DESCRIPTION = "Compile JAX functions ahead of time, as a manifest (aot.yaml) says."

@@ -17,9 +17,7 @@ from aotbuild.errors import (
     ProjectError,
     StageNotKept,
     StagesNotFound,
-    UnexpectedPackage,
     UnsupportedFormat,
-    UntrustedPackage,
     WeightsMismatch,
     WheelRefused,
 )
@@ -37,7 +35,6 @@ VERIFY = 9
 PARTIAL = 10
 STALE = 11
 NOT_REPRODUCIBLE = 12
-GATE = 13
 STORE_DAMAGED = 14
 
 # Import names of what the extra `build` brings and the command line uses.
@@ -61,8 +58,6 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (CompanionMismatch, PACKAGE),
     (WheelRefused, PACKAGE),
     (WeightsMismatch, PACKAGE),
-    (UntrustedPackage, VERIFY),
-    (UnexpectedPackage, VERIFY),
     (StageNotKept, PACKAGE),
     (StagesNotFound, PACKAGE),
     (InvalidCallLog, FILES),

@@ -13,7 +13,7 @@ from aotbuild.cli.markdown import Markdown
 from aotbuild.errors import BuildError, ManifestError, PlanError, UnitFailure
 
 # The commands that have a summary; what the others make are files, or nothing for CI.
-SUMMARIZED = frozenset({"build", "verify", "diff", "release-check"})
+SUMMARIZED = frozenset({"build", "verify", "diff"})
 # GitHub shows no more annotations of a level for one step.
 _MOST = 10
 # A place in an error of the user's code, as `at /project/model.py:8 in logits`.

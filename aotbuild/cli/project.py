@@ -14,7 +14,6 @@ from aotbuild.cli.output import say
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.shard import SHARD_NAME
-from aotbuild.format.signing import SEALS_NAME
 
 if TYPE_CHECKING:
     from aotbuild.build.plan import BuildUnit, Plan
@@ -114,7 +113,7 @@ def _is_of_a_build(folder: Path) -> bool:
     names, blobs = {path.name for path in folder.iterdir()}, folder / BLOBS
     if not names:
         return True
-    if not is_package(folder) or names - {INDEX_NAME, SEALS_NAME, SHARD_NAME, BLOBS}:
+    if not is_package(folder) or names - {INDEX_NAME, SHARD_NAME, BLOBS}:
         return False
     if BLOBS in names and (blobs.is_symlink() or not blobs.is_dir()):
         return False

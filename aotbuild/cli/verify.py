@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import (
@@ -11,18 +10,15 @@ from aotbuild.cli.command import (
     UsageError,
     argument,
     command,
-    existing_file,
     flag,
     seconds,
 )
 from aotbuild.cli.exit_codes import VERIFY
 from aotbuild.cli.github import Annotation
 from aotbuild.cli.output import Output
-from aotbuild.cli.sign import LOCK, TRUST_CONFIG
 from aotbuild.report.words import printable
 
 if TYPE_CHECKING:
-    from aotbuild.verify.identity import IdentityOptions
     from aotbuild.verify.outcome import Comparison, Outcome, Report
 
 _HEADERS = ("check", "subject", "result")
@@ -42,36 +38,6 @@ _JIT_HEADERS = ("warm call of", "aotbuild", "jax.jit", "ratio", "largest error",
     ),
     flag("--no-run", help="Check bytes only; load and call no native code."),
     flag("--against-jit", help="Compare numbers and times with the source under jax.jit, too."),
-    argument(
-        "--trust",
-        action="append",
-        default=[],
-        type=existing_file,
-        metavar="PUBLIC.pem",
-        help="Demand a signature by this key, or by another one that is given so.",
-    ),
-    argument(
-        "--signature",
-        dest="signature_file",
-        type=existing_file,
-        metavar="FILE",
-        help="The signature file, where it is not in PLACE.",
-    ),
-    argument(
-        "--identity",
-        metavar="WHO",
-        help="Demand that this identity has signed by Sigstore; needs --issuer.",
-    ),
-    argument("--issuer", metavar="URL", help="Who vouches for the identity."),
-    argument(
-        "--bundle",
-        type=existing_file,
-        metavar="FILE",
-        help="The bundle of Sigstore; default: PLACE.sigstore.json.",
-    ),
-    LOCK,
-    TRUST_CONFIG,
-    flag("--offline", help="Fetch no trust root: take the last one, or the one of the library."),
 )
 def verify(
     output: Output,
@@ -80,9 +46,6 @@ def verify(
     timeout: float,
     no_run: bool,
     against_jit: bool,
-    trust: list[Path],
-    signature_file: Path | None,
-    **sigstore: Any,
 ) -> int | None:
     """Check every byte of PLACE, then load and call each executable that fits this host.
 
@@ -90,41 +53,19 @@ def verify(
     are loaded and called in child processes, up to 16 in one, and their results compared with the
     golden outputs of the build. That is running foreign code: --no-run leaves both out. With
     --against-jit the source is imported, compiled by jax.jit and called beside the executable; the
-    exit code tells of its numbers, never of its times. With --trust nothing is loaded unless a key
-    that you trust has signed PLACE; with --identity, unless that identity has.
+    exit code tells of its numbers, never of its times.
     """
-    from aotbuild.verify.api import Options, SignatureOptions, verify
+    from aotbuild.verify.api import Options, verify
 
     if no_run and against_jit:
         msg = "--no-run and --against-jit exclude each other: numbers need a call"
         raise UsageError(msg)
     output.as_json = as_json
     output.document["place"] = place
-    demanded = SignatureOptions(tuple(map(str, trust)) or None, signature_file)
-    identity = _identity(**sigstore)
-    options = Options(not no_run, against_jit, timeout, signature=demanded, identity=identity)
-    report = verify(place, options)
+    report = verify(place, Options(not no_run, against_jit, timeout))
     output.document.update(_document(report))
     _print(output, report)
     return None if report.passed else VERIFY
-
-
-def _identity(
-    identity: str | None,
-    issuer: str | None,
-    bundle: Path | None,
-    locks: list[Path],
-    trust_config: Path | None,
-    offline: bool,
-) -> IdentityOptions | None:
-    from aotbuild.verify.identity import IdentityOptions
-
-    if identity and issuer:
-        return IdentityOptions(identity, issuer, bundle, tuple(locks), trust_config, offline)
-    if identity or issuer or bundle or locks or trust_config or offline:
-        msg = "give --identity and --issuer: a bundle proves who signed, and you say who must have"
-        raise UsageError(msg)
-    return None
 
 
 def _document(report: Report) -> dict[str, Any]:

@@ -24,7 +24,7 @@ KEY_DIGITS = 32
 LIBRARY_NAMES = frozenset(
     (
         *("bucket", "close", "constants", "count_calls", "digest", "explain", "functions", "info"),
-        *("kernel", "on", "open", "place", "preload", "ready", "signatures", "signers", "sizes"),
+        *("kernel", "on", "open", "place", "preload", "ready", "signatures", "sizes"),
         *("stats", "swap_constants", "version"),
     )
 )

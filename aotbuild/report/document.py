@@ -102,8 +102,6 @@ def place_document(facts: PackageFacts) -> dict[str, Any]:
         "format": FORMAT,
         "distribution": distribution and vars(distribution),
         "digest": facts.digest,
-        "signed_by": list(facts.signed_by),
-        "signers": list(facts.signers),
         "sources": plain(facts.header.get(SOURCES)),
         "shard": plain(facts.header.get(SHARD)),
         "portable": facts.portable and facts.portable.to_json(),

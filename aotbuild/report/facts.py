@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from aotbuild.errors import UnknownFunction, UntrustedPackage
+from aotbuild.errors import UnknownFunction
 from aotbuild.format.about import About, argument_names, result_names
 from aotbuild.format.index import INDEX_NAME, Index
 from aotbuild.format.layout import STAGES, packaged_blobs
@@ -20,7 +20,6 @@ from aotbuild.format.left_out import AllLeftOut, read_left_out
 from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
-from aotbuild.format.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.format.target import Target
 from aotbuild.format.weights import from_header
 from aotbuild.report.words import (
@@ -33,9 +32,7 @@ from aotbuild.report.words import (
     target_order,
 )
 from aotbuild.runtime.distribution import Distribution, distribution_at
-from aotbuild.runtime.seals import check_signatures
 from aotbuild.runtime.source import Source, open_index
-from aotbuild.runtime.trust import demanded_keys
 
 # Of a signature's key, where labels alone do not tell it from another.
 _KEY_DIGITS = 8
@@ -107,15 +104,12 @@ class FunctionFacts:
 class PackageFacts:
     """One package: where it is, what its index's header says, and its functions.
 
-    `signed_by` are the keys that its signature file names, `signers` those of AOTBUILD_TRUST whose
-    signature is valid. `only` is the function that was asked for, if it was one.
+    `only` is the function that was asked for, if it was one.
     """
 
     place: str
     header: dict[str, Any]
     digest: str
-    signed_by: tuple[str, ...]
-    signers: tuple[str, ...]
     index_size: int
     functions: tuple[FunctionFacts, ...]
     only: str | None = None
@@ -195,29 +189,10 @@ def read_facts(source: Source, only: str | None = None) -> PackageFacts:
         place=source.place,
         header=index.header,
         digest=index.digest,
-        signed_by=_signed_by(source),
-        signers=_signers(source, index),
         index_size=len(source.read(INDEX_NAME)),
         functions=functions,
         only=only,
     )
-
-
-def _signed_by(source: Source) -> tuple[str, ...]:
-    """Return the keys that the signature file names, unchecked; none if it cannot be read."""
-    try:
-        seals = read_seals(source.read(SEALS_NAME, MAX_SEALS_BYTES + 1), source.place)
-    except (OSError, UntrustedPackage):
-        return ()
-    return tuple(seal.key_id for seal in seals)
-
-
-def _signers(source: Source, index: Index) -> tuple[str, ...]:
-    demanded = demanded_keys(None)
-    try:
-        return check_signatures(source, index, demanded, None) if demanded else ()
-    except UntrustedPackage:  # `load` and `verify` refuse it, and say why
-        return ()
 
 
 def _function(index: Index, name: str) -> FunctionFacts | None:

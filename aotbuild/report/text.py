@@ -85,13 +85,10 @@ def _window_lines(facts: PackageFacts, today: date) -> Iterator[str]:
 
 
 def identity_lines(facts: PackageFacts) -> Iterator[str]:
-    """Yield the distribution, the digest as AOTBUILD_EXPECT takes it, and who signed it."""
+    """Yield the distribution and the digest."""
     if facts.distribution is not None:
         yield shown(f"  version   {facts.distribution.name} {facts.distribution.version}")
     yield f"  digest    {facts.digest}"
-    for key in facts.signed_by:
-        state = "valid" if key in facts.signers else "not checked: see aotbuild verify --trust"
-        yield f"  signed    by {key} ({state})"
 
 
 def _parts(header: Mapping[str, Any]) -> Iterator[str]:

@@ -17,14 +17,7 @@ from aotbuild.runtime.package import check_policy, fallback_policy
 from aotbuild.runtime.state import LibraryState
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
     from aotbuild.runtime.kernel import Kernel
-    from aotbuild.runtime.seals import Key
-    from aotbuild.runtime.typed import TypedLibrary
-
-    # What the caller declares, as `library: Digits = load("digits")`; see `aotbuild stubs`.
-    L = TypeVarWithDefault("L", bound=TypedLibrary, default=Library)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,10 +31,9 @@ def load(
     package: str | os.PathLike[str],
     *,
     arrays: str = "jax",
-    trust: Sequence[Key] | None = None,
     allow_imports: Sequence[str] | None = None,
     copy: bool = False,
-) -> L:  # type: ignore[type-var]
+) -> Library:
     """Return the precompiled functions of a package.
 
     It reads the index only. Executables are loaded when they are first called, or by
@@ -51,9 +43,6 @@ def load(
         package: The name of an installed package, the path of an `_aot` folder, or a wheel. A
             package is found without importing it.
         arrays: `"jax"` for jax arrays in and out; `"numpy"` for numpy arrays without importing jax.
-        trust: Public keys, as paths of PEM files or as PEM bytes. One of them must have signed the
-            package. The environment variable `AOTBUILD_TRUST` demands the same for the whole
-            process; both demands must be met.
         allow_imports: Modules, with all below them, that records may name beside those of the
             package, of what it requires, of jax and of numpy. `AOTBUILD_ALLOW_IMPORTS` adds more,
             separated by commas. A call that needs another one raises ImportRefused.
@@ -66,7 +55,6 @@ def load(
         NoArtifacts: The package has no `_aot` folder.
         InvalidIndex: The index is damaged.
         UnsupportedFormat: Another version of aotbuild wrote the index.
-        UntrustedPackage: A signature is demanded and missing or wrong.
         CompanionMismatch: An installed companion is from another build.
         MissingJax: `arrays="jax"`, and jax is not installed.
 
@@ -81,21 +69,19 @@ def load(
         check_allowed(allow_imports, "load")
     library = Library(
         locate(package, stays=True),
-        trust=trust,
         package=package_name(package),
         arrays=arrays,
         allow_imports=allow_imports,
         copy=bool(copy),
     )
     library.open()
-    return library  # type: ignore[return-value]
+    return library
 
 
 def precompiled(
     ref: str,
     *,
     fallback: str | None = None,
-    trust: Sequence[Key] | None = None,
     allow_imports: Sequence[str] | None = None,
 ) -> Callable[[F], F]:
     """Decorate a jitted function so that its calls run a package's executables.
@@ -109,7 +95,6 @@ def precompiled(
         fallback: What a call without an executable does: `"none"` raises, `"portable"` compiles the
             StableHLO in the package, `"jit"` calls the decorated function. By default what the
             manifest says. The environment variable `AOTBUILD_FALLBACK` overrides it.
-        trust: As in `load`. A package that it refuses raises UntrustedPackage under any `fallback`.
         allow_imports: As in `load`.
 
     Raises:
@@ -133,7 +118,7 @@ def precompiled(
         check_allowed(allow_imports, "precompiled")
 
     def decorate(source: F) -> F:
-        library = DecoratedLibrary(package, name, source, fallback, trust, allow_imports)
+        library = DecoratedLibrary(package, name, source, fallback, allow_imports)
         lock = SafeLock()  # a logging or signal handler may call the decorated function
         target: Callable[..., Any] | None = None
 
@@ -170,12 +155,11 @@ class DecoratedLibrary(Library):
         name: str,
         source: Callable[..., Any],
         fallback: str | None,
-        trust: Sequence[Key] | None,
         allowed: Sequence[str] | None,
     ) -> None:
         self._asked = package, name
         self._source = source
-        self._fallback, self._trust, self._allowed = fallback, trust, allowed
+        self._fallback, self._allowed = fallback, allowed
         self._kernels = SingleFlight()
         self._opening: SingleFlight[LibraryState] = SingleFlight()
 
@@ -193,7 +177,7 @@ class DecoratedLibrary(Library):
     def _make_state(self) -> LibraryState:
         package, _ = self._asked
         name = package_name(package)
-        options = self._fallback, self._trust, name, None, "jax", self._allowed
+        options = self._fallback, name, None, "jax", self._allowed
         return LibraryState(locate(package, stays=True), *options)
 
     def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:

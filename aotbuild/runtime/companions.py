@@ -7,7 +7,7 @@ such names, so a package that was not split pays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +24,17 @@ from aotbuild.format.layout import (
 )
 from aotbuild.format.record import Constant
 from aotbuild.format.weights import WEIGHTS, expected_interface, from_header, interface_of
-from aotbuild.runtime.source import DirectorySource, JoinedSource, Source, absolute, index_place
-from aotbuild.runtime.trust import open_trusted
+from aotbuild.runtime.source import (
+    DirectorySource,
+    JoinedSource,
+    Source,
+    absolute,
+    index_place,
+    open_index,
+)
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-    from aotbuild.runtime.seals import Key
 
 # Digits of the digest of names and avals that are shown.
 _DIGITS = 12
@@ -45,7 +49,6 @@ class Companion:
     version: str | None = None
     source: Source | None = None
     index: Index | None = None
-    signers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
@@ -69,13 +72,10 @@ class Parts:
         )
 
 
-def open_parts(
-    source: Source, index: Index, trust: Iterable[Key] | None, package: str | None
-) -> Parts:
+def open_parts(source: Source, index: Index, package: str | None) -> Parts:
     """Open the companions of a base, given its source and index, if `package` names it.
 
-    Each of them must satisfy `trust`. Raises what `open_trusted` raises, and CompanionMismatch for
-    a companion of another build.
+    Raises what `open_index` raises, and CompanionMismatch for a companion of another build.
     """
     try:
         expected = companions_of(index.header)
@@ -83,8 +83,7 @@ def open_parts(
         raise InvalidIndex(index_place(source), "the names of companions", str(err)) from err
     if package is None or not expected:
         return Parts(source, index)
-    keys = None if trust is None else tuple(trust)
-    companions = tuple(_open_all(index, package, expected, keys))
+    companions = tuple(_open_all(index, package, expected))
     sources = [found.source for found in companions if found.source is not None]
     indexes = [found.index for found in companions if found.index is not None]
     joined = JoinedSource(source, *sources)
@@ -93,9 +92,7 @@ def open_parts(
     return Parts(joined, JoinedIndex.of(index, *others, weights=weights), companions)
 
 
-def _open_all(
-    base: Index, package: str, expected: dict[str, str], trust: tuple[Key, ...] | None
-) -> Iterator[Companion]:
+def _open_all(base: Index, package: str, expected: dict[str, str]) -> Iterator[Companion]:
     for part, name in sorted(expected.items()):
         distribution = _installed(name)
         if distribution is None:
@@ -107,9 +104,9 @@ def _open_all(
             continue
         found = Companion(part, name, _version(distribution, package, name))
         source = DirectorySource(absolute(_folder(distribution, package, found)))
-        trusted = open_trusted(source, trust, part_package(package, part))
-        _check_build(base, trusted.index, package, found)
-        yield Companion(part, name, found.version, source, trusted.index, trusted.signers)
+        index = open_index(source)
+        _check_build(base, index, package, found)
+        yield Companion(part, name, found.version, source, index)
 
 
 def _installed(name: str) -> metadata.Distribution | None:

@@ -52,7 +52,7 @@ class Opened(Event):
     Attributes:
         place: The path of the `_aot` folder, or of the wheel.
         arrays: `jax` or `numpy`.
-        seconds: How long it took, with the check of a signature that is demanded.
+        seconds: How long it took.
         digest: The identity of the package, as `Library.digest` returns it.
     """
 

@@ -1,4 +1,4 @@
-"""What an opened package is: its distribution, its digest, who signed it, and what built it."""
+"""What an opened package is: its distribution, its digest, and what built it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ def info(opened: OpenedPackage) -> dict[str, Any]:
         "package": header.get("package"),
         "distribution": distribution and vars(distribution),
         "digest": index.digest,
-        "signers": list(opened.signers),
         "place": opened.source.place,
         "format": FORMAT,
         **{name: header.get(name) for name in ("aotbuild", "jax", "jaxlib", "fallback")},
@@ -44,7 +43,6 @@ def _companion(companion: Companion) -> dict[str, Any]:
         "distribution": companion.distribution,
         "version": companion.version,
         "digest": index and index.digest,
-        "signers": list(companion.signers),
     }
 
 
@@ -59,7 +57,6 @@ def log_opened(opened: OpenedPackage) -> None:
     words = (
         f"{facts['package']}@{facts['digest']}",
         f"{wheel['name']} {wheel['version']}" if wheel else "no distribution",
-        f"signed by {', '.join(facts['signers']) or 'no key that was given'}",
         f"built by jax {facts['jax']} and jaxlib {facts['jaxlib']}",
         f"functions: {facts['functions']}, executables: {facts['executables']}",
         *([f"companions {', '.join(there)}"] if there else []),

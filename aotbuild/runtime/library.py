@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.kernel import Kernel
     from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.readiness import Readiness
-    from aotbuild.runtime.seals import Key
     from aotbuild.runtime.signatures import SignatureInfo
     from aotbuild.runtime.swap import ConstantInfo
 
@@ -59,7 +58,6 @@ class Library:
         source: Source,
         *,
         fallback: str | None = None,
-        trust: Sequence[Key] | None = None,
         package: str | None = None,
         host: Callable[[DeviceSet], Host] | None = None,
         arrays: str = "jax",
@@ -71,7 +69,7 @@ class Library:
         `package` is the name that was asked for, or None for a path. `host` replaces the backend's
         probe of some devices; tests pass a fake.
         """
-        options = (fallback, trust, package, host, arrays, allow_imports, copy)
+        options = (fallback, package, host, arrays, allow_imports, copy)
         self._state = LibraryState(source, *options)
         self._kernels: SingleFlight[Kernel] = SingleFlight()
 
@@ -81,7 +79,6 @@ class Library:
         Raises:
             InvalidIndex: The index is damaged.
             UnsupportedFormat: Another version of aotbuild wrote the index.
-            UntrustedPackage: A signature is demanded and missing or wrong.
             MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
         """
         header = self._state.index.header
@@ -168,7 +165,7 @@ class Library:
 
     @property
     def digest(self) -> str:
-        """The identity of the package, `sha256:` and 64 digits, as AOTBUILD_EXPECT takes it.
+        """The identity of the package: `sha256:` and 64 digits.
 
         It covers the index, which has the digest of each blob: two packages of one digest hold the
         same executables. It is the same in a wheel, installed, and in an `_aot` folder. A companion
@@ -176,16 +173,8 @@ class Library:
         """
         return self._state.index.digest
 
-    @property
-    def signers(self) -> tuple[str, ...]:
-        """The ids of the keys whose signature over the package is valid, sorted.
-
-        Only the keys that `trust=` or AOTBUILD_TRUST name can be checked, so it is empty without.
-        """
-        return self._state.opened.signers
-
     def info(self) -> dict[str, Any]:
-        """Return what the package is, as plain data: version, digest, signers, what built it.
+        """Return what the package is, as plain data: version, digest, what built it.
 
         The keys are listed in the reference of the runtime.
         """
@@ -222,15 +211,13 @@ class Library:
             weights: A safetensors file, a folder of them, or a tree of arrays; see
                 `aotbuild.save_constants` for the names. None goes back to those of the package.
             prefix: What all names begin with, if the file or the tree leaves it out.
-            sha256: The digest that the file must have. Where a signature is demanded, a file needs
-                it.
+            sha256: The digest that the file must have.
 
         Returns:
             How many constants were replaced.
 
         Raises:
             WeightsMismatch: An array is missing, unknown, or of another shape or dtype.
-            UntrustedPackage: A signature is demanded, and the file has no digest.
             AotbuildError: A file cannot be read, or the package has no hoisted constants.
 
         Examples:

@@ -87,13 +87,11 @@ class Stats:
 class OpenedPackage:
     """A package with its installed companions: one source and one index for all of them.
 
-    `signers` are the demanded keys that signed it; `absent` has a line for each companion that is
-    not installed.
+    `absent` has a line for each companion that is not installed.
     """
 
     source: Source
     index: Index
-    signers: tuple[str, ...] = ()
     companions: tuple[Companion, ...] = ()
     absent: tuple[str, ...] = ()
 

@@ -16,8 +16,7 @@ from aotbuild.format.signature import Function
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.observers import Watch, emit, is_logged, listeners, watches
 from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, shard_lines
-from aotbuild.runtime.source import DirectorySource, Source
-from aotbuild.runtime.trust import demands, open_trusted
+from aotbuild.runtime.source import DirectorySource, Source, open_index
 
 if TYPE_CHECKING:
     from aotbuild.format.imports import Imports
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.loader import Loader
     from aotbuild.runtime.preloading import Preloading, Work
     from aotbuild.runtime.readiness import Expected, Progress
-    from aotbuild.runtime.seals import Key
 
 _COUNT_CALLS = "AOTBUILD_COUNT_CALLS"
 
@@ -81,7 +79,7 @@ class Counting:
 class LibraryState:
     """One opened package: its parts, backend and loader, which are the same for all views.
 
-    The first eight fields are those of `Library`; `asked` is the package name that was asked for.
+    The first seven fields are those of `Library`; `asked` is the package name that was asked for.
     `views` are the libraries on chosen devices, by device set. `views_by_argument` has the same
     libraries by the argument of `on`, so that `on` in a loop costs one lookup. `expected` is what
     `ready` has judged, by functions, devices and host. `described` are the sizes of dims that were
@@ -90,7 +88,6 @@ class LibraryState:
 
     source: Source
     fallback: str | None
-    trust: Sequence[Key] | None
     asked: str | None
     probe: Callable[[DeviceSet], Host] | None
     arrays: str
@@ -212,14 +209,13 @@ class LibraryState:
         return opened
 
     def _open_parts(self) -> OpenedPackage:
-        trusted = open_trusted(self.source, self.trust, self.asked)
-        if COMPANIONS not in trusted.index.header:
-            return OpenedPackage(self.source, trusted.index, trusted.signers)
+        index = open_index(self.source)
+        if COMPANIONS not in index.header:
+            return OpenedPackage(self.source, index)
         from aotbuild.runtime.companions import open_parts
 
-        parts = open_parts(self.source, trusted.index, self.trust, self.asked)
-        rest = (parts.companions, parts.absent)
-        return OpenedPackage(parts.source, parts.index, trusted.signers, *rest)
+        parts = open_parts(self.source, index, self.asked)
+        return OpenedPackage(parts.source, parts.index, parts.companions, parts.absent)
 
     def _find_version(self) -> str | None:
         from aotbuild.runtime.identity import distribution_of
@@ -245,10 +241,7 @@ class LibraryState:
     def _make_loader(self) -> Loader:
         from aotbuild.runtime.loader import Loader
 
-        # A signature or a pin covers the bytes that were read. A mapped file can change afterwards.
-        maps = not demands(self.trust)
-        loader = self.backend.executable_loader
-        return Loader(self.opened.source, self.stats, loader, self.name, maps=maps)
+        return Loader(self.opened.source, self.stats, self.backend.executable_loader, self.name)
 
     @property
     def counting(self) -> Counting:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from aotbuild.errors import AotbuildError, UntrustedPackage
+from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval
 from aotbuild.format.index import Index
 from aotbuild.runtime.fitting_weights import fit
 from aotbuild.runtime.observers import emit, listeners, log
 from aotbuild.runtime.state import LibraryState
-from aotbuild.runtime.trust import demands
 from aotbuild.runtime.weights import named_arrays, read_weights
 
 
@@ -69,7 +68,7 @@ def swap(state: LibraryState, weights: Any, prefix: str, sha256: str | None) -> 
         what = "it has no constants that can be replaced"
         msg = f"{state.name}: {what}\nBuild it with constants: hoist."
         raise AotbuildError(msg)
-    source, found = _read(state, weights, prefix, sha256)
+    source, found = _read(weights, prefix, sha256)
     physical = state.backend.executable_loader.physical
     arrays = fit(state.name, source, physical, [*users], found) if weights is not None else {}
     functions = frozenset(name for wanted in arrays for name in users[wanted])
@@ -80,9 +79,7 @@ def swap(state: LibraryState, weights: Any, prefix: str, sha256: str | None) -> 
     return len(arrays)
 
 
-def _read(
-    state: LibraryState, weights: Any, prefix: str, sha256: str | None
-) -> tuple[str, Mapping[str, Any]]:
+def _read(weights: Any, prefix: str, sha256: str | None) -> tuple[str, Mapping[str, Any]]:
     """Return what names the weights in errors, and their arrays."""
     if weights is None:
         return "the package", {}
@@ -92,11 +89,6 @@ def _read(
             raise AotbuildError(msg)
         return "a tree of arrays", named_arrays(weights, prefix)
     place = os.fspath(weights)
-    demanded = demands(state.trust)
-    if demanded and sha256 is None:
-        expected = f"weights whose digest the caller knows, as {' and '.join(demanded)} demands"
-        remedy = "Pass sha256=, from a place that you trust, or install a signed wheel of weights."
-        raise UntrustedPackage(place, expected, "a file that nobody signed", remedy)
     found = read_weights(place, sha256)
     return place, {f"{prefix}.{name}" if prefix else name: found[name] for name in found}
 

@@ -90,19 +90,17 @@ def finished_key(
     plan: str,
     files: str,
     packages: Iterable[str],
-    sbom: Iterable[str],
     encodings: Iterable[str],
     variables: Mapping[str, str],
 ) -> str:
     """Return the key of a finished build, from all that is known before anything is read.
 
     `plan` is the key of its plan, `files` the state of all files that were read for it. `packages`
-    are the folders where packages may be. `sbom` are the wheel's name and version, if it has a bill
-    of materials. `encodings` are those of `format.encodings`, `variables` are of the environment.
+    are the folders where packages may be. `encodings` are those of `format.encodings`,
+    `variables` are of the environment.
     """
     inputs = {
         "packages": list(packages),
-        "sbom": list(sbom),
         "encodings": list(encodings),
         "variables": dict(variables),
     }

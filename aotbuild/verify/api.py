@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from aotbuild.errors import (
-    InvalidIndex,
-    PackageNotFound,
-    UnexpectedPackage,
-    UntrustedPackage,
-)
-from aotbuild.format.files import open_regular
-from aotbuild.format.index import FOLDER_NAME, Index
+from aotbuild.errors import InvalidIndex, PackageNotFound
+from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.layout import companions_of, home_of
 from aotbuild.format.portable import window_of
 from aotbuild.format.record import Record
-from aotbuild.format.signing import MAX_SEALS_BYTES, SEALS_NAME, read_seals
 from aotbuild.format.weights import WEIGHTS, expected_interface
-from aotbuild.runtime.expected import check_expected
-from aotbuild.runtime.locate import locate, package_name
-from aotbuild.runtime.seals import Key, check_package, read_policies, read_seals_file
+from aotbuild.runtime.locate import locate
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.stale import staleness
-from aotbuild.runtime.trust import EXPECT, demanded_keys
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
 from aotbuild.verify.archive import check_archive
@@ -39,7 +28,6 @@ from aotbuild.verify.contents import (
     files_of_wheel,
     stated_problem,
 )
-from aotbuild.verify.identity import IdentityOptions, check_identity
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.kept_stages import check_stages
 from aotbuild.verify.other_hosts import known_host, not_loaded, reasons_against
@@ -56,67 +44,8 @@ from aotbuild.verify.outcome import (
 from aotbuild.verify.process import Children
 from aotbuild.verify.zip_layout import Limits
 
-CHECK = "signature"
-EXPECTED = "expected"
 STALE = "sources"
 WINDOW = "portable"
-NOT_SIGNED = "not signed"
-NO_KEY = "no key was given (--trust)"
-
-
-@dataclass(frozen=True)
-class SignatureOptions:
-    """Required keys, as `load` takes them, and a signature file beside the package.
-
-    With `operator`, AOTBUILD_TRUST and AOTBUILD_EXPECT apply as well. Without any key no signature
-    is required.
-    """
-
-    keys: Sequence[Key] | None = None
-    file: Path | None = None
-    operator: bool = True
-
-
-def check_signature(
-    source: Source, index: Index | None, data: bytes, wanted: SignatureOptions, package: str | None
-) -> Outcome:
-    """Check the signatures over an index, whose bytes are `data`.
-
-    `index` is None if it could not be opened; `package` is the requested name, if any. A malformed
-    signature file fails even if no signature is required.
-    """
-    place = str(wanted.file or f"{source.place}/{SEALS_NAME}")
-    if index is None:
-        return not_checked(CHECK, place, "the index failed")
-    try:
-        demanded = demanded_keys(wanted.keys, "--trust", operator=wanted.operator)
-        policies = read_policies(source.place, demanded)
-        if policies:
-            check_package(source.place, index, package)
-        elif wanted.file is None and not has_seals(source):
-            return not_checked(CHECK, place, NOT_SIGNED)
-        seals = read_seals(_read(source, wanted.file), place)
-        signers = {key for policy in policies for key in policy.check(place, data, seals)}
-    except UntrustedPackage as err:
-        return concluded(CHECK, place, [str(err)])
-    if not policies:
-        return not_checked(CHECK, place, NO_KEY)
-    reasons = tuple(f"signed by {key}" for key in sorted(signers))
-    return Outcome(CHECK, place, Status.PASS, reasons)
-
-
-def check_pinned(source: Source, index: Index | None, package: str | None) -> list[Outcome]:
-    """Return the outcome of comparing an index with AOTBUILD_EXPECT, if the variable is set."""
-    if EXPECT not in os.environ:
-        return []
-    if index is None:
-        return [not_checked(EXPECTED, source.place, "the index failed")]
-    try:
-        check_expected(os.environ[EXPECT], source.place, index, package)
-    except UnexpectedPackage as err:
-        return [concluded(EXPECTED, source.place, [str(err)])]
-    reasons = (f"{EXPECT} pins {home_of(index.header)}@{index.digest}",)
-    return [Outcome(EXPECTED, source.place, Status.PASS, reasons)]
 
 
 def check_sources(examined: Examined) -> list[Outcome]:
@@ -140,42 +69,18 @@ def check_window(contents: Contents) -> list[Outcome]:
     return [Outcome(WINDOW, contents.package or "", status, reasons)]
 
 
-def has_seals(source: Source) -> bool:
-    """Return whether a source has a signature file, valid or not."""
-    try:
-        source.read(SEALS_NAME, 1)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _read(source: Source, file: Path | None) -> bytes:
-    if file is None:
-        return read_seals_file(source)
-    try:
-        with open_regular(file) as opened:
-            return opened.read(MAX_SEALS_BYTES + 1)
-    except OSError as err:
-        remedy = "Give the file that `aotbuild sign --out` wrote."
-        found = err.strerror or str(err)
-        raise UntrustedPackage(str(file), "a signature file", found, remedy) from err
-
-
 # Of the golden outputs that a build has a minute for, also on a slower machine.
 DEFAULT_TIMEOUT = 300.0
 NOT_RUN = "--no-run: no native code was loaded"
-UNTRUSTED = "its files failed; nothing of it is loaded"
+FAILED = "its files failed; nothing of it is loaded"
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a verification: what must be signed, whether to load executables, the timeout.
+    """Options of a verification: whether to load executables, and the timeout.
 
     `timeout` is in seconds, for loading and calling one executable, and with `against_jit` for
-    compiling its source, too. `identity` demands a bundle of
-    Sigstore, beside whatever `signature` demands.
+    compiling its source, too.
     """
 
     load: bool = True
@@ -183,8 +88,6 @@ class Options:
     timeout: float = DEFAULT_TIMEOUT
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
-    signature: SignatureOptions = field(default_factory=SignatureOptions)
-    identity: IdentityOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +128,7 @@ def verify(place: str, options: Options, done: Callable[[Outcome], None] = ignor
     stages += [*check_sources(examined), *check_window(examined.contents)]
     for outcome in stages:
         done(outcome)
-    reason = UNTRUSTED if examined.failed else None if options.load else NOT_RUN
+    reason = FAILED if examined.failed else None if options.load else NOT_RUN
     loads = _load(examined, reason, options, done)
     compared: list[Outcome] = []
     comparisons: list[Comparison] = []
@@ -246,8 +149,7 @@ def examine(place: str | Path, options: Options) -> Examined:
     source = locate(place)
     contents = check_contents(source, files_of_folder(Path(source.place)))
     required = requirements.check_installed(Path(source.place), contents.records, contents.header)
-    signed = _check_signatures(source, contents, options, package_name(place), source.place)
-    return Examined((*contents.outcomes, required, *signed), contents, source.place)
+    return Examined((*contents.outcomes, required), contents, source.place)
 
 
 def _examine_wheel(wheel: Path, options: Options) -> Examined:
@@ -255,7 +157,7 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
         raise PackageNotFound(str(wheel), [str(wheel)])
     archive = check_archive(wheel, options.limits)
     if any(outcome.status.is_failure for outcome in archive):
-        names = (*CHECKS, requirements.CHECK, CHECK)
+        names = (*CHECKS, requirements.CHECK)
         rest = [not_checked(name, wheel.name, "the archive failed") for name in names]
         return Examined((*archive, *rest), Contents(()), str(wheel))
     try:
@@ -265,25 +167,12 @@ def _examine_wheel(wheel: Path, options: Options) -> Examined:
         return Examined((*archive, failure), Contents(()), str(wheel))
     try:
         contents = check_contents(source, files_of_wheel(wheel))
-        signed = _check_signatures(source, contents, options, None, str(wheel))
     finally:
         source.close()
     package = _check_package(wheel, source.place, contents)
     required = requirements.check_wheel(wheel, contents.records, contents.header)
-    outcomes = (*archive, *contents.outcomes, package, required, *signed)
+    outcomes = (*archive, *contents.outcomes, package, required)
     return Examined(outcomes, contents, str(wheel))
-
-
-def _check_signatures(
-    source: Source, contents: Contents, options: Options, package: str | None, path: str
-) -> list[Outcome]:
-    index, data, wanted = contents.index, contents.data, options.signature
-    found = [check_signature(source, index, data, wanted, package)]
-    if wanted.operator:
-        found.extend(check_pinned(source, index, package))
-    if options.identity is not None:
-        found.append(check_identity(path, index, data, options.identity, package))
-    return found
 
 
 def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:

@@ -19,7 +19,6 @@ from aotbuild.format.left_out import LEFT_OUT, read_left_out
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.shard import SHARD, SHARD_NAME, read_shard
 from aotbuild.format.signature import Function
-from aotbuild.format.signing import SEALS_NAME
 from aotbuild.format.sources import read_sources
 from aotbuild.format.weights import from_header
 from aotbuild.runtime.blobs import read_blob
@@ -258,7 +257,7 @@ def stated_problem(source: Source, record: Record) -> str | None:
 
 
 def _strays(names: list[str], blobs: dict[str, Blob], index: Index) -> Iterator[str]:
-    known = {INDEX_NAME, SEALS_NAME, *blobs}
+    known = {INDEX_NAME, *blobs}
     if SHARD in index.header:
         # A shard keeps what another shard may turn out to need.
         known |= {SHARD_NAME, *(name for name in names if name.startswith("blobs/"))}

@@ -21,8 +21,8 @@ from aotbuild.platforms.base import Host, HostPart, host_part, known_names, mach
 from aotbuild.runtime.companions import Companion, open_parts
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.select import Verdict, select
+from aotbuild.runtime.source import open_index
 from aotbuild.runtime.stale import Staleness, staleness
-from aotbuild.runtime.trust import open_trusted
 
 _PREFIXES = ("AOTBUILD_", "JAX_", "XLA_")
 _PACKAGES = ("aotbuild", "jax", "jaxlib", "numpy", "flatbuffers")
@@ -197,12 +197,11 @@ class Diagnosis:
 def diagnose(place: str | os.PathLike[str], host: Host) -> Diagnosis:
     """Judge every record of a place, from its index and those of its companions.
 
-    Raises as `load`, also if AOTBUILD_TRUST demands a signature that is missing.
+    Raises as `load`.
     """
     source = locate(place)
     try:
-        index = open_trusted(source, None, package_name(place)).index
-        parts = open_parts(source, index, None, package_name(place))
+        parts = open_parts(source, open_index(source), package_name(place))
         signatures = tuple(_signatures(parts.index, host))
     finally:
         source.close()

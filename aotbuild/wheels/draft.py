@@ -1,18 +1,16 @@
-"""A wheel to be written: files it takes over, a new `_aot`, a bill of materials, kept stages."""
+"""A wheel to be written: files it takes over, a new `_aot`, kept stages."""
 
 from __future__ import annotations
 
 import csv
 import errno
 import io
-import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aotbuild.build.pack import write_stages
 from aotbuild.format.files import move_whole, naming
@@ -20,72 +18,15 @@ from aotbuild.format.index import INDEX_NAME, write_index
 from aotbuild.format.layout import (
     BESIDE,
     HEADER_KEY,
-    SBOM_NAME,
     packaged_blobs,
     stages_path,
 )
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.temporary import temporary_folder
-from aotbuild.report.sbom import missing_library, sbom_json
-from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.stages import StagesFile, beside, read_stage
 from aotbuild.verify.archive import member_like, record_hash
 from aotbuild.wheels.opened import File, OpenedWheel, WheelName, made
-
-if TYPE_CHECKING:
-    from aotbuild.runtime.buffers import Mapper
-
-LEFT_OUT = "the bills of materials are left out of the new wheels: {}"
-
-
-class _IndexAlone:
-    """A source with an index and no blobs, which is all that a bill of materials needs."""
-
-    def __init__(self, place: str, index: bytes) -> None:
-        self.place, self._index = place, index
-
-    def read(self, name: str, limit: int = -1) -> bytes:
-        """Return the bytes of the index; FileNotFoundError for any other file."""
-        if name != INDEX_NAME:
-            raise FileNotFoundError(name)
-        return self._index if limit < 0 else self._index[:limit]
-
-    def view(self, name: str, size: int, mapper: Mapper) -> memoryview:
-        """Return the bytes of the index; FileNotFoundError for any other file."""
-        return memoryview(self.read(name, size + 1))
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
-
-def note_if_left_out(wheels: Sequence[OpenedWheel]) -> tuple[bool, list[str]]:
-    """Return whether new wheels get a bill of materials, and a note if one is left out."""
-    if not any(wheel.has_sbom for wheel in wheels):
-        return False, []
-    missing = missing_library()
-    return missing is None, [LEFT_OUT.format(missing)] if missing else []
-
-
-def make_sbom(
-    index: bytes, wheels: Sequence[OpenedWheel], distribution: tuple[str, str]
-) -> tuple[str, bytes]:
-    """Return the name and the bytes of a bill of materials, with the latest time of `wheels`."""
-    times = [time for wheel in wheels if (time := _time_of(wheel)) is not None]
-    source = _IndexAlone(distribution[0], index)
-    timestamp = max(times, default=None)
-    return SBOM_NAME, sbom_json(source, Distribution(*distribution), timestamp)
-
-
-def _time_of(wheel: OpenedWheel) -> datetime | None:
-    if not wheel.has_sbom:
-        return None
-    try:
-        document = json.loads(wheel.archive.read(wheel.sbom_name))
-        text = document["metadata"]["timestamp"]
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def absent_stages(wheels: Sequence[OpenedWheel]) -> list[str]:
@@ -159,7 +100,7 @@ class Draft:
     """A wheel to be written; `info` is the name of its `.dist-info` folder.
 
     `files` are taken over, and `place` of them come before `_aot`. `changed` replaces or adds
-    files, by their names below `.dist-info`. `sbom` asks for a bill of materials.
+    files, by their names below `.dist-info`.
     """
 
     name: WheelName
@@ -170,7 +111,6 @@ class Draft:
     place: int
     artifacts: Artifacts
     changed: dict[str, bytes] = field(default_factory=dict)
-    sbom: bool = False
 
     @classmethod
     def like(
@@ -178,13 +118,11 @@ class Draft:
         wheel: OpenedWheel,
         artifacts: Artifacts,
         changed: dict[str, bytes],
-        *,
-        sbom: bool,
     ) -> Draft:
         """Return a draft with the name and the unchanged files of a wheel."""
         identity = wheel.name, wheel.info, wheel.distribution, wheel.model
         files = list(wheel.files())
-        return cls(*identity, files, wheel.place, artifacts, changed, sbom)
+        return cls(*identity, files, wheel.place, artifacts, changed)
 
     def write(self, out: Path) -> Path:
         """Write the wheel into a folder; FileExistsError if it exists."""
@@ -205,14 +143,7 @@ class Draft:
         for file in (file for file in rest if not file.name.startswith(last)):
             yield file.replaced(changed.pop(file.name)) if file.name in changed else file
         yield from (made(name, self.model, data) for name, data in changed.items())
-        if self.sbom:
-            yield self._sbom_file()
         yield from (file for file in rest if file.name.startswith(last))
-
-    def _sbom_file(self) -> File:
-        artifacts = self.artifacts
-        name, data = make_sbom(artifacts.index(), artifacts.sources, self.distribution)
-        return made(f"{self.info}/sboms/{name}", self.model, data)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from aotbuild.wheels.draft import (
     Draft,
     Written,
     absent_stages,
-    note_if_left_out,
     split_stages,
     write_all,
 )
@@ -43,7 +42,6 @@ from aotbuild.wheels.metadata import (
 )
 from aotbuild.wheels.opened import OpenedWheel, WheelName, open_wheel
 from aotbuild.wheels.shards import join_shards, read_part
-from aotbuild.wheels.split import signature_notes
 from aotbuild.wheels.whole import Whole, make_whole
 
 _MADE_ANEW = ("METADATA", "WHEEL")
@@ -68,13 +66,12 @@ def merge(wheels: Sequence[Path], out: Path, fallback: str | None = None) -> Wri
         if len(opened) < 2 and not shards:
             remedy = "Give at least two wheels."
             raise WheelRefused(str(opened[0].path), "nothing to merge", [], remedy)
-        sbom, notes = note_if_left_out(opened)
-        notes += [*absent_stages(opened), *signature_notes(opened)]
+        notes = absent_stages(opened)
         if shards:
-            draft = _shards_draft(wholes, opened, fallback, sbom)
+            draft = _shards_draft(wholes, opened, fallback)
         else:
             notes += partial_notes(wholes)
-            draft = _draft(wholes, opened, fallback, sbom)
+            draft = _draft(wholes, opened, fallback)
 
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages(opened, draft.artifacts.records, path)
@@ -82,9 +79,7 @@ def merge(wheels: Sequence[Path], out: Path, fallback: str | None = None) -> Wri
         return write_all([draft], out, stages, notes)
 
 
-def _draft(
-    wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None, sbom: bool
-) -> Draft:
+def _draft(wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None) -> Draft:
     """Return the wheel to be written; raises WheelRefused with all problems."""
     first = wholes[0].wheel
     problems = [reason for other in wholes[1:] for reason in _differences(other, wholes[0])]
@@ -116,12 +111,11 @@ def _draft(
         place=first.place,
         artifacts=Artifacts(first.folder, header, functions, records, opened),
         changed={"METADATA": metadata.encode(), "WHEEL": with_tags(wheel, tag).encode()},
-        sbom=sbom,
     )
 
 
 def _shards_draft(
-    wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None, sbom: bool
+    wholes: Sequence[Whole], opened: Sequence[OpenedWheel], fallback: str | None
 ) -> Draft:
     """Return the wheel that shards make together; raises what `join_shards` does."""
     if fallback is not None:
@@ -137,9 +131,7 @@ def _shards_draft(
     wheel = first.archive.read(f"{first.info}/WHEEL").decode("utf-8")
     artifacts = Artifacts(first.folder, made.header, made.functions, made.records, opened)
     changed = {} if tag == first.name.tag else {"WHEEL": with_tags(wheel, tag).encode()}
-    return replace(
-        Draft.like(first, artifacts, changed, sbom=sbom), name=replace(first.name, tag=tag)
-    )
+    return replace(Draft.like(first, artifacts, changed), name=replace(first.name, tag=tag))
 
 
 class _InWheel:

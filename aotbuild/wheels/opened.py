@@ -14,11 +14,10 @@ from aotbuild.errors import WheelRefused
 from aotbuild.format.archives import RegularZip
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import INDEX_NAME, Index
-from aotbuild.format.layout import PART, SBOM_NAME, SPLIT, home_of
+from aotbuild.format.layout import PART, SPLIT, home_of
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
-from aotbuild.format.signing import SEALS_NAME
-from aotbuild.verify.api import Options, SignatureOptions, examine
+from aotbuild.verify.api import Options, examine
 from aotbuild.verify.archive import dist_infos
 from aotbuild.wheels.metadata import problems as metadata_problems
 
@@ -121,21 +120,6 @@ class OpenedWheel:
         split = self.index.header.get(SPLIT)
         return None if split is None else str(split)
 
-    @property
-    def is_signed(self) -> bool:
-        """Whether its index is signed; a new index cannot keep the signature."""
-        return f"{self.folder}{SEALS_NAME}" in self.names
-
-    @property
-    def has_sbom(self) -> bool:
-        """Whether the build put a bill of materials into it."""
-        return self.sbom_name in self.names
-
-    @property
-    def sbom_name(self) -> str:
-        """The name of the bill of materials in the wheel."""
-        return f"{self.info}/sboms/{SBOM_NAME}"
-
     @cached_property
     def names(self) -> frozenset[str]:
         """The names of all members."""
@@ -149,7 +133,7 @@ class OpenedWheel:
     def files(self) -> Iterator[File]:
         """Yield the files that aotbuild did not make, in order: code, data, `.dist-info`.
 
-        RECORD, `_aot` and the bill of materials are made anew for every wheel.
+        RECORD and `_aot` are made anew for every wheel.
         """
         names = self.archive.namelist()
         yield from (self.file(name) for name in names if self._is_kept(name))
@@ -162,7 +146,7 @@ class OpenedWheel:
         return sum(map(self._is_kept, before))
 
     def _is_kept(self, name: str) -> bool:
-        made_anew = {self.sbom_name, f"{self.info}/RECORD"}
+        made_anew = {f"{self.info}/RECORD"}
         made_anew |= {f"{self.info}/{name}" for name in _OLD_SIGNATURES}
         return not (name.endswith("/") or name.startswith(self.folder) or name in made_anew)
 
@@ -176,9 +160,7 @@ class OpenedWheel:
 def open_wheel(path: Path) -> Iterator[OpenedWheel]:
     """Open a wheel; WheelRefused if it fails a check of `verify`, PackageNotFound if missing."""
     WheelName.parse(path)
-    # AOTBUILD_TRUST decides what may be loaded here, not what may be repackaged.
-    unsigned = SignatureOptions(operator=False)
-    examined = examine(path, Options(signature=unsigned))
+    examined = examine(path, Options())
     if examined.failed:
         failed = [outcome for outcome in examined.outcomes if outcome.status.is_failure]
         reasons = [f"{o.check}: {reason}" for o in failed for reason in o.reasons]

@@ -26,7 +26,6 @@ from aotbuild.wheels.draft import (
     Draft,
     Written,
     absent_stages,
-    note_if_left_out,
     split_stages,
     write_all,
 )
@@ -37,10 +36,6 @@ from aotbuild.wheels.opened import OpenedWheel, WheelName, made, open_wheel
 FAMILIES = (*known_names(), PORTABLE)
 KEPT = (HOST, PORTABLE)
 
-SIGN_AGAIN = (
-    "the signature of {} is left out, for the indexes are new: run `aotbuild sign` on each wheel"
-)
-
 
 def split(wheel: Path, out: Path, keep: Collection[str] = KEPT) -> Written:
     """Write the base and the companions of a wheel into a folder; `keep` stays in the base.
@@ -49,10 +44,9 @@ def split(wheel: Path, out: Path, keep: Collection[str] = KEPT) -> Written:
     """
     with open_wheel(wheel) as opened:
         families = families_of(opened, keep)
-        sbom, notes = note_if_left_out([opened])
-        notes += absent_stages([opened]) + signature_notes([opened])
-        drafts = [_base(opened, families, keep, sbom)]
-        drafts += [_companion(opened, family, sbom) for family in families]
+        notes = absent_stages([opened])
+        drafts = [_base(opened, families, keep)]
+        drafts += [_companion(opened, family) for family in families]
 
         def stages(draft: Draft, path: Path) -> Iterator[Path]:
             return split_stages([opened], draft.artifacts.records, path)
@@ -102,17 +96,12 @@ def header_for(opened: OpenedWheel, families: Collection[str]) -> dict[str, Any]
     return {**rest, **left_out_header(AllLeftOut(units, found.more))}
 
 
-def signature_notes(wheels: Sequence[OpenedWheel]) -> list[str]:
-    """Return a note for each wheel that was signed."""
-    return [SIGN_AGAIN.format(wheel.path.name) for wheel in wheels if wheel.is_signed]
-
-
-def _base(opened: OpenedWheel, families: list[str], keep: Collection[str], sbom: bool) -> Draft:
+def _base(opened: OpenedWheel, families: list[str], keep: Collection[str]) -> Draft:
     companions = {each.part: each.distribution for each in _companions_of(opened, families)}
     header = {**whole_header(opened.index.header), SPLIT: opened.digest, COMPANIONS: companions}
     records = records_of(opened, keep)
     artifacts = Artifacts(opened.folder, header, opened.functions, records, [opened])
-    return Draft.like(opened, artifacts, {"METADATA": _metadata(opened, families)}, sbom=sbom)
+    return Draft.like(opened, artifacts, {"METADATA": _metadata(opened, families)})
 
 
 def _companions_of(opened: OpenedWheel, families: Iterable[str]) -> list[Companion]:
@@ -126,7 +115,7 @@ def _metadata(opened: OpenedWheel, families: Iterable[str]) -> bytes:
     return with_companions(opened.metadata, companions, opened.distribution[1]).encode()
 
 
-def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
+def _companion(opened: OpenedWheel, part: str) -> Draft:
     package = str(opened.index.header["package"])
     home = part_package(package, part)
     (companion,) = _companions_of(opened, [part])
@@ -148,7 +137,6 @@ def _companion(opened: OpenedWheel, part: str, sbom: bool) -> Draft:
             "WHEEL": opened.archive.read(f"{opened.info}/WHEEL"),
             "entry_points.txt": f"[{ENTRY_POINTS}]\n{package} = {home}\n".encode(),
         },
-        sbom=sbom,
     )
 
 

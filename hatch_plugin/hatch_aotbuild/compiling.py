@@ -21,20 +21,16 @@ from aotbuild.build.sources import find_sources
 from aotbuild.cli.progress import lines_from_store, made, origins, summary, tracked
 from aotbuild.errors import PlanError
 from aotbuild.manifest import load_manifest
-from aotbuild.report.sbom import SBOM_LIBRARY, missing_library, sbom_json, timestamp_of
 from aotbuild.report.words import plural
-from aotbuild.runtime.distribution import Distribution
-from aotbuild.runtime.source import DirectorySource
 from aotbuild.toolchains.environments import find_environment, make_environments
 from hatch_aotbuild.version import chosen_jax, with_jax
 
 Say = Callable[[str], None]
 
 
-def needed_for_build(inputs: PlanInputs, *, sbom: bool) -> list[str]:
+def needed_for_build(inputs: PlanInputs) -> list[str]:
     """Return what the build environment needs: the project's dependencies and the toolchain."""
-    needed = build_requirements(load_manifest(inputs.manifest), inputs.project)
-    return [*needed, *([SBOM_LIBRARY] if sbom else [])]
+    return build_requirements(load_manifest(inputs.manifest), inputs.project)
 
 
 def compile_wheel(
@@ -53,8 +49,6 @@ def compile_wheel(
     notes; `live` allows a table in a terminal. With `keep_going`, units that fail are left out.
     """
     started, beginning = monotonic(), begin(inputs, os.environ)
-    if inputs.sbom:
-        check_sbom()
     manifest = load_manifest(inputs.plan.manifest)
     environment = find_environment(manifest, inputs.plan.project, say)
     plan = make_plan(manifest, environment)
@@ -79,7 +73,6 @@ def compile_wheel(
     for note in (*package.notes, *filter(None, [package.left_out])):
         warn(note)
     failed = len({failure.unit for failure in package.failures})
-    wheel = Distribution(inputs.name, inputs.version)
     finished = Finished(
         package=manifest.package,
         # The wheels of all shards have one tag.
@@ -89,7 +82,6 @@ def compile_wheel(
         notes=package.notes,
         missing=plural(failed, "unit") if failed else "",
         size_remedy=package.size_remedy,
-        sbom=sbom_of(folder, wheel) if inputs.sbom else None,
         checked=package.checked,
     )
     # Stages are no part of the folder, and what uv made or resolved is not among the inputs.
@@ -114,22 +106,6 @@ def check_requirements(needed: Iterable[str], stated: Iterable[str]) -> None:
             "Make the source distribution again, with the aotbuild and the jax of this build."
         )
         raise PlanError(msg)
-
-
-def check_sbom() -> None:
-    """Raise PlanError, before anything is compiled, if this environment cannot make an SBOM."""
-    if missing := missing_library():
-        msg = f"sbom = true: {missing}"
-        raise PlanError(msg)
-    try:
-        timestamp_of(os.environ)
-    except ValueError as err:
-        raise PlanError(str(err)) from err
-
-
-def sbom_of(artifacts: Path, wheel: Distribution) -> bytes:
-    """Return the SBOM of an `_aot` folder in that wheel."""
-    return sbom_json(DirectorySource(artifacts), wheel, timestamp_of(os.environ))
 
 
 def expected_local_version(manifest: Path) -> str:

@@ -38,14 +38,12 @@ _ON_FAILURE = ("error", "skip")
 class Options:
     """`manifest` is relative to the project; `editable` says what `pip install -e` does.
 
-    `on_failure` says what becomes of units that fail. `sbom` asks for a bill of materials in the
-    wheel.
+    `on_failure` says what becomes of units that fail.
     """
 
     manifest: str = "aot.yaml"
     editable: str = "build"
     on_failure: str = "error"
-    sbom: bool = False
 
 
 def read_options(table: Mapping[str, Any]) -> Options:
@@ -60,16 +58,12 @@ def read_options(table: Mapping[str, Any]) -> Options:
         msg = f"[{_TABLE}]: unknown key {unknown[0]!r}; known: {', '.join(known)}"
         raise PlanError(msg)
     manifest = os.environ.get("AOTBUILD_MANIFEST") or table.get("manifest", "aot.yaml")
-    sbom = table.get("sbom", False)
     if not isinstance(manifest, str) or "\0" in manifest or not is_utf8(manifest):
         msg = f"[{_TABLE}]: manifest: expected a path in UTF-8, found {manifest!r}"
         raise PlanError(msg)
     editable = _choice(table, "editable", _EDITABLE)
     on_failure = _choice(table, "on-failure", _ON_FAILURE)
-    if not isinstance(sbom, bool):
-        msg = f"[{_TABLE}]: sbom: expected true or false, found {sbom!r}"
-        raise PlanError(msg)
-    return Options(manifest, editable, on_failure, sbom)
+    return Options(manifest, editable, on_failure)
 
 
 def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str:

@@ -22,9 +22,8 @@ from aotbuild.build.size import size_note
 from aotbuild.build.sources import SourceTree, find_sources
 from aotbuild.cli.ending import end_on_signals
 from aotbuild.errors import AotbuildError, PlanError
-from aotbuild.format.files import naming
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME
-from aotbuild.format.layout import SBOM_NAME, stages_path
+from aotbuild.format.layout import stages_path
 from aotbuild.format.shard import SHARD_VARIABLE, Shard, chosen_shard
 from aotbuild.format.temporary import NAMES, temporary_folder
 from aotbuild.report.words import os_error_text
@@ -66,7 +65,7 @@ class AotBuildHook(BuildHookInterface[Any]):
             self._check_dynamic()
             from hatch_aotbuild.compiling import needed_for_build
 
-            return needed_for_build(self._plan_inputs, sbom=self._options.sbom)
+            return needed_for_build(self._plan_inputs)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the manifest into a temporary folder and add it to the wheel."""
@@ -90,11 +89,6 @@ class AotBuildHook(BuildHookInterface[Any]):
         builder = self.build_config.builder
         self._tag = tag_for_all(finished.tag, build_data, builder.get_best_matching_tag)
         build_data["tag"] = self._tag
-        if finished.sbom is not None:
-            sbom = self._workplace / SBOM_NAME
-            with naming(sbom):
-                sbom.write_bytes(finished.sbom)
-            build_data["sbom_files"].append(str(sbom))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Put the kept stages beside the wheel, and remove the temporary folder."""
@@ -194,9 +188,7 @@ class AotBuildHook(BuildHookInterface[Any]):
         prebuilt = chosen_folder(os.environ, PREBUILT)
         self._started = time_ns()
         metadata, started = self.metadata, monotonic()
-        name, version, sbom = metadata.core.raw_name, metadata.version, self._options.sbom
-        wheel = (name, version, sbom, self._shard)
-        inputs = WheelInputs(self._plan_inputs, self._packages, *wheel)
+        inputs = WheelInputs(self._plan_inputs, self._packages, self._shard)
         stated = metadata.core.dependencies
         keep_going, live = self._options.on_failure == "skip", self.app.verbosity >= 0
         if prebuilt:

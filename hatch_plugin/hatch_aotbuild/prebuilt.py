@@ -18,14 +18,12 @@ from aotbuild.format.layout import BESIDE, BLOBS, HEADER_KEY, packaged_blobs, st
 from aotbuild.format.left_out import read_left_out
 from aotbuild.format.record import Record
 from aotbuild.format.shard import SHARD_VARIABLE
-from aotbuild.format.signing import SEALS_NAME
 from aotbuild.manifest import load_manifest
 from aotbuild.report.words import bytes_text, plural
 from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.distribution import Distribution
 from aotbuild.runtime.source import DirectorySource, open_index
 from aotbuild.toolchains.environments import find_environment
-from hatch_aotbuild.compiling import Say, check_requirements, check_sbom, sbom_of
+from hatch_aotbuild.compiling import Say, check_requirements
 from hatch_aotbuild.options import PREBUILT
 
 
@@ -46,8 +44,6 @@ def take_prebuilt(
     if inputs.shard:
         msg = f"{PREBUILT} and {SHARD_VARIABLE} exclude each other: unset one of them"
         raise PlanError(msg)
-    if inputs.sbom:
-        check_sbom()
     manifest = load_manifest(inputs.plan.manifest)
     plan = make_plan(manifest, find_environment(manifest, inputs.plan.project, say))
     check_requirements(wheel_requirements(plan), stated)
@@ -74,15 +70,13 @@ def take_prebuilt(
         lines=(),
         made=made,
         missing=plural(failed, "unit") if failed else "",
-        sbom=sbom_of(folder, Distribution(inputs.name, inputs.version)) if inputs.sbom else None,
     )
 
 
 def _copy(source: DirectorySource, index: Index, records: Iterable[Record], folder: Path) -> int:
     """Copy a package with the kept stages beside it; return its size without them."""
     place = Path(source.place)
-    own = [name for name in (INDEX_NAME, SEALS_NAME) if (place / name).is_file()]
-    files = {name: source.read(name) for name in own}
+    files = {INDEX_NAME: source.read(INDEX_NAME)}
     for blob in {b for record in records for b in packaged_blobs(record, index.header)}:
         files[blob.path] = read_blob(source, blob)
     if index.header.get(HEADER_KEY) == BESIDE:

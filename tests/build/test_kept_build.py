@@ -42,7 +42,7 @@ class Kept:
         self.store, self.folder = Store(folder / "store"), folder / "out" / "_aot"
         self.folder.parent.mkdir()
         plan = PlanInputs(self.root, self.root / MANIFEST, (), front_digests(self.variables))
-        self.inputs = WheelInputs(plan, (".",), "proj", "1.0", sbom=False)
+        self.inputs = WheelInputs(plan, (".",))
         self.stated = wheel_needs(plan, self.variables, print) or ()
         sources = self.inputs.sources("proj")
         state = self.inputs.world(sources, self.variables).state(ReadSet())

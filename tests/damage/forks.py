@@ -26,12 +26,12 @@ class Forks:
             env=clean_environment(**env),
         )
 
-    def ask(self, place: Path, trust: Iterable[Path] = ()) -> str:
+    def ask(self, place: Path) -> str:
         """Return what becomes of loading and calling all that is in a folder or wheel.
 
         Of an error of ours, its type alone.
         """
-        answer = self.told(place, trust=[str(key) for key in trust] or None)
+        answer = self.told(place)
         return ": ".join(answer.split(": ")[:2]) if answer.startswith("refused") else answer
 
     def told(

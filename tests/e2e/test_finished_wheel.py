@@ -53,7 +53,7 @@ def build(project: Path, out: Path, **env: str) -> tuple[bytes, str]:
 
 def test_bytes_and_words(tmp_path: Path) -> None:
     project = write_project(tmp_path / "project", MANIFEST, model=MODEL)
-    (project / "pyproject.toml").write_text(PYPROJECT + "sbom = true\n")
+    (project / "pyproject.toml").write_text(PYPROJECT)
     store = {"AOTBUILD_STORE": str(tmp_path / "store"), "AOTBUILD_DIRECT": "on"}
     plain, _ = build(project, tmp_path / "plain")
     first, said = build(project, tmp_path / "first", **store)

@@ -28,8 +28,7 @@ pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
 EXAMPLE = "../../example_project"
 JAX = metadata.version("jax")
 FROM_FORKS = "github.event.pull_request.head.repo.full_name == github.repository"
-LOST = "lost: embed(batch=32) for cpu:x86-64-v3:1"
-FAILED = "| coverage | 0 | 24 | 21 | -3 +0 | failed |"
+LOST = "- signature embed(batch=32)"
 
 
 @pytest.fixture(scope="module")
@@ -114,15 +113,9 @@ def test_a_pull_request_on_github(main: Path, links: Path, tmp_path: Path) -> No
     assert github.run("build"), "\n".join(log)
     native, *_ = github.summaries
     assert native.count("] done: ") == native.count(", from the store)") == 7
-    # The gate fails the job, and what it found goes on.
-    assert not github.run("wheel")
-    assert (
-        "::error title=aotbuild diff::coverage: 3 executables lost, more than 0%0Alost: e"
-        in log[-1]
-    )
+    assert github.run("wheel"), "\n".join(log)
     summary = github.summaries[-1]
     assert [line for line in summary.splitlines() if line.startswith("### ")] == [
-        "### aotbuild release-check",
         "### aotbuild verify",
         "### aotbuild diff",
     ]
@@ -131,7 +124,6 @@ def test_a_pull_request_on_github(main: Path, links: Path, tmp_path: Path) -> No
         (comment,) = (tmp_path / "gh" / "comments").iterdir()
         text = comment.read_text()
         assert text.startswith("<!-- aotbuild diff -->\n### digits: digits_classifier-0.1.0-py3-")
-        assert FAILED in text
         assert LOST in text
     assert "--method POST" in log[-1]
     comment_job, release = (github.workflow["jobs"][name] for name in ("comment", "release"))
@@ -231,13 +223,11 @@ def test_a_merge_request_on_gitlab(
     gitlab = GitLab(machine, ROOT / "example_project" / ".gitlab-ci.yml")
     gitlab.file["variables"]["JAX"] = JAX
     assert gitlab.run("build"), "\n".join(machine.log)
-    assert not gitlab.run("wheel")
-    assert "coverage: 3 executables lost" not in machine.log[-1]
+    assert gitlab.run("wheel"), "\n".join(machine.log)
     for method in ("POST", "PUT"):
         assert gitlab.run("comment"), "\n".join(machine.log)
         (note,) = service.notes.values()
         assert note.startswith("<!-- aotbuild diff -->\n### digits: ")
-        assert FAILED in note
         assert LOST in note
         assert note.endswith(f"by {method}")
     uploaded = machine.programs / "uploaded"

@@ -19,17 +19,13 @@ OF_WHEELS: tuple[tuple[str, ...], ...] = (
     ("diff", "{}", "{}"),
     ("verify", "{}", "--no-run"),
     ("verify", "{}"),
-    ("sbom", "{}"),
-    ("stubs", "{}"),
     ("bench", "{}"),
     ("split", "{}", "--out", "out"),
     ("merge", "{}", "{}", "--out", "out"),
-    ("release-check", "{}"),
 )
 OF_FOLDERS: tuple[tuple[str, ...], ...] = (
     ("inspect", "_aot"),
     ("verify", "_aot", "--no-run"),
-    ("stubs", "_aot"),
     ("diff", "_aot", "_aot"),
 )
 

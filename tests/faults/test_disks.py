@@ -43,7 +43,7 @@ def built() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory, built: list[Any]) -> Path:
-    """A folder with a wheel, a package, a manifest and a key."""
+    """A folder with a wheel, a package, and a manifest."""
     place = tmp_path_factory.mktemp("honest")
     put_wheel(place / "demo-1.0-py3-none-linux_x86_64.whl", everywhere(built))
     write(place / "package", built)
@@ -53,7 +53,6 @@ def honest(tmp_path_factory: pytest.TempPathFactory, built: list[Any]) -> Path:
         '[project]\nname = "p"\nversion = "1"\n[build-system]\nrequires = ["hatchling"]\n'
         'build-backend = "hatchling.build"\n'
     )
-    assert invoke("keygen", place / "key.pem").exit_code == 0
     return place
 
 
@@ -63,12 +62,7 @@ WHEEL = "demo-1.0-py3-none-linux_x86_64.whl"
 # A command's words, and the file or folder that its error names; `@` stands for the folder.
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "schema": (["schema", "--out", "@/s.json"], "s.json"),
-    "stubs": (["stubs", "@/package/_aot", "--out", "@/s.pyi"], "s.pyi"),
-    "sbom": (["sbom", f"@/{WHEEL}", "--out", "@/s.cdx.json"], "s.cdx.json"),
     "inspect": (["inspect", f"@/{WHEEL}", "--html", "@/page.html"], "page.html"),
-    "keygen": (["keygen", "@/new.pem"], "new.pem"),
-    "sign a wheel": (["sign", f"@/{WHEEL}", "--key", "@/key.pem"], WHEEL),
-    "sign a folder": (["sign", "@/package/_aot", "--key", "@/key.pem"], "package/_aot/"),
     "split": (["split", f"@/{WHEEL}", "--out", "@/parts"], "parts/"),
     "init": (["init", "p:f", "--root", "@", "--yes"], "aot.yaml"),
 }

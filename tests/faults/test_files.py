@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 from faults import lies
-from faults.ended import assert_done, assert_refused
+from faults.ended import assert_refused
 from faults.readers import OF_FOLDERS, OF_WHEELS, WHEEL, no_hang
 from faults.special_files import (
     SPECIAL,
     fifo,
-    linked_fifo,
-    listener,
-    nothing,
     special,
     zeros,
 )
@@ -84,23 +81,6 @@ def test_in_the_place_of_a_wheel(
 
 
 @pytest.mark.cause(16)
-@special
-def test_a_source_distribution(make: Callable[[Path], None], tmp_path: Path) -> None:
-    make(tmp_path / "demo-1.0.tar.gz")
-    with no_hang():
-        assert_refused(invoke("release-check", "demo-1.0.tar.gz"))
-
-
-@pytest.mark.cause(16)
-@waiting
-def test_a_wheel_to_sign(make: Callable[[Path], None], tmp_path: Path) -> None:
-    assert_done(invoke("keygen", "key.pem"))
-    make(tmp_path / WHEEL)
-    with no_hang():
-        assert_refused(invoke("sign", WHEEL, "--key", "key.pem"), codes=range(3, 16))
-
-
-@pytest.mark.cause(16)
 @pytest.mark.parametrize("make", SPECIAL[:4], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("words", OF_MANIFESTS, ids=" ".join)
 def test_in_the_place_of_a_manifest(
@@ -158,42 +138,6 @@ def test_in_the_place_of_a_blob(make: Callable[[Path], None], tmp_path: Path, ho
         with pytest.raises(AotbuildError):
             library.preload(require=True)
         assert_refused(invoke("verify", "_aot", "--no-run"))
-
-
-@pytest.mark.cause(16)
-@special
-def test_in_the_place_of_a_key(make: Callable[[Path], None], tmp_path: Path, honest: Path) -> None:
-    make(tmp_path / "key.pem")
-    with no_hang(), pytest.raises(AotbuildError):
-        aotbuild.load(honest, trust=["key.pem"])
-    shutil.copytree(honest, tmp_path / "_aot")
-    with no_hang():
-        assert_refused(invoke("sign", "_aot", "--key", "key.pem"))
-        assert_refused(invoke("verify", "_aot", "--no-run", "--trust", "key.pem"))
-
-
-@pytest.mark.cause(16)
-@pytest.mark.parametrize("make", [fifo, linked_fifo, zeros, nothing, listener])
-def test_a_key_that_is_no_file_is_not_said_to_be_missing(
-    make: Callable[[Path], None], tmp_path: Path, honest: Path
-) -> None:
-    make(tmp_path / "key.pem")
-    ended = invoke("verify", honest, "--no-run", "--trust", "key.pem")
-    assert_refused(ended, "key.pem is neither a file nor a folder; expected a file", codes=[2])
-
-
-@pytest.mark.cause(16)
-@special
-def test_in_the_place_of_a_signature(
-    make: Callable[[Path], None], tmp_path: Path, honest: Path
-) -> None:
-    assert_done(invoke("keygen", "key.pem"))
-    shutil.copytree(honest, tmp_path / "_aot")
-    make(tmp_path / "_aot/index.sig")
-    with no_hang(), pytest.raises(AotbuildError):
-        aotbuild.load(tmp_path / "_aot", trust=["key.pub.pem"])
-    with no_hang():
-        assert_refused(invoke("verify", "_aot", "--no-run", "--trust", "key.pub.pem"))
 
 
 @pytest.mark.cause(16)

@@ -147,9 +147,7 @@ CALLS = '{"kind":"recording","version":1}\n'
 # Arguments; the last one names the file to write.
 WRITERS: dict[str, tuple[str, ...]] = {
     "inspect": ("inspect", "{}", "--html"),
-    "stubs": ("stubs", "{}", "-o"),
     "schema": ("schema", "--out"),
-    "sbom": ("sbom", "{}", "--out"),
 }
 writers = pytest.mark.parametrize("name", WRITERS)
 
@@ -171,7 +169,7 @@ def words_of(name: str, out: object, place: str = WHEEL) -> list[object]:
 
 
 def written_by(name: str, here: Path, file: str) -> bytes:
-    """Return what a command writes to a file of this name, which a stub has in it."""
+    """Return what a command writes to a file of this name, which it may name."""
     plain = here / "plain" / file
     plain.parent.mkdir(exist_ok=True)
     assert_done(invoke(*words_of(name, plain)))
@@ -242,15 +240,15 @@ def test_what_cannot_be_written_to(name: str, make: Callable[[Path], None], here
 @pytest.mark.cause(30)
 @pytest.mark.parametrize("out", ["/dev/stdout", "/proc/self/fd/1", "link"])
 def test_stdout_by_its_name(out: str, here: Path) -> None:
-    data = written_by("stubs", here, Path(out).name)
+    data = written_by("schema", here, Path(out).name)
     (here / "link").symlink_to("/proc/self/fd/1")
-    ended = command(*words_of("stubs", out), cwd=here)
+    ended = command(*words_of("schema", out), cwd=here)
     assert_done(ended)
     assert ended.stdout.encode() == data
     (here / "file").write_text("first\n")
     with (here / "file").open("ab") as file:
         done = subprocess.run(
-            [sys.executable, "-m", "aotbuild.cli", *map(str, words_of("stubs", out))],
+            [sys.executable, "-m", "aotbuild.cli", *map(str, words_of("schema", out))],
             cwd=here,
             env=clean_environment(PYTHONPATH=str(ROOT)),
             stdout=file,
@@ -336,13 +334,3 @@ def test_a_recorder_appends_only_to_a_recording(
         Writer(here / "cut").write([json.dumps({"kind": "x"}).encode() + b"\n"])
         assert (here / "cut").read_bytes().startswith(BEGINNING)
     assert Recorder(here / "cut").path == here / "cut"
-
-
-@pytest.mark.cause(30)
-def test_a_signature_is_written_where_told(here: Path) -> None:
-    assert_done(invoke("keygen", "key.pem"))
-    shutil.copytree(here / "_aot", here / "other")
-    (here / "link").symlink_to("sub.sig")
-    assert_done(invoke("sign", "_aot", "--key", "key.pem", "--out", "link"))
-    assert (here / "link").is_symlink()
-    assert (here / "sub.sig").read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -320,11 +319,6 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("lie", PARAMETERS)
 def test_parameters_that_python_does_not_know(lie: str, honest: Path, tmp_path: Path) -> None:
     place = lies.edited(honest, tmp_path, "double", function=fields(**PARAMETERS[lie]))
-    ended = invoke("stubs", place)
-    assert_refused(ended, codes=[0, 7])
-    if ended.exit_code == 0:  # what is only for people is left out
-        ast.parse(ended.stdout)
-        assert_refused(invoke("verify", place, "--no-run"), codes=[9])
     for words in (("inspect", place), ("diff", place, place)):
         assert_refused(invoke(*words), codes=[0, 7])
     try:
@@ -347,29 +341,3 @@ def test_provenance_of_another_type(name: str, honest: Path, tmp_path: Path) -> 
     assert_refused(invoke("verify", place, "--no-run"), f"provenance.{name}: expected", codes=[9])
     with pytest.raises(InvalidIndex, match=f"provenance.{name}"):
         aotbuild.load(place, arrays="numpy").double(np.zeros(3, np.float32))
-
-
-@pytest.mark.cause(14)
-def test_stubs_escape_what_controls_a_terminal(honest: Path, tmp_path: Path) -> None:
-    evil = '\x1b[31m\x1b]0;x\x07\x9b1m\u202e\u2066\r """ \\'
-
-    def edit(function: Any) -> None:
-        function["call"] = f"demo:{evil}"
-        function["about"] = {"doc": f"says {evil} more"}
-
-    def label(record: Any) -> None:
-        record["provenance"]["label"] = f"double({evil})"
-
-    def header(data: Any) -> None:
-        data["package"] = f"demo{evil}"
-
-    place = lies.edited(honest, tmp_path, "double", label, function=edit, header=header)
-    ended = invoke("stubs", place)
-    assert_refused(ended, "\\x1b[31m", "\\u202e", codes=[0])
-    assert ended.stdout.replace("\n", "").isprintable()
-    body = ast.parse(ended.stdout).body
-    plain = (ast.Expr, ast.Import, ast.ImportFrom, ast.ClassDef)
-    assert [ast.dump(node) for node in body if not isinstance(node, plain)] == []
-    assert len([node for node in body if isinstance(node, ast.Expr)]) == 1  # the docstring
-    classes = [node for node in body if isinstance(node, ast.ClassDef)]
-    assert "says \x1b[31m" in (ast.get_docstring(classes[0]) or "")

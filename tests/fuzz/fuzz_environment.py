@@ -12,8 +12,7 @@ with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.errors import AotbuildError
     from aotbuild.format.shard import SHARD_VARIABLE, chosen_shard
     from aotbuild.format.switches import is_on
-    from aotbuild.report.sbom import timestamp_of
-    from aotbuild.runtime import expected, package, seals
+    from aotbuild.runtime import package
     from aotbuild.store import places, trust
     from aotbuild.toolchains.uv import cache_root
     from hatch_aotbuild.options import chosen_folder
@@ -43,10 +42,8 @@ def TestOneInput(data: bytes) -> None:
         lambda: chosen_shard({SHARD_VARIABLE: text}),
         lambda: is_on("AOTBUILD_TIMES", {"AOTBUILD_TIMES": text}),
         lambda: most_jobs({JOBS_VARIABLE: text}),
-        lambda: expected.read_expected(text),
         lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
         lambda: trust.read_trust({trust.TRUST: text}),
-        lambda: seals.read_policies("p", {"AOTBUILD_TRUST": text.split(os.pathsep)}),
         lambda: cache_root({"AOTBUILD_TOOLCHAINS": text}),
         lambda: chosen_folder({"AOTBUILD_PREBUILT": text}, "AOTBUILD_PREBUILT"),
         # Of a cluster's address, nothing is read before somebody answers there.
@@ -56,10 +53,6 @@ def TestOneInput(data: bytes) -> None:
             read()
         except AotbuildError as err:
             str(err).encode("utf-8", "backslashreplace")
-    try:
-        timestamp_of({"SOURCE_DATE_EPOCH": text})
-    except ValueError as err:
-        str(err).encode("utf-8", "backslashreplace")
 
 
 def main() -> None:

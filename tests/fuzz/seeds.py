@@ -22,7 +22,6 @@ from support import index_fuzz  # noqa: E402
 from aotbuild.format import protobuf as protocol_buffers  # noqa: E402
 from aotbuild.format.canonical import canonical_json  # noqa: E402
 from aotbuild.format.record_json import record_to_json  # noqa: E402
-from aotbuild.format.signing import Seal, write_seals  # noqa: E402
 from aotbuild.format.tensors import write_tensors  # noqa: E402
 
 Seeds = Iterator[tuple[str, bytes]]
@@ -113,12 +112,6 @@ def tensors() -> Seeds:
     }
     text = json.dumps(head).encode()
     yield "metadata", struct.pack("<Q", len(text)) + text + b"1234"
-
-
-def signatures() -> Seeds:
-    seals = [Seal(digit * 64, bytes([number]) * 64) for number, digit in enumerate("0a")]
-    yield "one", write_seals(seals[:1])
-    yield "two", write_seals(seals)
 
 
 def protobuf() -> Seeds:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +26,6 @@ from aotbuild.record import recording as lines
 from aotbuild.record.recording import Program, RecordedCall, RecordedFunction, Tally
 from aotbuild.store.entry import Entry, write_entry
 from aotbuild.verify.archive import record_hash
-from aotbuild.verify.statement import PREDICATE, STATEMENT
 
 Seeds = Iterator[tuple[str, bytes]]
 
@@ -167,13 +165,6 @@ def shard() -> Seeds:
     yield "two", ShardFile(facts, ("f 0", "f 1"), (1, 1), True, sources, results).to_bytes()
 
 
-def statement() -> Seeds:
-    subjects = [{"name": "p-1-py3-none-any.whl", "digest": {"sha256": "0" * 64}}]
-    subjects += [{"name": "p/_aot/index", "digest": {"sha256": "1" * 64}}]
-    found = {"_type": STATEMENT, "predicateType": PREDICATE, "subject": subjects, "predicate": {}}
-    yield "two", canonical_json(found)
-
-
 METADATA = """\
 Metadata-Version: 2.4
 Name: p
@@ -219,17 +210,6 @@ def record_file() -> Seeds:
     info = "p-1.dist-info"
     yield "one", f"p/a.py,{record_hash(b'a')},1\n{info}/RECORD,,\n".encode()
     yield "quoted", f'"p/a.py",{record_hash(b"a")},1\r\n"{info}/RECORD",,\r\n'.encode()
-
-
-def sdist() -> Seeds:
-    packed = io.BytesIO()
-    texts = {"PKG-INFO": METADATA, "pyproject.toml": PYPROJECT, "aot.yaml": "version: 1\n"}
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, text in texts.items():
-            member = tarfile.TarInfo(f"p-1/{name}")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-    yield "one", packed.getvalue().rstrip(b"\0") + bytes(1024)
 
 
 PYPROJECT = """\

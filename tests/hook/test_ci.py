@@ -45,7 +45,7 @@ def test_a_wrong_manifest(tmp_path: Path) -> None:
 def test_wrong_options(tmp_path: Path) -> None:
     project = copy_project(EXAMPLE, tmp_path)
     pyproject = project / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace("sbom = true", "sbom = 1"))
+    pyproject.write_text(pyproject.read_text().replace('manifest = "aot.yaml"', "manifest = 1"))
     (line,) = refused(project)
     assert line.startswith("::error title=aotbuild build::[tool.hatch.build.targets.wheel.hooks.a")
 

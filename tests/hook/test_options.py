@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
 
 from aotbuild.errors import PlanError
-from hatch_aotbuild.compiling import check_sbom
 from hatch_aotbuild.options import Options, read_options
 
 TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
@@ -22,21 +20,10 @@ def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_defaults_and_values() -> None:
-    assert read_options({}) == Options("aot.yaml", "build", "error", sbom=False)
-    table = {"manifest": "a/b.yaml", "editable": "defer", "sbom": True, "dependencies": []}
-    assert read_options(table) == Options("a/b.yaml", "defer", sbom=True)
+    assert read_options({}) == Options("aot.yaml", "build", "error")
+    table = {"manifest": "a/b.yaml", "editable": "defer", "dependencies": []}
+    assert read_options(table) == Options("a/b.yaml", "defer")
     assert read_options({"on-failure": "skip"}) == Options(on_failure="skip")
-
-
-def test_an_sbom_that_cannot_be_made_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    check_sbom()
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "noon")
-    with pytest.raises(PlanError, match="SOURCE_DATE_EPOCH: expected whole seconds"):
-        check_sbom()
-    monkeypatch.setitem(sys.modules, "cyclonedx", None)
-    with pytest.raises(PlanError, match=r"sbom = true: the SBOM needs a library\n"):
-        check_sbom()
 
 
 def test_variables_override_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,15 +37,14 @@ def test_variables_override_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable, on-failure, sbom"),
+        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable, on-failure"),
         (
             {"on_failure": "skip"},
-            "unknown key 'on_failure'; known: manifest, editable, on-failure, sbom",
+            "unknown key 'on_failure'; known: manifest, editable, on-failure",
         ),
         ({"manifest": 3}, "manifest: expected a path in UTF-8, found 3"),
         ({"editable": "no"}, "editable: expected one of build, defer, found 'no'"),
         ({"on-failure": "no"}, "on-failure: expected one of error, skip, found 'no'"),
-        ({"sbom": "yes"}, "sbom: expected true or false, found 'yes'"),
     ],
 )
 def test_refused(table: dict[str, Any], message: str) -> None:

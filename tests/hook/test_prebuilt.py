@@ -51,7 +51,7 @@ class Place:
         self.out, self.said = root / "out" / "_aot", list[str]()
         self.out.parent.mkdir()
         plan = PlanInputs(self.project, self.project / MANIFEST, (), front_digests(os.environ))
-        self.inputs = WheelInputs(plan, (), "proj", "1.0", sbom=False)
+        self.inputs = WheelInputs(plan, ())
 
     def take(self, *, keep_going: bool = False) -> Finished:
         stated = wheel_needs(self.inputs.plan, os.environ, self.said.append) or ()
@@ -84,7 +84,7 @@ class TestTaken:
         found = place.take()
         assert tree_of(place.out) == tree_of(place.folder)
         assert stages_path(place.out).read_bytes() == stages_path(place.folder).read_bytes()
-        assert (found.package, found.missing, found.sbom) == ("proj", "", None)
+        assert (found.package, found.missing) == ("proj", "")
         assert found.tag.startswith("py3-none-")
         assert found.tag != "py3-none-any"
         assert place.said == [f"{found.made}, taken from {place.folder}"]
@@ -95,10 +95,6 @@ class TestTaken:
         (place.folder / "letter.txt").touch()
         place.take()
         assert len(tree_of(place.out)) == len(tree_of(place.folder)) - 2
-
-    def test_a_bill_of_materials(self, place: Place) -> None:
-        place.inputs = replace(place.inputs, sbom=True)
-        assert b"proj" in (place.take().sbom or b"")
 
 
 @pytest.mark.process

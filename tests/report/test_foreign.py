@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.cli import run
 from support.reports import ANALYSIS, HEADER, facts_of, make_function, make_record, write_package
 
@@ -183,21 +182,3 @@ def test_a_stage_is_chosen_by_jaxlib(tmp_path: Path) -> None:
     assert f"  --jaxlib {OLD}\n  --jaxlib {NEW}" in text
     assert run("inspect", place, "--hlo", "--jaxlib", NEW).stdout == f"HloModule {NEW}\n"
     assert run("inspect", place, "--jaxlib", NEW, code=2).output.count("--jaxlib") == 1
-
-
-def test_the_bill_names_every_compiler_once(tmp_path: Path) -> None:
-    pytest.importorskip("cyclonedx")
-    place = write_package(tmp_path / "pack", [make_function()], every(), BOTH)
-    document = json.loads(run("sbom", place).stdout)
-    libraries = [
-        (c["name"], c["version"]) for c in document["components"] if c["type"] == "library"
-    ]
-    assert sorted(libraries) == [
-        ("aotbuild", "0.1.0"),
-        ("jax", OLD),
-        ("jax", NEW),
-        ("jax-cuda13-pjrt", OLD),
-        ("jaxlib", OLD),
-        ("jaxlib", NEW),
-        ("nvidia-cuda-nvcc", "13.0.88"),
-    ]

@@ -13,7 +13,7 @@ from attacks import wheels
 from support.cli import invoke
 from support.packages import Built, build, portable
 from support.processes import fresh
-from support.signing import keys, public_file, sign_folder
+from support.signing import keys
 from support.wheel_files import everywhere, for_target, put_wheel, unpack
 
 import aotbuild
@@ -22,7 +22,6 @@ from aotbuild.errors import (
     DamagedBlob,
     InvalidIndex,
     NoExecutable,
-    UntrustedPackage,
 )
 from aotbuild.runtime.companions import open_parts
 from aotbuild.runtime.locate import locate
@@ -222,51 +221,6 @@ class TestRefused:
             aotbuild.load("demo")
 
 
-class TestTrust:
-    @pytest.fixture
-    def trust(self, tmp_path: Path) -> list[Path]:
-        return [public_file(tmp_path / "key.pub.pem", KEY)]
-
-    def test_each_part_needs_its_own_signature(
-        self, site: Path, parts: dict[str, Path], trust: list[Path]
-    ) -> None:
-        install(site, parts, ["base", "cpu"])
-        sign_folder(site / "demo" / "_aot", KEY)
-        with pytest.raises(UntrustedPackage, match=r"demo_aot_cpu(.*\n){2}.*not signed"):
-            aotbuild.load("demo", trust=trust)
-        sign_folder(site / "demo_aot_cpu" / "_aot", OTHER)
-        with pytest.raises(UntrustedPackage, match="demo_aot_cpu"):
-            aotbuild.load("demo", trust=trust)
-        sign_folder(site / "demo_aot_cpu" / "_aot", KEY)
-        library = aotbuild.load("demo", trust=trust)
-        np.testing.assert_array_equal(library.double(X), X * 2)
-
-    def test_the_operators_demand_holds_too(
-        self,
-        site: Path,
-        parts: dict[str, Path],
-        trust: list[Path],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        install(site, parts, ["base", "cpu"])
-        sign_folder(site / "demo" / "_aot", KEY)
-        monkeypatch.setenv("AOTBUILD_TRUST", str(trust[0]))
-        with pytest.raises(UntrustedPackage, match="demo_aot_cpu"):
-            aotbuild.load("demo")
-
-    def test_a_companion_is_of_its_own_package(
-        self, site: Path, parts: dict[str, Path], trust: list[Path]
-    ) -> None:
-        """A signed companion is no base, and passes where it is asked for itself."""
-        install(site, parts, ["cpu"])
-        sign_folder(site / "demo_aot_cpu" / "_aot", KEY)
-        assert aotbuild.load("demo_aot_cpu", trust=trust).functions == ("double",)
-        (site / "demo").mkdir()
-        (site / "demo_aot_cpu" / "_aot").rename(site / "demo" / "_aot")
-        with pytest.raises(UntrustedPackage, match="demo_aot_cpu"):
-            aotbuild.load("demo", trust=trust)
-
-
 def test_doctor_lists_companions(site: Path, parts: dict[str, Path]) -> None:
     install(site, parts, ["base", "cpu"])
     shown = invoke("doctor", "demo").output
@@ -295,6 +249,6 @@ def test_found_in_another_folder_of_the_path(
     assert str(other) in sys.path
     install(other, parts, ["cpu"])
     source = locate("demo")
-    opened = open_parts(source, open_index(source), None, "demo")
+    opened = open_parts(source, open_index(source), "demo")
     assert [(c.part, c.version) for c in opened.companions if c.version] == [("cpu", "1.0")]
     assert opened.index.row_count == len(list(opened.index.functions())) + 2

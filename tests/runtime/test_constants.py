@@ -286,21 +286,6 @@ class TestCalls:
             np.testing.assert_array_equal(library.f(x), LARGE * (count + 1))
             assert x.is_deleted()
 
-    @pytest.mark.parametrize("variable", ["AOTBUILD_TRUST", "AOTBUILD_EXPECT"])
-    def test_with_a_demanded_signature_or_digest_it_is_a_copy(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-    ) -> None:
-        built = build("f", lambda x, c: x + c.sum(), {"x": X}, constants={"c": LARGE})
-        folder = package(tmp_path, built)
-        (constant,) = built.record.calling.constants
-        expected = np.asarray(X + LARGE.sum())
-        library = aotbuild.load(folder)
-        assert library.digest
-        monkeypatch.setenv(variable, "checked when it was opened")
-        np.testing.assert_allclose(library.f(X), expected)
-        if sys.platform == "linux":  # others may still have the same bytes mapped from elsewhere
-            assert str(folder / constant.blob.path) not in Path("/proc/self/maps").read_text()
-
     def test_what_is_not_called_is_not_opened(self, tmp_path: Path) -> None:
         built = [
             build(name, lambda x, c: x + c.sum(), {"x": X}, constants={"c": LARGE + number})

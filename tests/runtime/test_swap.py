@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,13 @@ from safetensors.numpy import load_file, save_file
 from support.forks import forked
 from support.packages import build, portable, write
 from support.processes import fresh
-from support.signing import keys, sign_folder
+from support.signing import keys
 from support.swapping import BACKENDS, OTHER, PREFIX, B, W, X, tree, two_functions
 
 import aotbuild
 from aotbuild.errors import (
-    AotbuildError,
     NotTransformable,
     SignatureMismatch,
-    UntrustedPackage,
 )
 
 [KEY] = keys(1)
@@ -167,36 +164,6 @@ class TestOldWeightsAreNeverUsed:
         library.swap_constants(tree(2), prefix=PREFIX)
         with pytest.raises(NotTransformable, match="its constants were replaced"):
             jax.vmap(library.f)(X)
-
-
-class TestTrust:
-    def test_a_file_needs_a_digest_where_the_package_is_pinned(
-        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "new.safetensors"
-        aotbuild.save_constants(path, tree(2), prefix=PREFIX)
-        info = aotbuild.load(folder).info()
-        monkeypatch.setenv("AOTBUILD_EXPECT", f"{info['package']}@{info['digest']}")
-        library = aotbuild.load(folder)
-        with pytest.raises(UntrustedPackage, match="as AOTBUILD_EXPECT demands"):
-            library.swap_constants(path)
-        library.swap_constants(path, sha256=sha256(path.read_bytes()).hexdigest())
-
-    def test_a_file_needs_a_digest(self, folder: Path, tmp_path: Path) -> None:
-        path = tmp_path / "new.safetensors"
-        aotbuild.save_constants(path, tree(2), prefix=PREFIX)
-        sign_folder(folder, KEY)
-        library = aotbuild.load(folder, trust=[KEY.public_pem])
-        with pytest.raises(UntrustedPackage, match="as trust= demands"):
-            library.swap_constants(path)
-        with pytest.raises(AotbuildError, match="expected the SHA-256 " + "0" * 64):
-            library.swap_constants(path, sha256="0" * 64)
-        np.testing.assert_allclose(library.f(X), X @ W + B)
-        library.swap_constants(path, sha256=sha256(path.read_bytes()).hexdigest())
-        np.testing.assert_allclose(library.f(X), 2 * (X @ W + B))
-        # What the caller has in memory is the caller's own, as arguments are.
-        library.swap_constants(tree(3), prefix=PREFIX)
-        np.testing.assert_allclose(library.f(X), 3 * (X @ W + B))
 
 
 @BACKENDS

@@ -26,7 +26,6 @@ from support.packages import build, write
 from support.processes import fresh
 from support.projects import write_project
 from support.reports import HEADER, make_function, make_record, write_package
-from support.signing import keys, public_file, sign_folder
 from support.wheel_files import everywhere, for_target, put_wheel, unpack
 
 CASES, case = collector()
@@ -80,28 +79,6 @@ def load_index_edited(place: Place) -> str:
 @case
 def load_newer_format(place: Place) -> str:
     return damaged(place, lambda data: data.replace(b"index 1\n", b"index 2\n", 1))
-
-
-@case
-def load_untrusted(place: Place) -> str:
-    theirs, ours = keys(2)
-    folder = sign_folder(write(place.root, [scored()], package="proj"), theirs)
-    place.patch.setenv("AOTBUILD_TRUST", str(public_file(place.root / "release.pub.pem", ours)))
-    return raised(lambda: aotbuild.load(folder))
-
-
-@case
-def load_unexpected(place: Place) -> str:
-    folder = write(place.root, [scored()], package="proj")
-    place.patch.setenv("AOTBUILD_EXPECT", f"proj@sha256:{'0' * 64}")
-    return raised(lambda: aotbuild.load(folder))
-
-
-@case
-def load_malformed_pin(place: Place) -> str:
-    folder = write(place.root, [scored()], package="proj")
-    place.patch.setenv("AOTBUILD_EXPECT", "proj==1.0")
-    return raised(lambda: aotbuild.load(folder))
 
 
 @case

@@ -17,11 +17,3 @@ def validator(schema: Any) -> Any:
     kind = validator_for(schema, default=Draft7Validator)
     kind.check_schema(schema)
     return kind(schema)
-
-
-def is_bill_of_materials(text: str) -> bool:
-    """Return whether a text is a strictly valid document of CycloneDX 1.6."""
-    from cyclonedx.schema import SchemaVersion
-    from cyclonedx.validation.json import JsonStrictValidator
-
-    return JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None

@@ -1,4 +1,4 @@
-"""Keys and signed folders for tests, made with what the command line uses."""
+"""Keys for tests of signatures in the store."""
 
 from __future__ import annotations
 
@@ -7,23 +7,6 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aotbuild.format.keys import SigningKey
-from aotbuild.format.signing import SEALS_NAME, Seal, sealed_message, write_seals
-
-
-def seal_of(folder: Path, key: SigningKey) -> Seal:
-    """Return the signature of a key over the index of an `_aot` folder."""
-    return key.seal(sealed_message((folder / "index").read_bytes()))
-
-
-def put_seals(folder: Path, *seals: Seal) -> Path:
-    """Write the signature file of an `_aot` folder, and return the folder."""
-    (folder / SEALS_NAME).write_bytes(write_seals(seals))
-    return folder
-
-
-def sign_folder(folder: Path, *keys: SigningKey) -> Path:
-    """Sign an `_aot` folder, whatever is in it, and return it."""
-    return put_seals(folder, *(seal_of(folder, key) for key in keys))
 
 
 def public_file(path: Path, key: SigningKey) -> Path:

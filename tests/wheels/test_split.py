@@ -19,11 +19,10 @@ from support.cli import invoke, run
 from support.installs import make_layer, pip
 from support.packages import Built, build, portable
 from support.reports import FITTING, make_blob, make_function, make_record, write_stages
-from support.signing import keys, public_file
 from support.wheel_files import contents, everywhere, for_target, put_wheel, text
 
 from aotbuild.errors import WheelRefused
-from aotbuild.format.layout import SBOM_NAME, stages_path
+from aotbuild.format.layout import stages_path
 from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header, read_left_out
 from aotbuild.format.record import Golden
 from aotbuild.format.record_json import record_to_json
@@ -215,38 +214,6 @@ class TestSplit:
 
 class TestBeside:
     """What belongs to a wheel besides its executables."""
-
-    def test_signatures_are_left_out_and_said_so(self, wheel: Path, tmp_path: Path) -> None:
-        key = tmp_path / "release.pem"
-        run("keygen", key)
-        run("sign", wheel, "--key", key)
-        written = split(wheel, tmp_path / "out")
-        (note,) = written.notes
-        assert "run `aotbuild sign` on each wheel" in note
-        for path in written.wheels:
-            assert not any(name.endswith("index.sig") for name in contents(path))
-            run("sign", path, "--key", key)
-            report = run("verify", "--no-run", "--trust", tmp_path / "release.pub.pem", path)
-            assert "FAIL" not in report.stdout
-
-    def test_the_operators_trust_does_not_decide(
-        self, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        public = public_file(tmp_path / "key.pub.pem", keys(1)[0])
-        monkeypatch.setenv("AOTBUILD_TRUST", str(public))
-        assert split(wheel, tmp_path / "out").wheels
-
-    def test_bills_of_materials_are_made_anew(self, built: list[Built], tmp_path: Path) -> None:
-        name = f"{wheels.INFO}/sboms/{SBOM_NAME}"
-        bill = json.dumps({"metadata": {"timestamp": "2026-01-02T03:04:05Z"}}).encode()
-        wheel = put_wheel(tmp_path / BASE, everywhere(built), changes={name: bill})
-        base, cuda, _ = split(wheel, tmp_path / "out").wheels
-        documents = [json.loads(text(path, SBOM_NAME)) for path in (base, cuda)]
-        purls = [document["metadata"]["component"]["purl"] for document in documents]
-        assert purls == ["pkg:pypi/demo@1.0", "pkg:pypi/demo-aot-cuda@1.0"]
-        assert {d["metadata"]["timestamp"] for d in documents} == {"2026-01-02T03:04:05Z"}
-        files = [[c for c in d["components"] if c["type"] == "file"] for d in documents]
-        assert list(map(len, files)) == [2, 1]
 
     def test_kept_stages_beside_the_wheel(self, tmp_path: Path) -> None:
         kept = [{"hlo": b"for a CPU"}, {"hlo": b"for a GPU"}]
