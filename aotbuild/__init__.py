@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from aotbuild.record.record import record
     from aotbuild.runtime import events
     from aotbuild.runtime.numpy.arrays import DeviceArray
-    from aotbuild.runtime.safetensors import read_safetensors
-    from aotbuild.runtime.weights import save_constants
 
 __all__ = [
     "DeviceArray",
@@ -25,9 +23,7 @@ __all__ = [
     "libraries",
     "load",
     "precompiled",
-    "read_safetensors",
     "record",
-    "save_constants",
     "subscribe",
 ]
 
@@ -45,14 +41,6 @@ def __getattr__(name: str) -> Any:
         from aotbuild.runtime import events
 
         return events
-    if name == "save_constants":
-        from aotbuild.runtime.weights import save_constants
-
-        return save_constants
-    if name == "read_safetensors":
-        from aotbuild.runtime.safetensors import read_safetensors
-
-        return read_safetensors
     if name == "record":
         from aotbuild.record.record import record
 

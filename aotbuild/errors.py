@@ -6,7 +6,6 @@ attributes hold the same facts as data.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -267,22 +266,10 @@ class DamagedBlob(AotbuildError):
         )
 
 
-class WeightsMismatch(AotbuildError):
-    """Weights do not have the constants of a package. Nothing was switched."""
-
-    def __init__(self, package: str, source: str, problems: Sequence[str], remedy: str) -> None:
-        self.package, self.source, self.problems = package, source, tuple(problems)
-        self.remedy = remedy
-        lines = "".join(f"\n  {line}" for line in self.problems)
-        super().__init__(f"{package}: {source} does not fit its constants{lines}\n{remedy}")
-
-
 class CompanionMismatch(AotbuildError):
     """A companion belongs to another build than its base, or is missing. Nothing was used."""
 
-    def __init__(
-        self, package: str, companion: str, expected: str, found: str, *, is_missing: bool = False
-    ) -> None:
+    def __init__(self, package: str, companion: str, expected: str, found: str) -> None:
         self.package, self.companion = package, companion
         self.expected, self.found = expected, found
         name = companion.partition(" ")[0]
@@ -291,9 +278,6 @@ class CompanionMismatch(AotbuildError):
             f"Install the version of {name} that was split from the same wheel as {package}, or "
             f"remove it: pip uninstall {name}"
         )
-        if is_missing:
-            problem = f"its companion {companion} is missing"
-            remedy = f"Install a version of {name} that {package} requires."
         super().__init__(
             f"{package}: {problem}\n  expected {expected}\n  found    {found}\n{remedy}"
         )
@@ -383,40 +367,6 @@ class InvalidArgument(AotbuildError, TypeError):
         super().__init__(
             f"{function}: argument {path}\n  expected {expected}\n  found    {found}\n{remedy}"
         )
-
-
-class ImportRefused(AotbuildError):
-    """A record names something outside of what its package may import. It was not used.
-
-    `name` is what it names, `module` the module that this leads to, and `requires` the
-    distributions that the package is known to require. `record` is the record, where it is known.
-    """
-
-    def __init__(
-        self,
-        package: str,
-        name: str,
-        module: str,
-        requires: Sequence[str] = (),
-        record: str | None = None,
-    ) -> None:
-        self.package, self.name, self.module = package, name, module
-        self.requires, self.record = tuple(requires), record
-        top = module.partition(".")[0]
-        allowed = module if top in sys.stdlib_module_names else top
-        listed = f" ({', '.join(self.requires)})" if self.requires else ""
-        super().__init__(
-            f"{package}: {f'the record {record}' if record else 'a record'} names {name}\n"
-            f"  expected a module of {package}, of what it requires{listed}, of jax or numpy\n"
-            f"  found    {module}\n"
-            f"If you trust it, allow it: aotbuild.load(…, allow_imports=[{allowed!r}]), or "
-            f"AOTBUILD_ALLOW_IMPORTS={allowed}. If the package needs it, its project should "
-            "require what has it."
-        )
-
-    def of(self, record: str) -> ImportRefused:
-        """Return the same error, of a record."""
-        return type(self)(self.package, self.name, self.module, self.requires, record)
 
 
 class NotTransformable(AotbuildError, TypeError):

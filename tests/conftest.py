@@ -32,12 +32,6 @@ settings.load_profile("aotbuild")
 SLOW = ("damage", "fuzz", "gpu", "process", "recipes", "wheel", "zoo")
 # Files with these marks begin first, in this order, so that none ends long after all others.
 LONG = ("any_jax", "recipes", "wheel", "process", "zoo")
-# Packages that tests make in a process are of no distribution, and name what tests define.
-MODULES_OF_TESTS = (
-    *("tests", "support", "nowhere", "optax", "jit_source", "count_source", "event_source"),
-    *("fallback_more", "fallback_source", "kernel_source", "log_source", "plain_source"),
-    *("result_with_arrays", "said_source", "source_with_arrays", "swap_source"),
-)
 # By these the interpreter says that a process is started, or the network is used.
 FORBIDDEN = {"os.fork", "os.posix_spawn", "os.system", "socket.connect", "subprocess.Popen"}
 _forbidden_here: list[str] = []
@@ -127,11 +121,6 @@ def _bytecode_of_what_is_imported() -> None:
     """Compiling all modules takes most of the time that pip needs for an environment with jax."""
     os.environ["PIP_COMPILE"] = "0"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _modules_of_tests() -> None:
-    os.environ["AOTBUILD_ALLOW_IMPORTS"] = ",".join(MODULES_OF_TESTS)
 
 
 @pytest.fixture(scope="session", autouse=True)

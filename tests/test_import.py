@@ -40,9 +40,7 @@ def test_public_names() -> None:
         "libraries",
         "load",
         "precompiled",
-        "read_safetensors",
         "record",
-        "save_constants",
         "subscribe",
     ]
     assert all(hasattr(aotbuild, name) for name in aotbuild.__all__)

@@ -145,11 +145,13 @@ def jax_backend(_folder: Path) -> Model:
 
 def numpy_backend(_folder: Path) -> Model:
     """Call the executables of the wheel with numpy's arrays."""
+    from safetensors.numpy import load_file
+
     import aotbuild
 
     lib = aotbuild.load("tinylm", arrays="numpy")
     prefill, decode = lib.prefill.keeping(), lib.decode.keeping(1)
-    return Model(prefill, decode, lib.place, aotbuild.read_safetensors)
+    return Model(prefill, decode, lib.place, load_file)
 
 
 WAYS = {

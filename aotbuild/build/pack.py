@@ -21,7 +21,6 @@ from aotbuild.build.edits import refuse_edits
 from aotbuild.build.embedded import embedded_in, embedded_notes, hoisted_notes, size_remedy
 from aotbuild.build.events import Listener, UnitDone, ignore
 from aotbuild.build.executors.driver import run_units
-from aotbuild.build.import_notes import import_notes
 from aotbuild.build.placing import behind_links, put_into_place, workplace
 from aotbuild.build.plan import Plan
 from aotbuild.build.result_types import result_type_notes
@@ -214,7 +213,7 @@ def _packed(
     by_unit = {result.unit: done for result, done in zip(results, run, strict=True)}
     done = [by_unit[result.unit] for result in made.done]
     embedded = embedded_in(done)
-    types = [*_result_type_notes(plan, sources, made.records), *_import_notes(plan, sources, made)]
+    types = [*_result_type_notes(plan, sources, made.records)]
     empty = share.notes if share else ()
     constants = (*embedded_notes(embedded), *hoisted_notes(made.records))
     notes = (*_notes(done), *constants, *types, *edited, *empty)
@@ -256,14 +255,6 @@ def _result_type_notes(plan: Plan, sources: SourceTree, records: Sequence[Record
     if plan.manifest.runtime == "jaxlib" and records:
         interpreter = plan.units[0].toolchain.interpreter
         yield from result_type_notes(records, sources.import_root, interpreter)
-
-
-def _import_notes(plan: Plan, sources: SourceTree, made: Assembled) -> Iterator[str]:
-    """Yield notes on what records name, and calls will refuse to import."""
-    if made.records:
-        interpreter = plan.units[0].toolchain.interpreter
-        fallback = plan.manifest.fallback
-        yield from import_notes(made.records, made.functions, sources, fallback, interpreter)
 
 
 def _reduced(plan: Plan, done: Iterable[UnitDone], toolchains: Iterable[int]) -> Plan:

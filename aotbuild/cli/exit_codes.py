@@ -18,7 +18,6 @@ from aotbuild.errors import (
     StageNotKept,
     StagesNotFound,
     UnsupportedFormat,
-    WeightsMismatch,
     WheelRefused,
 )
 
@@ -57,7 +56,6 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (DamagedBlob, PACKAGE),
     (CompanionMismatch, PACKAGE),
     (WheelRefused, PACKAGE),
-    (WeightsMismatch, PACKAGE),
     (StageNotKept, PACKAGE),
     (StagesNotFound, PACKAGE),
     (InvalidCallLog, FILES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from aotbuild.format.index import COMPANIONS, Index
 from aotbuild.format.record import Blob, Record
 from aotbuild.format.signature import Outline
 from aotbuild.format.values import cut
-from aotbuild.format.weights import WEIGHTS, expected_interface, with_weights
 
 # Each stage, in the order of a compilation, and the kind of its blob. (The kind `stablehlo` is a
 # serialized `jax.export.Exported`.)
@@ -38,13 +37,9 @@ PYPI_LIMIT = 100_000_000
 
 
 def packaged_blobs(record: Record, header: Mapping[str, Any]) -> tuple[Blob, ...]:
-    """Return every blob of a record in the package, including kept stages that are packaged.
-
-    Constants are not among them if a companion of weights holds them.
-    """
+    """Return every blob of a record in the package, including kept stages that are packaged."""
     kept = record.stages if header.get(HEADER_KEY) == WHEEL else ()
-    own = record.blobs(constants=expected_interface(header) is None)
-    return (*own, *(blob for _, blob in kept))
+    return (*record.blobs(), *(blob for _, blob in kept))
 
 
 def stages_path(place: Path) -> Path:
@@ -101,7 +96,7 @@ def companions_of(header: Mapping[str, Any]) -> dict[str, str]:
 
 def whole_header(header: Mapping[str, Any]) -> dict[str, Any]:
     """Return the header that the package had before it was split."""
-    written = {SPLIT, COMPANIONS, PART, WEIGHTS, "objects", "rows"}
+    written = {SPLIT, COMPANIONS, PART, "objects", "rows"}
     return {key: value for key, value in header.items() if key not in written}
 
 
@@ -113,17 +108,11 @@ class JoinedIndex(Index):
     """
 
     others: tuple[Index, ...] = ()
-    weights: Mapping[tuple[str, str], Blob] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, base: Index, *others: Index, weights: Mapping[tuple[str, str], Blob] | None = None
-    ) -> JoinedIndex:
-        """Return the joined index of a base and others; reads no object.
-
-        `weights` are the blobs of constants that a companion holds, by name and aval.
-        """
-        return cls(**vars(base), others=others, weights=weights or {})
+    def of(cls, base: Index, *others: Index) -> JoinedIndex:
+        """Return the joined index of a base and others; reads no object."""
+        return cls(**vars(base), others=others)
 
     @property
     def row_count(self) -> int:
@@ -134,8 +123,7 @@ class JoinedIndex(Index):
     def records(self, function: str, key: str | None = None) -> list[Record]:
         """Return the records of a function, or of one of its signatures only."""
         found = super().records(function, key)
-        found += [r for other in self.others for r in other.records(function, key)]
-        return [with_weights(r, self.weights) for r in found] if self.weights else found
+        return found + [r for other in self.others for r in other.records(function, key)]
 
     def signature_keys(self, function: str) -> set[str]:
         """Return the keys of a function's signatures; parses no object."""

@@ -215,15 +215,12 @@ class Record:
         """Return the blobs that a call reads: the executable, then its constants."""
         return (self.blob, *(constant.blob for constant in self.calling.constants))
 
-    def blobs(self, *, constants: bool = True) -> tuple[Blob, ...]:
-        """Return every blob of this record in the package, except kept stages.
-
-        Without `constants`, those are somewhere else.
-        """
+    def blobs(self) -> tuple[Blob, ...]:
+        """Return every blob of this record in the package, except kept stages."""
         golden = self.golden
         inputs = [blob for _, blob in golden.inputs] if golden else []
         outputs = [golden.outputs] if golden else []
-        return (*(self.needed_blobs() if constants else (self.blob,)), *inputs, *outputs)
+        return (*self.needed_blobs(), *inputs, *outputs)
 
     def __str__(self) -> str:
         statics = self.signature.describe_statics()

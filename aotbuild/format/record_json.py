@@ -29,7 +29,6 @@ from aotbuild.format.record import (
     Returned,
     Template,
 )
-from aotbuild.format.record_check import check_record
 from aotbuild.format.signature import Signature
 from aotbuild.format.target import Target
 
@@ -56,13 +55,7 @@ def record_digest(record: Record) -> str:
 
 
 def record_from_json(data: Any) -> Record:
-    """Read what `record_to_json` wrote; ValueError for anything else, or for contradictions."""
-    record = _read_record(data)
-    check_record(record)
-    return record
-
-
-def _read_record(data: Any) -> Record:
+    """Read what `record_to_json` wrote; ValueError for anything else."""
     try:
         return Record(
             function=text(data["function"]),

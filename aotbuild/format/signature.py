@@ -23,9 +23,8 @@ KEY_DIGITS = 32
 # compares), and `on`, which is kept for choosing devices.
 LIBRARY_NAMES = frozenset(
     (
-        *("bucket", "close", "constants", "count_calls", "digest", "explain", "functions", "info"),
-        *("kernel", "on", "open", "place", "preload", "ready", "signatures", "sizes"),
-        *("stats", "swap_constants", "version"),
+        *("bucket", "close", "count_calls", "digest", "explain", "functions", "info", "kernel"),
+        *("on", "open", "place", "preload", "ready", "signatures", "sizes", "stats", "version"),
     )
 )
 

@@ -21,7 +21,6 @@ from aotbuild.format.portable import Window, window_of
 from aotbuild.format.record import Blob, Constant, Record
 from aotbuild.format.signature import Function
 from aotbuild.format.target import Target
-from aotbuild.format.weights import from_header
 from aotbuild.report.words import (
     MAX_TEXT,
     apart,
@@ -138,16 +137,7 @@ class PackageFacts:
     def blobs(self) -> dict[str, Blob]:
         """Every blob in the package once, by its path below `_aot/`; kept stages too."""
         every = (packaged_blobs(record, self.header) for record in self.records)
-        held = {constant.blob.path: constant.blob for constant in self.weights}
-        return {blob.path: blob for blobs in every for blob in blobs} | held
-
-    @property
-    def weights(self) -> tuple[Constant, ...]:
-        """The constants that a companion of weights holds; none if its header is malformed."""
-        try:
-            return from_header(self.header)
-        except ValueError:  # `aotbuild verify` says what is wrong
-            return ()
+        return {blob.path: blob for blobs in every for blob in blobs}
 
     @property
     def stages(self) -> list[str]:
@@ -294,7 +284,7 @@ def needed_blobs(records: Iterable[Record]) -> dict[str, Blob]:
 
 def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
     """Return every hoisted constant once, the largest first, and how many executables use it."""
-    found: dict[str, tuple[Constant, int]] = {c.blob.path: (c, 0) for c in facts.weights}
+    found: dict[str, tuple[Constant, int]] = {}
     for record in facts.records:
         for path, constant in {c.blob.path: c for c in record.calling.constants}.items():
             found[path] = (constant, found[path][1] + 1 if path in found else 1)
@@ -304,8 +294,7 @@ def constants(facts: PackageFacts) -> list[tuple[Constant, int]]:
 def constant_names(facts: PackageFacts) -> dict[str, list[str]]:
     """Return the names of each hoisted constant, by the path of its blob; equal arrays share it."""
     found: dict[str, set[str]] = {}
-    every = (c for record in facts.records for c in record.calling.constants)
-    for constant in (*every, *facts.weights):
+    for constant in (c for record in facts.records for c in record.calling.constants):
         found.setdefault(constant.blob.path, set()).update([constant.name] if constant.name else [])
     return {path: sorted(map(shown, names)) for path, names in found.items()}
 
@@ -318,7 +307,7 @@ def total_size(facts: PackageFacts) -> int:
 def stored_twice(facts: PackageFacts) -> int:
     """Return the bytes that sharing equal blobs saves."""
     every = [b for record in facts.records for b in packaged_blobs(record, facts.header)]
-    stored = {blob.path: blob for blob in every}  # a wheel of weights has blobs, and no records
+    stored = {blob.path: blob for blob in every}
     return sum(blob.size for blob in every) - sum(blob.size for blob in stored.values())
 
 

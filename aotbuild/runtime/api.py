@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aotbuild.errors import AotbuildError, NoArtifacts, PackageNotFound, UnknownFunction
 from aotbuild.runtime.concurrency import SafeLock, SingleFlight
-from aotbuild.runtime.imports import check_allowed
 from aotbuild.runtime.library import Library
 from aotbuild.runtime.locate import locate, package_name
 from aotbuild.runtime.observers import log
@@ -31,7 +30,6 @@ def load(
     package: str | os.PathLike[str],
     *,
     arrays: str = "jax",
-    allow_imports: Sequence[str] | None = None,
     copy: bool = False,
 ) -> Library:
     """Return the precompiled functions of a package.
@@ -43,9 +41,6 @@ def load(
         package: The name of an installed package, the path of an `_aot` folder, or a wheel. A
             package is found without importing it.
         arrays: `"jax"` for jax arrays in and out; `"numpy"` for numpy arrays without importing jax.
-        allow_imports: Modules, with all below them, that records may name beside those of the
-            package, of what it requires, of jax and of numpy. `AOTBUILD_ALLOW_IMPORTS` adds more,
-            separated by commas. A call that needs another one raises ImportRefused.
         copy: Whether calls copy their numpy arrays, so that you may change an array right after a
             call. Each call then passes Python, and also refuses masked arrays and other byte
             orders where the C++ cache would read them as plain arrays.
@@ -65,13 +60,10 @@ def load(
     if arrays not in _ARRAYS:
         msg = f"load(arrays=…): expected one of {', '.join(_ARRAYS)}, found {arrays!r}"
         raise AotbuildError(msg)
-    if allow_imports is not None:
-        check_allowed(allow_imports, "load")
     library = Library(
         locate(package, stays=True),
         package=package_name(package),
         arrays=arrays,
-        allow_imports=allow_imports,
         copy=bool(copy),
     )
     library.open()
@@ -82,7 +74,6 @@ def precompiled(
     ref: str,
     *,
     fallback: str | None = None,
-    allow_imports: Sequence[str] | None = None,
 ) -> Callable[[F], F]:
     """Decorate a jitted function so that its calls run a package's executables.
 
@@ -95,10 +86,9 @@ def precompiled(
         fallback: What a call without an executable does: `"none"` raises, `"portable"` compiles the
             StableHLO in the package, `"jit"` calls the decorated function. By default what the
             manifest says. The environment variable `AOTBUILD_FALLBACK` overrides it.
-        allow_imports: As in `load`.
 
     Raises:
-        AotbuildError: `ref`, `fallback` or `allow_imports` is malformed.
+        AotbuildError: `ref` or `fallback` is malformed.
 
     The first call raises what `load` raises; with `fallback="jit"` a package that is not installed
     is logged and the decorated function is called.
@@ -114,11 +104,9 @@ def precompiled(
         raise AotbuildError(msg)
 
     check_policy(fallback, "precompiled(fallback=…)")
-    if allow_imports is not None:
-        check_allowed(allow_imports, "precompiled")
 
     def decorate(source: F) -> F:
-        library = DecoratedLibrary(package, name, source, fallback, allow_imports)
+        library = DecoratedLibrary(package, name, source, fallback)
         lock = SafeLock()  # a logging or signal handler may call the decorated function
         target: Callable[..., Any] | None = None
 
@@ -155,11 +143,10 @@ class DecoratedLibrary(Library):
         name: str,
         source: Callable[..., Any],
         fallback: str | None,
-        allowed: Sequence[str] | None,
     ) -> None:
         self._asked = package, name
         self._source = source
-        self._fallback, self._allowed = fallback, allowed
+        self._fallback = fallback
         self._kernels = SingleFlight()
         self._opening: SingleFlight[LibraryState] = SingleFlight()
 
@@ -177,7 +164,7 @@ class DecoratedLibrary(Library):
     def _make_state(self) -> LibraryState:
         package, _ = self._asked
         name = package_name(package)
-        options = self._fallback, name, None, "jax", self._allowed
+        options = self._fallback, name, None, "jax"
         return LibraryState(locate(package, stays=True), *options)
 
     def kernel(self, name: str, source: Callable[..., Any] | None = None) -> Kernel:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from aotbuild.errors import NoExecutable
 from aotbuild.format.aval import Aval
-from aotbuild.format.imports import Imports
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.wrap import Wrap
@@ -106,12 +105,10 @@ class Trees(Protocol):
 
     `nodes` are the types, as `module:name`, that are nodes besides the standard containers and
     namedtuples. None means all that are registered with jax. If they are listed, namedtuples that
-    jax defines are restored as tuples, because importing them would import jax. `imports` says
-    which types and other names the package may import.
+    jax defines are restored as tuples, because importing them would import jax.
     """
 
     nodes: frozenset[str] | None
-    imports: Callable[[], Imports]
 
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
         """Return the leaves of a tree and its treedef; ValueError for keys without an order."""
@@ -210,13 +207,6 @@ class Backend(Protocol):
 
         `miss(*args, **kwargs)` returns (outputs, fastpath data or None, False). `source` is called
         under `jax.disable_jit`.
-        """
-        ...
-
-    def forget_calls(self) -> None:
-        """Clear the caches of all C++ dispatches, so that each next call is a miss.
-
-        A call in flight that is a miss enters nothing afterwards: its entry is out of the cache.
         """
         ...
 

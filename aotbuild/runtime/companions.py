@@ -22,8 +22,6 @@ from aotbuild.format.layout import (
     companions_of,
     part_package,
 )
-from aotbuild.format.record import Constant
-from aotbuild.format.weights import WEIGHTS, expected_interface, from_header, interface_of
 from aotbuild.runtime.source import (
     DirectorySource,
     JoinedSource,
@@ -35,9 +33,6 @@ from aotbuild.runtime.source import (
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-# Digits of the digest of names and avals that are shown.
-_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -87,19 +82,13 @@ def open_parts(source: Source, index: Index, package: str | None) -> Parts:
     sources = [found.source for found in companions if found.source is not None]
     indexes = [found.index for found in companions if found.index is not None]
     joined = JoinedSource(source, *sources)
-    weights = {(c.name, str(c.aval)): c.blob for i in indexes for c in _weights_of(i, package)}
-    others = [each for each in indexes if each.header.get(PART) != WEIGHTS]
-    return Parts(joined, JoinedIndex.of(index, *others, weights=weights), companions)
+    return Parts(joined, JoinedIndex.of(index, *indexes), companions)
 
 
 def _open_all(base: Index, package: str, expected: dict[str, str]) -> Iterator[Companion]:
     for part, name in sorted(expected.items()):
         distribution = _installed(name)
         if distribution is None:
-            if part == WEIGHTS:
-                expected_one = "the constants that the executables take, in a wheel of their own"
-                found_one = f"not installed: pip install {name}"
-                raise CompanionMismatch(package, name, expected_one, found_one, is_missing=True)
             yield Companion(part, name)
             continue
         found = Companion(part, name, _version(distribution, package, name))
@@ -149,31 +138,9 @@ def _folder(distribution: metadata.Distribution, package: str, companion: Compan
 
 
 def _check_build(base: Index, index: Index, package: str, companion: Companion) -> None:
-    if companion.part == WEIGHTS:
-        _check_weights(base, index, package, companion)
-        return
     of_base, found = _identity(base, companion.part), _identity(index, index.header.get(PART))
     if of_base != found:
         raise CompanionMismatch(package, str(companion), of_base, found)
-
-
-def _check_weights(base: Index, index: Index, package: str, companion: Companion) -> None:
-    """Raise CompanionMismatch unless the weights have the names and avals of the constants."""
-    expected = expected_interface(base.header)
-    found = interface_of(_weights_of(index, package))
-    of_package = index.header.get("package")
-    if (found, of_package) != (expected, base.header.get("package")):
-        wanted = f"the constants {str(expected)[:_DIGITS]} of {base.header.get('package')}"
-        raise CompanionMismatch(
-            *(package, str(companion), wanted), f"{found[:_DIGITS]} of {of_package}"
-        )
-
-
-def _weights_of(index: Index, package: str) -> tuple[Constant, ...]:
-    try:
-        return from_header(index.header)
-    except ValueError as err:
-        raise InvalidIndex(index.place, f"the weights of {package}", str(err)) from err
 
 
 def _identity(index: Index, part: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -95,27 +95,18 @@ class Blobs:
 class Constants:
     """The constants of one package, each read once, and put once into each place.
 
-    `physical` and `put` are those of the backend's `ExecutableLoader`. `replaced` are arrays that
-    take the place of those in the package, by name and aval; see `runtime.swap`.
+    `physical` and `put` are those of the backend's `ExecutableLoader`.
     """
 
-    def __init__(
-        self,
-        blobs: Blobs,
-        physical: Physical,
-        put: Put,
-        replaced: Mapping[tuple[str, Aval], Any] | None = None,
-    ) -> None:
+    def __init__(self, blobs: Blobs, physical: Physical, put: Put) -> None:
         self._blobs = blobs
         self._physical = physical
         self._put_array = put
-        self._replaced = replaced or {}
         self._placed: SingleFlight[Any] = SingleFlight()
-        self._in_use: dict[tuple[Constant, Hashable], None] = {}
 
     def read_ahead(self, constants: Sequence[Constant]) -> AbstractContextManager[None]:
         """Read constants in another thread while the block runs and puts them."""
-        return self._blobs.read_ahead([c.blob for c in constants if not self._is_replaced(c)])
+        return self._blobs.read_ahead([constant.blob for constant in constants])
 
     def put(self, constants: Sequence[Constant], places: Sequence[Hashable]) -> tuple[Any, ...]:
         """Return the constants, each in its place."""
@@ -129,24 +120,11 @@ class Constants:
         self._placed.clear()
         self._blobs.clear()
 
-    def put_like(self, other: Constants) -> None:
-        """Put constants wherever another one has put them."""
-        for constant, place in [*other._in_use]:
-            self._place(constant, place)
-
-    def _is_replaced(self, constant: Constant) -> bool:
-        return (constant.name, constant.aval) in self._replaced
-
     def _place(self, constant: Constant, place: Hashable) -> Any:
-        what = constant.name if self._is_replaced(constant) else constant.blob.sha256
-        self._in_use[constant, place] = None
-        key = (what, constant.aval, place)
+        key = (constant.blob.sha256, constant.aval, place)
         return self._placed.get(key, lambda: self._put(constant, place))
 
     def _put(self, constant: Constant, place: Hashable) -> Any:
-        if self._is_replaced(constant):
-            array = self._replaced[constant.name, constant.aval]
-            return self._put_array(array, constant.aval, place)
         shape, dtype = self._physical(constant.aval)
         array = read_constant(self._blobs, constant, shape, dtype)
         placed = self._put_array(array, constant.aval, place)

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from aotbuild.errors import AotbuildError, NoExecutable, NotTransformable
+from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.platforms.base import platform_of
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
 
-_REPLACED = "its constants were replaced (swap_constants), and it would use the old ones"
 _TRANSFORMED = (
     "%s: called inside a JAX transformation (jit, grad, vmap and the like): its source is traced "
     "and compiled there, and no executable of the package runs; call it outside of the "
@@ -161,9 +160,6 @@ class Dispatch:
         policy = self.package.fallback_policy
         if policy == "none":
             raise error
-        if self._are_constants_replaced:
-            trace = [*error.trace, f"fallback {policy}: {_REPLACED}"]
-            raise type(error)(error.function, error.summary, trace, error.remedy)
         refuse_if_forked(self.function.name)
         start = perf_counter()
         outputs = self._run_fallback(policy, error, args, kwargs)
@@ -203,14 +199,7 @@ class Dispatch:
                     return other._fallback.run(policy, error, args, kwargs)
             raise
 
-    @property
-    def _are_constants_replaced(self) -> bool:
-        """Whether the source has other constants than this function, or than an overload of it."""
-        return not self._loader.replaced.isdisjoint((self.function.name, *self.function.overloads))
-
     def _call_source(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._are_constants_replaced:
-            raise NotTransformable(self.function.name, self.function.call, _REPLACED)
         return self._fallback.call_source(*args, **kwargs)
 
     def _canonical_miss(self, key: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:

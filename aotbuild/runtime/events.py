@@ -145,23 +145,6 @@ class Copied(CallEvent):
     bytes: int
 
 
-@dataclass(frozen=True)
-class Swapped(Event):
-    """The hoisted constants of a library were replaced.
-
-    Attributes:
-        source: The path of the weights, `a tree of arrays`, or `the package`.
-        constants: How many were replaced.
-        bytes: Their size.
-        seconds: How long it took to read, check, place and switch them.
-    """
-
-    source: str
-    constants: int
-    bytes: int
-    seconds: float
-
-
 def describe(signature: Signature) -> str:
     """Return a signature as events name it."""
     statics = signature.describe_statics()

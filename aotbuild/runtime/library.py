@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.preloading import Preloading
     from aotbuild.runtime.readiness import Readiness
     from aotbuild.runtime.signatures import SignatureInfo
-    from aotbuild.runtime.swap import ConstantInfo
 
 # Kernels that a library keeps of functions that callers gave as sources: the last ones that it
 # made. Decorated functions, which keep their own kernels, come to this many in few packages.
@@ -61,7 +60,6 @@ class Library:
         package: str | None = None,
         host: Callable[[DeviceSet], Host] | None = None,
         arrays: str = "jax",
-        allow_imports: Sequence[str] | None = None,
         copy: bool = False,
     ) -> None:
         """Make a library over a source; `aotbuild.load` is the public way.
@@ -69,7 +67,7 @@ class Library:
         `package` is the name that was asked for, or None for a path. `host` replaces the backend's
         probe of some devices; tests pass a fake.
         """
-        options = (fallback, package, host, arrays, allow_imports, copy)
+        options = (fallback, package, host, arrays, copy)
         self._state = LibraryState(source, *options)
         self._kernels: SingleFlight[Kernel] = SingleFlight()
 
@@ -181,52 +179,6 @@ class Library:
         from aotbuild.runtime.identity import info
 
         return info(self._state.opened)
-
-    def constants(self, *names: str) -> tuple[ConstantInfo, ...]:
-        """Return the hoisted constants of some functions, or of all, sorted by name.
-
-        They are what `swap_constants` replaces. `str()` of each is its name and aval.
-
-        Raises:
-            UnknownFunction: The package has no function of a name in `names`.
-
-        Examples:
-            >>> print(*library.constants("score"), sep="\\n")
-            mypkg.model.PARAMS.b: f32[4]
-            mypkg.model.PARAMS.w: f32[16,4]
-        """
-        from aotbuild.runtime.swap import constants_of
-
-        functions = tuple(self._state.function(name).name for name in names) or self.functions
-        return constants_of(self._state.index, functions)
-
-    def swap_constants(self, weights: Any, *, prefix: str = "", sha256: str | None = None) -> int:
-        """Replace the hoisted constants of the package in this process, between calls.
-
-        All arrays are read, checked and placed before anything is switched. Calls in flight keep
-        the old ones, which are freed when the last of these calls has returned. Every later call
-        of this library, and of `on(…)` of it, uses the new ones.
-
-        Args:
-            weights: A safetensors file, a folder of them, or a tree of arrays; see
-                `aotbuild.save_constants` for the names. None goes back to those of the package.
-            prefix: What all names begin with, if the file or the tree leaves it out.
-            sha256: The digest that the file must have.
-
-        Returns:
-            How many constants were replaced.
-
-        Raises:
-            WeightsMismatch: An array is missing, unknown, or of another shape or dtype.
-            AotbuildError: A file cannot be read, or the package has no hoisted constants.
-
-        Examples:
-            >>> library.swap_constants("epoch2.safetensors")
-            >>> library.swap_constants(params, prefix="mypkg.model.PARAMS")
-        """
-        from aotbuild.runtime.swap import swap
-
-        return swap(self._state, weights, prefix, sha256)
 
     @cached_property
     def functions(self) -> tuple[str, ...]:
@@ -434,8 +386,7 @@ class Library:
         """Drop what was loaded and close the source; kernels in use keep their executables.
 
         Later calls read the executables of an installed package or a folder again. Those of a wheel
-        raise AotbuildError, because its file is closed: load it again. Constants that were swapped
-        stay swapped.
+        raise AotbuildError, because its file is closed: load it again.
         """
         # A copy: another thread may make a kernel meanwhile.
         for name in [*self.__dict__]:

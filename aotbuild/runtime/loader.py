@@ -1,46 +1,32 @@
 """The loader: from a record to an executable, each loaded once for each placement and shared.
 
-The order of checks is the same for every backend: verdict, devices, digest, what the bytes state,
-custom calls. Only then does native code see a byte.
+The order of checks is the same for every backend: verdict, devices, digest, custom calls. Only
+then does native code see a byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.record import Record
 from aotbuild.runtime.blobs import read_blob
-from aotbuild.runtime.concurrency import SafeLock, SingleFlight
+from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import find_problem, shortage
 from aotbuild.runtime.fork import refuse_if_forked
 from aotbuild.runtime.observers import emit, listeners
 from aotbuild.runtime.package import Stats
 from aotbuild.runtime.select import REGISTER, Verdict
 from aotbuild.runtime.source import Source
-from aotbuild.runtime.stated import Stated, read_stated
-from aotbuild.runtime.stated_check import check_stated
 
 if TYPE_CHECKING:
-    from aotbuild.format.aval import Aval
     from aotbuild.runtime.backend import Executable, ExecutableLoader, Placement
     from aotbuild.runtime.constants import Constants
 
 _REMEDY = "Rebuild the wheel with the jaxlib that is installed."
 # What XLA says of a custom call that nobody registered, on jaxlib 0.10.2 and 0.12.0.1.
 _UNREGISTERED = ("No FFI handler registered for ", "No registered implementation for ")
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """An XLA executable, what it states, and the record that it was loaded for."""
-
-    record: Record
-    stated: Stated | None
-    executable: Any
 
 
 class Loader:
@@ -64,13 +50,9 @@ class Loader:
         self._backend = backend
         self._package = package
         self._maps = maps
-        self._loaded: SingleFlight[_Loaded] = SingleFlight()
+        self._loaded: SingleFlight[Any] = SingleFlight()
         self._constants: SingleFlight[Constants] = SingleFlight()
         self._executables: SingleFlight[Executable] = SingleFlight()
-        self._replacing = SafeLock()
-        self._arrays: Mapping[tuple[str, Aval], Any] = {}
-        # The functions whose constants are not those of the package, nor those of the source.
-        self.replaced: frozenset[str] = frozenset()
 
     def load(self, verdict: Verdict, placement: Placement) -> Executable:
         """Return the executable of a verdict that fits, loaded into a placement.
@@ -97,26 +79,8 @@ class Loader:
         """Return whether the bytes of a record are loaded onto devices."""
         return _key(record, devices) in self._loaded
 
-    def replace_constants(
-        self, arrays: Mapping[tuple[str, Aval], Any], functions: frozenset[str]
-    ) -> None:
-        """Give arrays to all executables from now on, in place of constants by name and aval.
-
-        Calls in flight keep what they have. Nothing changes if an array cannot be put where it is
-        needed. `functions` use them. The caller clears the caches of the C++ dispatches afterwards.
-        """
-        with self._replacing.held():
-            fresh = self._constants_with(arrays)
-            fresh.put_like(self._constants.get("constants", self._make_constants))
-            flight: SingleFlight[Constants] = SingleFlight()
-            flight.get("constants", lambda: fresh)
-            # In this order: an executable that is made now has the new ones, or is dropped.
-            self._arrays, self._constants = arrays, flight
-            self.replaced = functions
-            self._executables.clear()
-
     def clear(self) -> None:
-        """Drop everything that was loaded. Constants that were replaced stay so."""
+        """Drop everything that was loaded."""
         for cache in (self._loaded, self._constants, self._executables):
             cache.clear()
 
@@ -130,10 +94,10 @@ class Loader:
         load = lambda: self._deserialize(record, devices)  # noqa: E731
         key = _key(record, devices)
         if not needed:
-            return self._fitting(record, self._loaded.get(key, load)), ()
+            return self._loaded.get(key, load), ()
         constants = self._constants.get("constants", self._make_constants)
         with constants.read_ahead(needed):
-            loaded = self._fitting(record, self._loaded.get(key, load))
+            loaded = self._loaded.get(key, load)
             places = self._backend.constant_places(record, loaded, devices)
             try:
                 return loaded, constants.put(needed, places)
@@ -143,22 +107,13 @@ class Loader:
                     raise
                 raise found from err
 
-    def _fitting(self, record: Record, found: _Loaded) -> Any:
-        """Return an XLA executable that may have been loaded for another record of equal bytes."""
-        if found.record is not record:
-            check_stated(record, found.stated)
-        return found.executable
-
     def _make_constants(self) -> Constants:
-        return self._constants_with(self._arrays)
-
-    def _constants_with(self, replaced: Mapping[tuple[str, Aval], Any]) -> Constants:
         from aotbuild.runtime.constants import Blobs, Constants  # many records have none
 
         blobs = Blobs(self._source, maps=self._maps)
-        return Constants(blobs, self._backend.physical, self._backend.put, replaced)
+        return Constants(blobs, self._backend.physical, self._backend.put)
 
-    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> _Loaded:
+    def _deserialize(self, record: Record, devices: tuple[Any, ...]) -> Any:
         problem = find_problem(record.requires, devices)
         if problem:
             msg = f"{record}: {problem}\n{problem.remedy}"
@@ -168,17 +123,15 @@ class Loader:
         self._on_load(record, perf_counter() - start)
         return loaded
 
-    def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> _Loaded:
+    def _give_to_xla(self, record: Record, devices: tuple[Any, ...]) -> Any:
         data = read_blob(self._source, record.blob)
-        stated = read_stated(record, data)
-        check_stated(record, stated)
         if record.requires.custom_calls:
             from aotbuild.runtime import custom_calls
 
             custom_calls.register(record, self._backend)
         callbacks = self._backend.bind(record) if record.calling.callbacks else ()
         try:
-            return _Loaded(record, stated, self._backend.deserialize(data, devices, callbacks))
+            return self._backend.deserialize(data, devices, callbacks)
         except Exception as err:  # jaxlib raises RuntimeError, ValueError and its own
             found = f"{type(err).__name__}: {err}"
             what, remedy = "jaxlib could not load the executable", _REMEDY

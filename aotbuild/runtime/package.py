@@ -78,7 +78,6 @@ class Stats:
             "padded": counts["padded"],
             "copied_bytes": counts["copied_bytes"],
             "host_callbacks": counts["host_callbacks"],
-            "swaps": counts["swaps"],
             **({"calls": self.calls()} if self.calls else {}),
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +19,6 @@ from aotbuild.runtime.package import OpenedPackage, Package, Stats, left_out, sh
 from aotbuild.runtime.source import DirectorySource, Source, open_index
 
 if TYPE_CHECKING:
-    from aotbuild.format.imports import Imports
     from aotbuild.platforms.base import Host
     from aotbuild.runtime.backend import Backend
     from aotbuild.runtime.call_counts import CallCounts
@@ -91,7 +90,6 @@ class LibraryState:
     asked: str | None
     probe: Callable[[DeviceSet], Host] | None
     arrays: str
-    allowed: Sequence[str] | None = None
     copies: bool = False
     stats: Stats = field(default_factory=Stats)
     views: SingleFlight[Any] = field(default_factory=SingleFlight)
@@ -139,12 +137,6 @@ class LibraryState:
     def policy(self) -> str | None:
         """The fallback policy of the caller, or of the index."""
         return self.fallback or self.index.header.get("fallback")
-
-    @property
-    def imports(self) -> Imports:
-        """What records may import. Few name anything, so it is made at the first need."""
-        made: Imports = self._made.get("imports", self._make_imports)
-        return made
 
     @property
     def backend(self) -> Backend:
@@ -223,20 +215,14 @@ class LibraryState:
         found = distribution_of(self.opened)
         return None if found is None else found.version
 
-    def _make_imports(self) -> Imports:
-        from aotbuild.runtime.imports import imports_of
-
-        stated = str(self.index.header.get("package", ""))
-        return imports_of(self.source, self.asked, stated, self.allowed)
-
     def _make_backend(self) -> Backend:
         if self.arrays == "jax":
             from aotbuild.runtime.jax.backend import JaxBackend
 
-            return JaxBackend(self.opened.source, self.stats, lambda: self.imports)
+            return JaxBackend(self.opened.source, self.stats)
         from aotbuild.runtime.numpy.backend import NumpyBackend
 
-        return NumpyBackend(lambda: self.imports)
+        return NumpyBackend()
 
     def _make_loader(self) -> Loader:
         from aotbuild.runtime.loader import Loader

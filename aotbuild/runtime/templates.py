@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from aotbuild.errors import AotbuildError, ImportRefused
+from aotbuild.errors import AotbuildError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.record import Record, Returned, Template
 from aotbuild.format.references import NotThere, difference
@@ -34,8 +34,6 @@ def returned_tree(returned: Returned, trees: Trees) -> Any:
     try:
         treedef = _tree(returned, trees)
         is_same = key in _RETURNED or digest(describe(treedef)) == returned.tree
-    except ImportRefused:
-        raise
     except Exception as err:  # the user's function may raise anything
         raise _other_tree(returned, f"{type(err).__name__}: {err}") from err
     if not is_same:
@@ -61,8 +59,6 @@ def _differences(call: Call, record: Record, trees: Trees) -> Iterator[str]:
             reason = difference(call.treedef, path, index, treedef, at)
         except NotThere as err:
             raise _other_tree(template, str(err)) from err
-        except ImportRefused as err:
-            raise err.of(str(record)) from err
         except Exception as err:  # the user's function may raise anything
             raise _other_tree(template, f"{type(err).__name__}: {err}") from err
         if reason:
@@ -76,9 +72,8 @@ def _key(named: Returned | Template, trees: Trees) -> tuple[bool, bytes]:
 def _tree(named: Returned | Template, trees: Trees) -> Any:
     """Return the treedef; raises whatever importing and calling the user's code raises."""
     key = _key(named, trees)
-    # Before the look-up: another package may have been allowed more.
-    found = import_named(named.like, trees.imports())
     if key not in _TREES:
+        found = import_named(named.like)
         found = getattr(found, "__aotbuild_source__", found)
         treedef = trees.flatten(found)[1]
         if callable(found) and (isinstance(found, type) or treedef.node_data() is None):

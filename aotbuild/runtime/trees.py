@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import (
     AotbuildError,
-    ImportRefused,
     InvalidArgument,
     InvalidIndex,
     SignatureMismatch,
@@ -83,11 +82,8 @@ def restore_outputs(record: Record, inputs: Any, trees: Trees) -> Any:
     """Return the treedef of a record's outputs; `inputs` is the treedef of the call."""
     calling = record.calling
     place = f"{record}: calling.out_tree"
-    try:
-        returned = _returned_tree(calling.returned, trees) if calling.returned else None
-        treedef = restore(calling.out_tree, inputs, trees, returned, place)
-    except ImportRefused as err:
-        raise err.of(str(record)) from err
+    returned = _returned_tree(calling.returned, trees) if calling.returned else None
+    treedef = restore(calling.out_tree, inputs, trees, returned, place)
     count = len(calling.outputs)
     if count and treedef.num_leaves != count:
         msg = f"{record}: {count} outputs do not fit {treedef}; rebuild the wheel"
@@ -143,16 +139,17 @@ def restore(
 
     `returned` is that of the tree that the manifest names under `returns:`. `place` says what it
     describes. AotbuildError if a type in the tree cannot be imported or is not a pytree,
-    ImportRefused if the package may not import it, InvalidIndex if no tree is described so.
+    InvalidIndex if no tree is described so.
     """
     if tree == LEAF:
         return trees.make_treedef(None, ())
     # A late import: a cold start pays for it, and many functions return one array.
+    from aotbuild.format.imports import find_object
     from aotbuild.format.restore import Impossible, Maker, NotRestored
     from aotbuild.format.restore import restore as restore_tree
+    from aotbuild.runtime.imports import import_named
 
-    find = lambda name: trees.imports().found(name)  # noqa: E731
-    maker = Maker(trees.make_treedef, lambda name: _import(name, trees), trees.nodes, find)
+    maker = Maker(trees.make_treedef, import_named, trees.nodes, find_object)
     try:
         return restore_tree(tree, maker, inputs, returned)
     except Impossible as err:
@@ -164,9 +161,3 @@ def restore(
     except LookupError as err:
         msg = f"an output refers to {err}; rebuild the wheel"
         raise AotbuildError(msg) from err
-
-
-def _import(name: str, trees: Trees) -> Any:
-    from aotbuild.runtime.imports import import_named  # most calls import nothing
-
-    return import_named(name, trees.imports())

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
 from aotbuild.errors import InvalidIndex, PackageNotFound
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.layout import companions_of, home_of
+from aotbuild.format.layout import home_of
 from aotbuild.format.portable import window_of
 from aotbuild.format.record import Record
-from aotbuild.format.weights import WEIGHTS, expected_interface
 from aotbuild.runtime.locate import locate
-from aotbuild.runtime.source import Source
 from aotbuild.runtime.stale import staleness
 from aotbuild.verify import requirements
 from aotbuild.verify.against_jit import compare_with_jit
@@ -26,7 +23,6 @@ from aotbuild.verify.contents import (
     check_contents,
     files_of_folder,
     files_of_wheel,
-    stated_problem,
 )
 from aotbuild.verify.jobs import Job
 from aotbuild.verify.kept_stages import check_stages
@@ -185,27 +181,12 @@ def _check_package(wheel: Path, place: str, contents: Contents) -> Outcome:
     return concluded("package", folder, problems)
 
 
-def _without_weights(examined: Examined) -> dict[int, tuple[Outcome, Outcome]]:
-    """Return the outcomes of the records whose constants are in another wheel, by index."""
-    index = examined.contents.index
-    if index is None or expected_interface(index.header) is None:
-        return {}
-    where = companions_of(index.header).get(WEIGHTS, WEIGHTS)
-    reason = f"its constants are in another wheel, {where}"
-    return {
-        at: (not_checked(LOAD, str(record), reason), not_checked(GOLDEN, str(record), reason))
-        for at, record in enumerate(examined.contents.records)
-        if record.calling.constants
-    }
-
-
 def _load(
     examined: Examined, reason: str | None, options: Options, done: Callable[[Outcome], None]
 ) -> list[Outcome]:
     path, records = examined.path, examined.contents.records
     if reason == NOT_RUN:
-        with closing(locate(path)) as source:
-            return [outcome for record in records for outcome in _not_run(source, record)]
+        return [outcome for record in records for outcome in _not_run(record)]
     if reason is not None:
         names = (LOAD, GOLDEN)
         return [not_checked(name, str(record), reason) for record in records for name in names]
@@ -215,7 +196,6 @@ def _load(
     found = {
         at: not_loaded(r, why) for at, r in enumerate(records) if (why := reasons_against(r, here))
     }
-    found |= _without_weights(examined)
     for outcome in (outcome for pair in found.values() for outcome in pair):
         done(outcome)
     loaded = iter(children.run([job for at, job in enumerate(jobs) if at not in found], done))
@@ -223,10 +203,6 @@ def _load(
     return [outcome for pair in pairs for outcome in pair]
 
 
-def _not_run(source: Source, record: Record) -> tuple[Outcome, Outcome]:
-    """Return the outcomes of a record whose executable is read, and not loaded."""
-    problem = stated_problem(source, record)
-    load = not_checked(LOAD, str(record), NOT_RUN)
-    if problem is not None:
-        load = concluded(LOAD, str(record), [problem])
-    return load, not_checked(GOLDEN, str(record), NOT_RUN)
+def _not_run(record: Record) -> tuple[Outcome, Outcome]:
+    """Return the outcomes of a record whose executable is not loaded."""
+    return not_checked(LOAD, str(record), NOT_RUN), not_checked(GOLDEN, str(record), NOT_RUN)

@@ -24,14 +24,14 @@ import jax
 from aotbuild.errors import AotbuildError
 from aotbuild.format.golden import digest_of, is_exact, sample_indices
 from aotbuild.format.identity import named
-from aotbuild.format.imports import Imports
+from aotbuild.format.imports import find_object
 from aotbuild.format.record import Record
 from aotbuild.format.signature import Function
 from aotbuild.format.tree import TreeRefused
 from aotbuild.format.values import decode
 from aotbuild.runtime.api import load
 from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.imports import import_named, imports_in
+from aotbuild.runtime.imports import import_named
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxTrees
 from aotbuild.runtime.jax.placement import default_devices, leaf_shardings
@@ -104,13 +104,12 @@ def _source_of(
     if function.wrap:
         msg = f"its source is under {function.wrap}, whose objects no record describes"
         raise AotbuildError(msg)
-    imports = imports_in(source)()
     try:
-        called = import_named(function.call, imports)
+        called = import_named(function.call)
     except Exception as err:  # the user's modules may raise anything
         msg = f"{function.call} cannot be imported here: {type(err).__name__}: {err}"
         raise AotbuildError(msg) from err
-    arguments = _arguments(source, record, function, imports)
+    arguments = _arguments(source, record, function)
     config = record.provenance.get("config")
     for name, value in config.items() if isinstance(config, dict) else ():
         jax.config.update(name, value)
@@ -118,16 +117,14 @@ def _source_of(
     return jax.jit(called, static_argnames=names, donate_argnames=function.donate), arguments
 
 
-def _arguments(
-    source: Source, record: Record, function: Function, imports: Imports
-) -> Callable[[], Arguments]:
+def _arguments(source: Source, record: Record, function: Function) -> Callable[[], Arguments]:
     """Return what makes the arguments of a call; only those that are donated are made anew."""
     try:
-        treedef = restore(record.signature.tree, None, JaxTrees(lambda: imports))
+        treedef = restore(record.signature.tree, None, JaxTrees())
     except (AotbuildError, TreeRefused, ValueError) as err:
         msg = f"its arguments cannot be made from the record alone: {err}"
         raise AotbuildError(msg) from err
-    decoders = named(imports.found)
+    decoders = named(find_object)
     statics = {name: decode(value, decoders) for name, value in record.signature.statics}
     shardings = leaf_shardings(
         record, devices_for(record.requires, default_devices(record.target.platform))

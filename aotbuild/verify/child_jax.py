@@ -14,7 +14,6 @@ from aotbuild.format.record import Record
 from aotbuild.platforms.base import Host, known_names
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.imports import imports_in
 from aotbuild.runtime.jax import private
 from aotbuild.runtime.jax.backend import JaxTrees, probe
 from aotbuild.runtime.jax.executables import JaxExecutableLoader
@@ -74,7 +73,7 @@ def load_native(source: Source, verdict: Verdict) -> Loaded:
     if result is None:
         return NOTHING_STATED
     if result[0] is Status.PASS:
-        trees = JaxTrees(imports_in(source))
+        trees = JaxTrees()
         made = result_problem(source, record, trees, lambda: _zeros(record, devices))
         result = with_result(result, made)
     callee = _callee(record, loaded.run, loaded.shardings)
@@ -99,7 +98,7 @@ def load(source: Source, verdict: Verdict) -> tuple[Any, tuple[Any, ...]]:
     record = verdict.record
     devices = devices_for(record.requires, default_devices(record.target.platform))
     stats = Stats()
-    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(imports_in(source)), stats.count))
+    loader = Loader(source, stats, JaxExecutableLoader(JaxTrees(), stats.count))
     return loader.load(verdict, Placement(devices, bool(record.calling.mesh))), devices
 
 

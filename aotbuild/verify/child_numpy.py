@@ -12,7 +12,6 @@ from aotbuild.format.record import Record
 from aotbuild.format.target import HOST
 from aotbuild.platforms.base import Host
 from aotbuild.runtime.devices import devices_for
-from aotbuild.runtime.imports import imports_in
 from aotbuild.runtime.loader import Loader
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.backend import (
@@ -67,7 +66,7 @@ def load_callee(source: Source, verdict: Verdict) -> Callee:
 
 def _load(source: Source, verdict: Verdict) -> Any:
     requires, platform = verdict.record.requires, verdict.record.target.platform
-    loader = Loader(source, Stats(), NumpyExecutableLoader(NumpyTrees(imports_in(source))))
+    loader = Loader(source, Stats(), NumpyExecutableLoader(NumpyTrees()))
     return loader.load(verdict, NumpyPlacement(devices_for(requires, devices_on(platform))))
 
 

@@ -16,16 +16,13 @@ from aotbuild.format.canonical import sha256_hex
 from aotbuild.format.index import COMPANIONS, FOLDER_NAME, INDEX_NAME, Index
 from aotbuild.format.layout import companions_of, packaged_blobs
 from aotbuild.format.left_out import LEFT_OUT, read_left_out
-from aotbuild.format.record import Blob, Constant, Record
+from aotbuild.format.record import Blob, Record
 from aotbuild.format.shard import SHARD, SHARD_NAME, read_shard
 from aotbuild.format.signature import Function
 from aotbuild.format.sources import read_sources
-from aotbuild.format.weights import from_header
 from aotbuild.runtime.blobs import read_blob
 from aotbuild.runtime.package import check_policy
 from aotbuild.runtime.source import Source, index_place, read_index
-from aotbuild.runtime.stated import read_stated
-from aotbuild.runtime.stated_check import check_stated
 from aotbuild.verify.functions import function_problems
 from aotbuild.verify.outcome import Outcome, concluded, not_checked
 
@@ -82,7 +79,7 @@ def _is_left_out(name: str, header: dict[str, object]) -> bool:
 
 
 def _header_problems(header: dict[str, object]) -> Iterator[str]:
-    for read in (companions_of, from_header, read_left_out, read_sources, read_shard):
+    for read in (companions_of, read_left_out, read_sources, read_shard):
         try:
             read(header)
         except ValueError as err:
@@ -91,14 +88,6 @@ def _header_problems(header: dict[str, object]) -> Iterator[str]:
         check_policy(header.get("fallback"), "fallback")
     except AotbuildError as err:
         yield str(err)
-
-
-def _weights(header: dict[str, object]) -> tuple[Constant, ...]:
-    """Return the constants that a companion of weights holds; a malformed entry is a problem."""
-    try:
-        return from_header(header)
-    except ValueError:
-        return ()
 
 
 def _check_kind(record: Record) -> str | None:
@@ -177,7 +166,6 @@ def check_contents(source: Source, names: list[str]) -> Contents:
     problems: list[str] = []
     functions, records = _read_all(index, problems)
     blobs = {b.path: b for r in records for b in packaged_blobs(r, index.header)}
-    blobs |= {constant.blob.path: constant.blob for constant in _weights(index.header)}
     outcomes = (
         concluded("index", index.place, [*rows, *problems]),
         concluded("records", index.place, record_problems(index.header, functions, records)),
@@ -245,15 +233,6 @@ def _blob_problems(source: Source, blobs: dict[str, Blob]) -> Iterator[str]:
             read_blob(source, blob)
         except AotbuildError as err:
             yield str(err)
-
-
-def stated_problem(source: Source, record: Record) -> str | None:
-    """Return what an executable for CPUs says against its record; it is read, and not loaded."""
-    try:
-        check_stated(record, read_stated(record, read_blob(source, record.blob)))
-    except AotbuildError as err:
-        return str(err)
-    return None
 
 
 def _strays(names: list[str], blobs: dict[str, Blob], index: Index) -> Iterator[str]:

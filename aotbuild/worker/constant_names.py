@@ -1,8 +1,8 @@
 """Names of hoisted constants: where the user's code keeps each array, as `nets.linear.PARAMS.w`.
 
 A trace knows the array objects that a function closes over, but not their names. So the variables
-of the project's modules, and the closure of the function, are searched for these objects. Whoever
-replaces a constant at run time does it by this name (`Library.swap_constants`).
+of the project's modules, and the closure of the function, are searched for these objects. Reports
+show constants by these names.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
 
 from aotbuild.format.canonical import sha256_hex
 from aotbuild.worker import private as jax_private
-from aotbuild.worker.jaxprs import body_of, inner_jaxprs
 from aotbuild.worker.purity.snapshot import project_modules
 from aotbuild.worker.purity.values import children, instance_dict, is_a
 
@@ -63,47 +61,6 @@ def names_of(reference: str, function: Any, constants: Sequence[Any]) -> list[st
         _unnamed(array) if len(of_name.get(name, ())) > 1 else name
         for array, name in zip(arrays, names, strict=True)
     ]
-
-
-def compiled_in(reference: str, function: Any, closed_jaxpr: Any) -> str | None:
-    """Return a note that names arrays which jax compiles in beside others that it hoists.
-
-    They are those of the same variable, as a model's small bias; nobody can replace them later.
-    """
-    arrays = {_identity(array): array for array in _literals(closed_jaxpr)}
-    found, _ = _search(reference, function, set(arrays))
-    hoisted = {place.variable for key, place in found.items() if _is_hoisted(arrays[key])}
-    left = {
-        place.name: arrays[key]
-        for key, place in found.items()
-        if place.variable in hoisted and not _is_hoisted(arrays[key])
-    }
-    if not left:
-        return None
-    shown = ", ".join(f"{name} ({a.dtype}{list(a.shape)})" for name, a in sorted(left.items()))
-    return (
-        f"constants: hoist compiles in small arrays, which swap_constants cannot replace: {shown}. "
-        "config: {jax_embedded_constants_max_bytes: 0} hoists all but single numbers, which can be "
-        "arrays of shape (1,)"
-    )
-
-
-def _literals(closed: Any) -> Iterator[Any]:
-    """Yield the arrays that a jaxpr has closed over."""
-    for equation in body_of(closed).eqns:
-        for value in equation.invars:
-            if isinstance(value, Literal):
-                array = jax_private.constant_array(value.val)
-                if is_a(array, (np.ndarray, jax.Array)):
-                    yield array
-        for inner in inner_jaxprs(equation):
-            yield from _literals(inner)
-
-
-def _is_hoisted(array: Any) -> bool:
-    """Return whether jax hoists an array (jax._src.core.is_hoistable)."""
-    most: int = jax.config.jax_embedded_constants_max_bytes
-    return bool(array.ndim > 0 and array.nbytes > most)
 
 
 def _identity(array: Any) -> tuple[Any, ...]:

@@ -40,10 +40,8 @@ from aotbuild.worker.blobs import BlobFolder
 from aotbuild.worker.callbacks import check_target
 from aotbuild.worker.compile import Made, NativeCompiler, decision_notes
 from aotbuild.worker.config import Imports, apply_config, new_modules, unchanged_config
-from aotbuild.worker.constant_names import compiled_in
 from aotbuild.worker.custom_calls import CustomCalls
 from aotbuild.worker.embedded import embedded_constants
-from aotbuild.worker.function import resolve_function
 from aotbuild.worker.golden.make import GoldenMaker
 from aotbuild.worker.jaxprs import callbacks_in, meshes
 from aotbuild.worker.modules import ProjectModules, files_below
@@ -192,10 +190,6 @@ class Session:
                 f"{job.call} computes over a mesh that it has made, and its entry has no mesh: it "
                 f"is compiled for {jax.device_count()} device"
             )
-        if job.function.constants == "hoist":
-            reference = resolve_function(job.call, f"functions.{job.name}.call")
-            note = compiled_in(job.call, reference, traced.closed_jaxpr)
-            notes += [note] if note else []
         return replace(traced, function=function, notes=tuple(notes))
 
     def _platform_notes(self) -> Iterator[str]:

@@ -150,19 +150,6 @@ def test_in_the_place_of_a_recording(make: Callable[[Path], None], tmp_path: Pat
 
 @pytest.mark.cause(16)
 @special
-def test_in_the_place_of_weights(
-    make: Callable[[Path], None], tmp_path: Path, honest: Path
-) -> None:
-    make(tmp_path / "w.safetensors")
-    with no_hang(), pytest.raises(OSError, match=r"w\.safetensors"):
-        aotbuild.read_safetensors("w.safetensors")
-    library = aotbuild.load(honest, arrays="numpy")
-    with no_hang(), pytest.raises(AotbuildError):
-        library.swap_constants("w.safetensors")
-
-
-@pytest.mark.cause(16)
-@special
 def test_in_the_place_of_stages(make: Callable[[Path], None], tmp_path: Path, honest: Path) -> None:
     make(tmp_path / "stages.zip")
     with no_hang():

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.imports import anything
 
 from aotbuild.errors import InvalidArgument, SignatureMismatch
 from aotbuild.format.signature import Function, Static
@@ -29,7 +28,7 @@ FUNCTION = Function(
 
 
 def flatten(bound: Bound) -> Call:
-    return trees.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats(), anything))
+    return trees.flatten(bound, JaxBackend(DirectorySource(Path("nowhere")), Stats()))
 
 
 def test_canonical_order_and_defaults() -> None:

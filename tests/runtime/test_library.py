@@ -226,7 +226,6 @@ class TestVerbs:
             "padded": 0,
             "copied_bytes": 0,
             "host_callbacks": 0,
-            "swaps": 0,
         }
 
     def test_close(self, library: Library) -> None:

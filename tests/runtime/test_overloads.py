@@ -221,20 +221,6 @@ def test_the_portable_form_of_an_overload(tmp_path: Path) -> None:
     library.close()
 
 
-def test_a_source_without_the_new_constants_of_an_overload_is_not_called(tmp_path: Path) -> None:
-    def weigh(x: Any, w: Any = 1.0) -> Any:
-        return x * w
-
-    first = named(build("weigh", weigh, {"x": X}), "", ("flat",))
-    flat = named(build("flat", weigh, {"x": X[0]}, constants={"w": X[0]}), "weigh")
-    library = aotbuild.load(write(tmp_path, [first, flat], fallback="jit"))
-    library.swap_constants({"w": X[1]})
-    np.testing.assert_array_equal(library.weigh(X[0]), X[0] * X[1])
-    with pytest.raises(SignatureMismatch, match="its constants were replaced"):
-        library.weigh(X[:1, :2])
-    library.close()
-
-
 def test_static_data_of_another_template(tmp_path: Path) -> None:
     def compared(name: str, like: str, sign: int) -> Built:
         box = globals()[like]

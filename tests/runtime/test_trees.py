@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import pytest
-from support.imports import anything
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.outputs import describe_output
@@ -20,7 +19,7 @@ Point = namedtuple("Point", "x y")
 
 
 def restore(tree: Any, inputs: Any) -> Any:
-    return trees.restore(tree, inputs, JaxTrees(anything))
+    return trees.restore(tree, inputs, JaxTrees())
 
 
 @jax.tree_util.register_dataclass

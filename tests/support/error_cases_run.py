@@ -92,17 +92,6 @@ def load_other_companion(place: Place) -> str:
 
 
 @case
-def swap_other_weights(place: Place) -> str:
-    constants = {"proj.model.PARAMS.w": X, "proj.model.PARAMS.b": X[0]}
-    built = build(
-        "score", lambda x, **c: x @ c["proj.model.PARAMS.w"].T, {"x": X}, constants=constants
-    )
-    loaded = aotbuild.load(write(place.root, [built], package="proj"))
-    weights = {"w": X[:, :8], "bias": X[0]}
-    return raised(lambda: loaded.swap_constants(weights, prefix="proj.model.PARAMS"))
-
-
-@case
 def merge_refused(place: Place) -> str:
     one = put_wheel(place.root / "demo-1.0-py3-none-linux_x86_64.whl", [scored()])
     code = {"demo/__init__.py": b"# changed meanwhile"}

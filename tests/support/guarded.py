@@ -31,7 +31,6 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a module of the user's; its function has been called by nobody."""
     (tmp_path / "guarded_source.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("AOTBUILD_ALLOW_IMPORTS", "guarded_source")  # packages of tests are "demo"
     monkeypatch.delitem(sys.modules, "guarded_source", raising=False)
     return importlib.import_module("guarded_source")
 

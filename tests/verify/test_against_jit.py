@@ -77,7 +77,6 @@ def test_one_table_of_numbers_and_times(
 ) -> None:
     (tmp_path / "jit_source.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("AOTBUILD_ALLOW_IMPORTS", "jit_source")
     place = wheels.write_folder(tmp_path / "demo" / "_aot", wheels.aot_files(functions))
     result = run("verify", place, "--against-jit", "--json", code=VERIFY)
     document = json.loads(result.stdout)
@@ -115,7 +114,6 @@ def test_the_exit_code_tells_of_numbers(
 ) -> None:
     (tmp_path / "jit_source.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("AOTBUILD_ALLOW_IMPORTS", "jit_source")
     same = [each for each in functions if each.function.name == "same"]
     place = wheels.write_folder(tmp_path / "demo" / "_aot", wheels.aot_files(same))
     lines = run("verify", place, "--against-jit").stdout.splitlines()

@@ -94,32 +94,6 @@ def test_attributes_of_an_object(folder: Path) -> None:
     assert names(folder, "method") == ["proj.weights.MODEL.scale"]
 
 
-def test_small_ones_that_are_compiled_in_are_noted(tmp_path: Path) -> None:
-    model = """
-import jax.numpy as jnp
-PARAMS = {"w": jnp.ones((4, 4)), "b": jnp.zeros(4), "scale": jnp.float32(2.0), "other": jnp.ones(2)}
-EPSILON = jnp.float32(1e-6)
-def f(x):
-    return (x @ PARAMS["w"] + PARAMS["b"]) * PARAMS["scale"] + EPSILON
-"""
-    manifest = """
-version: 1
-package: proj
-targets: [cpu]
-defaults: {verify: {golden: never}, purity: skip, constants: hoist}
-functions:
-  f: {call: "proj.model:f", args: [x: "f32[2,4]"]}
-  all: {call: "proj.model:f", args: [x: "f32[2,4]"], config: {jax_embedded_constants_max_bytes: 0}}
-"""
-    notes = build(write_project(tmp_path, manifest, model=model)).notes
-    text = "\n".join(map(str, notes))
-    small = "proj.model.PARAMS.b (float32[4]), proj.model.PARAMS.scale (float32[])"
-    assert text.count(f"cannot replace: {small}. config:") == 1
-    assert text.count("cannot replace: proj.model.PARAMS.scale (float32[]). config:") == 1
-    assert "EPSILON" not in text
-    assert "other" not in text
-
-
 def test_what_was_computed_while_tracing_has_no_name(folder: Path) -> None:
     [name] = names(folder, "computed")
     assert name.startswith("unnamed.")

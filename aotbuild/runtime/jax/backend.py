@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import jax
 import numpy as np
@@ -24,7 +23,6 @@ from aotbuild.runtime.source import Source
 from aotbuild.runtime.trees import leaf_paths
 
 if TYPE_CHECKING:
-    from aotbuild.format.imports import Imports
     from aotbuild.runtime.backend import CallWrap
     from aotbuild.runtime.jax.fallback import JaxFallback, Portable
 
@@ -37,18 +35,17 @@ class JaxBackend:
     arrays = "jax"
     keeps_results = True
 
-    def __init__(self, source: Source, stats: Stats, imports: Callable[[], Imports]) -> None:
+    def __init__(self, source: Source, stats: Stats) -> None:
         fork.watch(clients)
         self._source = source
         self._stats = stats
         self._portable: SingleFlight[Portable] = SingleFlight()
         self._wraps: SingleFlight[CallWrap] = SingleFlight()
-        self.trees = JaxTrees(imports)
+        self.trees = JaxTrees()
         self.executable_loader = JaxExecutableLoader(self.trees, stats.count)
         self.padding = JaxPaddedArrays()
         self.aval_of = private.aval_of
         self.has_tracers = private.has_tracers
-        self._dispatches: list[ref[Any]] = []
         self.probe = probe
         self.settings = placement.settings
         self.default_devices = placement.default_devices
@@ -71,14 +68,7 @@ class JaxBackend:
 
     def dispatch(self, *args: Any) -> Callable[..., Any]:
         """Return the C++ dispatch of a function; the arguments are those of `make_dispatch`."""
-        made = private.make_dispatch(*args)
-        self._dispatches.append(ref(made, self._dispatches.remove))
-        return made
-
-    def forget_calls(self) -> None:
-        """Clear the caches of all C++ dispatches."""
-        for dispatch in filter(None, [each() for each in [*self._dispatches]]):
-            private.clear_calls(dispatch)
+        return private.make_dispatch(*args)
 
     def place_tree(self, tree: Any, devices: DeviceSet | None) -> Any:
         """Return a tree on a device; committed to it if the caller chose one."""
@@ -125,9 +115,6 @@ class JaxTrees:
     """Pytrees as jax has them, with all types that are registered with it."""
 
     nodes: frozenset[str] | None = None
-
-    def __init__(self, imports: Callable[[], Imports]) -> None:
-        self.imports = imports
 
     def flatten(self, tree: Any) -> tuple[list[Any], Any]:
         """Return the leaves of a tree and its treedef."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from aotbuild.errors import AotbuildError, ImportRefused, NoExecutable
+from aotbuild.errors import AotbuildError, NoExecutable
 from aotbuild.format.record import HostCallback, Record
 from aotbuild.format.target import HOST
 from aotbuild.format.values import decode
@@ -30,7 +30,6 @@ _SUMMARY = "what its executable calls back cannot be called here"
 _REMEDY = (
     "Install the module in the version that the wheel was built with, or set AOTBUILD_FALLBACK=jit."
 )
-_REFUSED_REMEDY = "Or set AOTBUILD_FALLBACK=jit."
 _FORBIDDEN_REMEDY = f"Set {VARIABLE}=on if you trust the package, or AOTBUILD_FALLBACK=jit."
 
 
@@ -44,10 +43,7 @@ def bind(record: Record, trees: Trees, count: Callable[[str], None]) -> list[Cal
         lines = [f"{record}: calls back {names}: REFUSED: {VARIABLE} says off"]
         raise NoExecutable(record.function, _SUMMARY, lines, _FORBIDDEN_REMEDY)
     try:
-        return [_Callback(each, _target(each, trees), trees, count) for each in _callbacks(record)]
-    except ImportRefused as err:
-        lines = [str(err.of(str(record)))]
-        raise NoExecutable(record.function, _SUMMARY, lines, _REFUSED_REMEDY) from err
+        return [_Callback(each, _target(each), trees, count) for each in _callbacks(record)]
     except Exception as err:  # importing a module may raise anything
         lines = [f"{record}: REFUSED: {type(err).__name__}: {err}"]
         raise NoExecutable(record.function, _SUMMARY, lines, _REMEDY) from err
@@ -65,11 +61,11 @@ def _are_allowed() -> bool:
     return chosen == "on"
 
 
-def _target(callback: HostCallback, trees: Trees) -> Callable[..., Any]:
+def _target(callback: HostCallback) -> Callable[..., Any]:
     if callback.kind == "print":
         options = {name: decode(value) for name, value in callback.printing["options"].items()}
         return partial(private.print_formatted, {**callback.printing, "options": options})
-    found = import_named(callback.call, trees.imports())
+    found = import_named(callback.call)
     if not callable(found):
         msg = f"{callback.call} is not callable"
         raise AttributeError(msg)

@@ -59,7 +59,7 @@ class JaxFallback:
         self._portable = portable
         self._package = package
         self._function = function
-        self._source = PythonSource(function, source, backend.trees.imports)
+        self._source = PythonSource(function, source)
         self._chosen = devices
         self._logged: set[str] = set()
 

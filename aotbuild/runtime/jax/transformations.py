@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import jax
 
@@ -17,24 +17,12 @@ from aotbuild.errors import NotTransformable
 from aotbuild.format.signature import Function
 from aotbuild.runtime.imports import import_named
 
-if TYPE_CHECKING:
-    from aotbuild.format.imports import Imports
-
 
 class PythonSource:
-    """The source of one function. It is imported at its first use, unless the caller gave it.
+    """The source of one function. It is imported at its first use, unless the caller gave it."""
 
-    `imports` says what the package may import.
-    """
-
-    def __init__(
-        self,
-        function: Function,
-        given: Callable[..., Any] | None,
-        imports: Callable[[], Imports],
-    ) -> None:
-        self._function, self._imports = function, imports
-        self._given = given
+    def __init__(self, function: Function, given: Callable[..., Any] | None) -> None:
+        self._function, self._given = function, given
 
     @cached_property
     def jitted(self) -> Callable[..., Any]:
@@ -56,6 +44,6 @@ class PythonSource:
     def _import(self) -> Any:
         name, call = self._function.name, self._function.call
         try:
-            return import_named(call, self._imports())
+            return import_named(call)
         except Exception as err:  # the user's module runs here and may raise anything
             raise NotTransformable(name, call, f"{type(err).__name__}: {err}") from err

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NoReturn
-from weakref import ref
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,9 +33,6 @@ from aotbuild.runtime.numpy.trees import NumpyTrees
 from aotbuild.runtime.package import Package
 from aotbuild.runtime.trees import leaf_paths
 
-if TYPE_CHECKING:
-    from aotbuild.format.imports import Imports
-
 # One client of each platform for the whole process, separate from jax's own.
 _CLIENTS: SingleFlight[Any] = SingleFlight()
 _X64_VARIABLE = "JAX_ENABLE_X64"
@@ -52,12 +48,11 @@ class NumpyBackend:
     arrays = "numpy"
     keeps_results = False
 
-    def __init__(self, imports: Callable[[], Imports]) -> None:
+    def __init__(self) -> None:
         fork.watch(clients)
-        self.trees = NumpyTrees(imports)
+        self.trees = NumpyTrees()
         self.executable_loader = NumpyExecutableLoader(self.trees)
         self.padding = NumpyPaddedArrays()
-        self._dispatches: list[ref[Any]] = []
         self.probe = probe
         self.settings = settings
         self.default_devices = default_devices
@@ -97,14 +92,8 @@ class NumpyBackend:
         """Return the C++ dispatch of a function, which calls `miss` on a cache miss."""
         private.ensure_states(x64())
         options = (static_argnums, static_argnames, self.trees.dispatch_registry)
-        made = private.make_dispatch(name, source, miss, *options)
-        self._dispatches.append(ref(made, self._dispatches.remove))
+        made: Callable[..., Any] = private.make_dispatch(name, source, miss, *options)
         return made
-
-    def forget_calls(self) -> None:
-        """Clear the caches of all C++ dispatches."""
-        for dispatch in filter(None, [each() for each in [*self._dispatches]]):
-            private.clear_calls(dispatch)
 
     def wrap(self, function: Function) -> NoReturn:
         """Refuse a wrapped function: the objects that its callers pass hold jax's arrays."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from aotbuild.format.aval import Aval
 from aotbuild.runtime.after_import import AfterImport
 from aotbuild.runtime.numpy import private
 from aotbuild.runtime.numpy.arrays import DeviceArray, Where, is_plain, read, where_of
-
-if TYPE_CHECKING:
-    from aotbuild.format.imports import Imports
 
 
 class _CallsNumpy(type):
@@ -54,8 +51,7 @@ class NumpyTrees:
 
     nodes: frozenset[str] | None = frozenset({"collections:OrderedDict", "collections:defaultdict"})
 
-    def __init__(self, imports: Callable[[], Imports]) -> None:
-        self.imports = imports
+    def __init__(self) -> None:
         self.registry = _make_registry()
         self.dispatch_registry = _dispatch_registry()
         _AFTER_MASKED.start()

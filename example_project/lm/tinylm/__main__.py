@@ -18,7 +18,7 @@ LENGTH = 32
 def main(weights: str, prompt: str) -> None:
     """Print the prompt and what follows it."""
     lib = aotbuild.load("tinylm", arrays="numpy")
-    params = lib.place(load_params(weights, aotbuild.read_safetensors))
+    params = lib.place(load_params(weights))
     # The cache, result 1 of decode, stays where the next step writes into it.
     prefill, decode = lib.prefill.keeping(), lib.decode.keeping(1)
     reply = generate(prefill, decode, params, prompt.encode())

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.imports import anything
 
 from aotbuild.errors import AotbuildError
 from aotbuild.format.aval import Aval
@@ -185,7 +184,7 @@ class TestCopies:
     @pytest.mark.parametrize("dtype", ["float32", "bool"])
     def test_results_on_a_gpu_are_copied(self, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
         monkeypatch.setattr(cuda, "open_driver", lambda: Driver(FakeDriver()))
-        tree = trees.NumpyTrees(anything)
+        tree = trees.NumpyTrees()
         gpu = SimpleNamespace(
             platform="gpu", local_hardware_id=0, client=SimpleNamespace(platform_version="cuda")
         )
