@@ -1,14 +1,13 @@
-"""What the pages show is what the commands print.
+"""What the tutorial shows is what the commands print.
 
-Each output that a page of `PAGES` shows is compared: what follows `$ command` in a console block
-with that command's, and a block without a language with any. In a page, `…` stands for whatever a
-machine prints there, in a line of its own for any lines; a page shows the CPU level x86-64-v4.
+Each output that the tutorial shows is compared: what follows `$ command` in a console block
+with that command's, and a block without a language with any. There, `…` stands for whatever a
+machine prints there, in a line of its own for any lines; it shows the CPU level x86-64-v4.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -16,41 +15,18 @@ from pathlib import Path
 import jax
 import jaxlib
 import pytest
-from support.doc_pages import DOCS, FENCE, name_of, text_of
-from support.doc_sessions import HOW_TO, SESSIONS, TUTORIAL, Place
-from support.processes import ROOT
+from support.doc_pages import FENCE, text_of
+from support.doc_sessions import TUTORIAL, Place, tutorial
 
 pytestmark = [pytest.mark.wheel, pytest.mark.any_jax]
-
-REFERENCE = DOCS / "reference"
-PAGES = [
-    ROOT / "README.md",
-    TUTORIAL,
-    *(HOW_TO / f"{name}.md" for name in ("editable", "production", "sharding", "stages")),
-    HOW_TO / "verify-outputs.md",
-    *(REFERENCE / f"{name}.md" for name in ("cli", "inspect", "verify")),
-]
-# Blocks that begin like this are of no command that can run here.
-ELSEWHERE = (
-    "shift(): cpu:x86-64-v3:1 uses gfni",  # a CPU with that feature: platforms/cpu/test_code.py
-    "site-packages/_editable_impl_mypkg.pth",  # files, and what they are
-    "score(batch=1) for cpu:x86-64-v3:1\n  executable,",  # builds differ: cli/test_reproducible.py
-    "NOT CHECKED: golden of logits(batch=4096)",  # it is large: worker/test_golden.py
-    "not ready: 3 of 5 signatures",  # while a preload runs: runtime/test_readiness.py
-    *(["ENTRY"] if jax.__version__ != "0.10.2" else []),  # XLA's program, which versions change
-)
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What all commands of the pages printed, by command."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for session in SESSIONS:
-        place = Place(tmp_path_factory.mktemp(session.__name__) / "scores")
-        session(place)
-        for command, texts in place.printed.items():
-            found[command] += texts
-    return found
+    """What all commands of the tutorial printed, by command."""
+    place = Place(tmp_path_factory.mktemp("tutorial") / "scores")
+    tutorial(place)
+    return place.printed
 
 
 def shown(page: Path) -> Iterator[tuple[str, str]]:
@@ -94,20 +70,14 @@ def pattern_of(text: str) -> re.Pattern[str]:
     return re.compile("^" + "".join(lines), re.MULTILINE)
 
 
-OUTPUTS = [
-    (page, command, text)
-    for page in PAGES
-    for command, text in shown(page)
-    if not text.startswith(ELSEWHERE)
-]
+OUTPUTS = list(shown(TUTORIAL))
 
 
 @pytest.mark.parametrize(
-    ("page", "command", "text"), OUTPUTS,
-    ids=[f"{name_of(page)}: {command or text.splitlines()[0]}" for page, command, text in OUTPUTS],
-)  # fmt: skip
+    ("command", "text"), OUTPUTS, ids=[command or text.splitlines()[0] for command, text in OUTPUTS]
+)
 def test_the_output_is_what_is_printed(
-    page: Path, command: str, text: str, printed: dict[str, list[str]]
+    command: str, text: str, printed: dict[str, list[str]]
 ) -> None:
     texts = printed[command] if command else [t for found in printed.values() for t in found]
     found = [normalized(each) + "\n" for each in texts]

@@ -57,18 +57,66 @@ def pinned_jax(version: str) -> str:
 
 
 def table(name: str, programs: list[Program], results: Any, versions: dict[str, str]) -> str:
-    """Return the table of a program, or of `all`, between its marks."""
-    shown = [program for program in programs if name in ("all", program.name)]
+    """Return the table of a program's functions, or of all programs, between its marks."""
     jaxes = [f"jax {versions[version]}" for version in VERSIONS]
-    head = ["function", *jaxes, "numpy backend", "first call, jit", "first call, wheel", "wheel"]
-    rows = [row for program in shown for row in program_rows(program, results, name == "all")]
-    head = ["library", *head] if name == "all" else head
+    if name == "all":
+        head = [
+            "libraries",
+            "program",
+            "functions",
+            *jaxes,
+            "first calls, jit",
+            "first calls, wheel",
+        ]
+        rows = [program_row(program, results) for program in programs]
+    else:
+        head = [
+            "function",
+            *jaxes,
+            "numpy backend",
+            "first call, jit",
+            "first call, wheel",
+            "wheel",
+        ]
+        [program] = [program for program in programs if program.name == name]
+        rows = function_rows(program, results)
     lines = [head, ["---"] * len(head), *rows]
     body = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     return f"<!-- zoo: {name} -->\n\n{body}\n\n<!-- end -->"
 
 
-def program_rows(program: Program, results: Any, is_all: bool) -> list[list[str]]:
+def program_row(program: Program, results: Any) -> list[str]:
+    """Return the row of a program: the worst verdict of each version, and the sum of the times."""
+    libraries = ", ".join(re.split("[<>=]", library)[0] for library in program.libraries)
+    found = {version: results[version].get(program.name) for version in VERSIONS}
+    verdicts = [
+        max(
+            (
+                verdict(program, version, _outcome(found[version], name))
+                for name in program.functions
+            ),
+            key=_badness,
+        )
+        for version in VERSIONS
+    ]
+    best = [
+        next((o for v in VERSIONS if (o := _outcome(found[v], name))), None)
+        for name in program.functions
+    ]
+    seconds = [outcome["seconds"] for outcome in best if outcome]
+    times = [milliseconds(sum(s.get(mode, 0.0) for s in seconds)) for mode in ("jit", "jax")]
+    return [libraries, f"`{program.name}`", str(len(program.functions)), *verdicts, *times]
+
+
+def _badness(said: str) -> tuple[int, float]:
+    """Order verdicts from the best to the worst."""
+    kind, _, tolerance = said.partition(" ")
+    if kind == "within":
+        return 1, float(tolerance)
+    return (0 if said == "same bits" else 2), 0.0
+
+
+def function_rows(program: Program, results: Any) -> list[list[str]]:
     found = {version: results[version].get(program.name) for version in VERSIONS}
     size = next((result["size"] for result in found.values() if result), None)
     wheel = f"{size / 1024:,.0f} KiB" if size else ABSENT
@@ -81,9 +129,6 @@ def program_rows(program: Program, results: Any, is_all: bool) -> list[list[str]
         times = [milliseconds(seconds.get(mode)) for mode in ("jit", "jax")]
         numpy = milliseconds(seconds.get("numpy"))
         rows.append([f"`{program.name}.{name}`", *verdicts, numpy, *times, wheel])
-    if is_all:
-        libraries = ", ".join(re.split("[<>=]", library)[0] for library in program.libraries)
-        rows = [[libraries, *row] for row in rows]
     return rows
 
 
