@@ -6,8 +6,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from aotbuild.build.planned import TICK
 from aotbuild.format.sources import SourceDigests, file_digest
+
+# Times of files are this coarse at worst, in nanoseconds.
+TICK = 10_000_000
 
 
 def edited_since(

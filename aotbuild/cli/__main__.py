@@ -9,7 +9,8 @@ import os
 import sys
 from typing import NoReturn
 
-from aotbuild.cli.ending import end_on_signals, ended_early, flush_all, open_streams, put
+from aotbuild.build.interrupts import end_on_signals
+from aotbuild.cli.ending import ended_early, flush_all, open_streams, put
 
 
 def main() -> NoReturn:

@@ -21,12 +21,13 @@ from aotbuild.cli.command import (
 from aotbuild.cli.exit_codes import PARTIAL
 from aotbuild.cli.github import of_failures
 from aotbuild.cli.output import Output, say
-from aotbuild.cli.project import PROJECT, Project, check_replaceable, open_project
+from aotbuild.cli.project import PROJECT, check_replaceable
 from aotbuild.errors import BuildError
 from aotbuild.format.shard import SHARD_VARIABLE, Shard, chosen_shard
 
 if TYPE_CHECKING:
     from aotbuild.build.pack import Package
+    from aotbuild.build.project import Project
     from aotbuild.build.shares import Share
 
 
@@ -107,6 +108,8 @@ def build(
     check_reproducible: bool,
 ) -> int | None:
     """Compile everything that MANIFEST asks for, and write it as a whole or not at all."""
+    from aotbuild.build.project import open_project
+
     output.as_json = as_json
     whole = {
         "--in-place": in_place,
@@ -119,7 +122,7 @@ def build(
         raise UsageError(msg)
     if check_reproducible:
         _refuse("--check-reproducible", {"--out": out, **whole, "--keep-going": keep_going})
-    project = _with_memory(open_project(manifest, root), memory)
+    project = _with_memory(open_project(manifest, root, say), memory)
     if check_reproducible:
         from aotbuild.cli import reproducible
 
@@ -204,15 +207,15 @@ def _compile(
 ) -> Package:
     from aotbuild.build.pack import build_package
     from aotbuild.build.references import read_references
+    from aotbuild.build.unit_progress import tracked
     from aotbuild.cli.built import unit_state
-    from aotbuild.cli.progress import tracked
     from aotbuild.toolchains.environments import make_environments
 
     plan = share.part_of(project.plan) if share else project.plan
     if not keep_going:
         read_references(plan.manifest, project.sources).refuse_missing()
     make_environments(plan.environment.toolchains, say)
-    with tracked(plan.units) as tracker:
+    with tracked(plan.units, say) as tracker:
         try:
             return build_package(
                 *(project.plan, project.sources, folder, tracker, jobs),

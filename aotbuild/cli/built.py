@@ -12,12 +12,13 @@ from typing import Any
 from aotbuild.build.check import out_of_date
 from aotbuild.build.pack import Package
 from aotbuild.build.plan import after_feedback
+from aotbuild.build.project import Project
 from aotbuild.build.shares import Share
 from aotbuild.build.size import compressed_size, size_note
+from aotbuild.build.unit_progress import UnitState, origins, summary
 from aotbuild.cli.exit_codes import STALE
 from aotbuild.cli.output import Output
-from aotbuild.cli.progress import UnitState, origins, summary
-from aotbuild.cli.project import Project, plan_document, unit_document
+from aotbuild.cli.project import plan_document, unit_document
 from aotbuild.report.text import choices_of
 from aotbuild.report.words import bytes_text, count_text, flops, printable
 

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic
-from typing import Any, TextIO
+from typing import TextIO
 
-# Ctrl-C, and what cancels a job of CI, stops a container, or closes a terminal; with the handler
-# that each has at first.
-_ENDING: dict[signal.Signals, Any] = {
-    signal.SIGINT: signal.default_int_handler,
-    signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGHUP: signal.SIG_DFL,
-}
-# Seconds. `timeout` of coreutils and service managers send a signal to a process, and once more to
-# its group: the second one must not end what cleans up after the first.
-_AT_ONCE = 3.0
-_told: float | None = None
+from aotbuild.build.interrupts import Terminated
+
 # Exit codes; see `exit_codes`.
 INTERRUPTED = 130
 TERMINATED = 143
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP came. All that cleans up after Ctrl-C does so after this."""
 
 
 def ended_early(error: KeyboardInterrupt) -> tuple[int, str]:
@@ -36,43 +19,6 @@ def ended_early(error: KeyboardInterrupt) -> tuple[int, str]:
     is_told = isinstance(error, Terminated)
     word = "terminated" if is_told else "interrupted"
     return (TERMINATED if is_told else INTERRUPTED), f"{word}; nothing is half-written"
-
-
-def end_on_signals() -> Callable[[], None]:
-    """Let SIGTERM and SIGHUP end this process as Ctrl-C does. Return what undoes it.
-
-    A repeat that comes at once is ignored, also of Ctrl-C; a later SIGTERM or SIGHUP kills. A
-    signal that is ignored, or that another handler has, stays as it is; so do all outside of the
-    main thread.
-    """
-    global _told
-    if threading.current_thread() is threading.main_thread():
-        _told = None
-        for number, default in _ENDING.items():
-            if signal.getsignal(number) == default:
-                signal.signal(number, _end)
-    return _undo
-
-
-def _undo() -> None:
-    if threading.current_thread() is threading.main_thread():
-        for number, default in _ENDING.items():
-            if signal.getsignal(number) == _end:
-                signal.signal(number, default)
-
-
-def _end(number: int, _: Any) -> None:
-    global _told
-    before, now = _told, monotonic()
-    if before is not None and now - before < _AT_ONCE:
-        return
-    _told = before or now
-    if number == signal.SIGINT:
-        raise KeyboardInterrupt
-    if before is None:
-        raise Terminated
-    signal.signal(number, signal.SIG_DFL)
-    signal.raise_signal(number)
 
 
 def open_streams() -> None:

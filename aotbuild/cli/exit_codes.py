@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from aotbuild.cli.ending import INTERRUPTED, TERMINATED, Terminated
+from aotbuild.build.interrupts import Terminated
+from aotbuild.cli.ending import INTERRUPTED, TERMINATED
 from aotbuild.errors import (
     BuildError,
     CompanionMismatch,

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from aotbuild.cli.command import command, flag
 from aotbuild.cli.exit_codes import BUILD
 from aotbuild.cli.output import Output, say
-from aotbuild.cli.project import PROJECT, Project, open_project, plan_document
+from aotbuild.cli.project import PROJECT, plan_document
 from aotbuild.report.words import bytes_text, plural
 
 if TYPE_CHECKING:
     from aotbuild.build.explain import Explained, Fork, FunctionReport
     from aotbuild.build.plan import BuildUnit
+    from aotbuild.build.project import Project
     from aotbuild.format.record import Record
     from aotbuild.toolchains.toolchain import Toolchain
 
@@ -207,10 +208,11 @@ def plan(
 
     With --explain, your code is imported and traced, in processes of its own as for a build.
     """
+    from aotbuild.build.project import open_project
     from aotbuild.build.references import read_references
 
     output.as_json = as_json
-    project = open_project(manifest, root, run_code=False)
+    project = open_project(manifest, root, say, run_code=False)
     output.document.update(plan_document(project))
     units = project.plan.units
     output.table(

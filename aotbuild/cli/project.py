@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.cli.command import JSON, UsageError, argument, existing_folder
 from aotbuild.cli.destination import is_package, package_above
-from aotbuild.cli.output import say
 from aotbuild.format.index import INDEX_NAME
 from aotbuild.format.layout import BLOBS
 from aotbuild.format.shard import SHARD_NAME
 
 if TYPE_CHECKING:
-    from aotbuild.build.plan import BuildUnit, Plan
-    from aotbuild.build.sources import SourceTree
+    from aotbuild.build.plan import BuildUnit
+    from aotbuild.build.project import Project
     from aotbuild.toolchains.toolchain import Toolchain
 
 # The name of a blob: its digest and its kind.
 _BLOB = re.compile("[0-9a-f]{64}[.][0-9a-z]+")
-
-
-@dataclass(frozen=True)
-class Project:
-    """A plan and the sources that it is built from."""
-
-    plan: Plan
-    sources: SourceTree
 
 
 PROJECT = (
@@ -43,25 +33,6 @@ PROJECT = (
     ),
     JSON,
 )
-
-
-def open_project(manifest: Path, root: Path | None, *, run_code: bool = True) -> Project:
-    """Read the manifest and make the plan; imports and compiles nothing of the user's.
-
-    `run_code` is as in `project_requirements`.
-    """
-    from aotbuild.build.plan import make_plan
-    from aotbuild.build.sources import find_sources
-    from aotbuild.manifest import load_manifest
-    from aotbuild.toolchains.environments import find_environment
-    from aotbuild.toolchains.project import project_requirements
-
-    loaded = load_manifest(manifest)
-    sources = find_sources((root or manifest.parent).resolve(), loaded.package)
-    environment = find_environment(
-        loaded, project_requirements(sources.root, run_code=run_code), say
-    )
-    return Project(make_plan(loaded, environment), sources)
 
 
 def plan_document(project: Project) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from aotbuild.build.differences import EXECUTABLE, Difference, differences
 from aotbuild.build.pack import Package, build_package
 from aotbuild.build.pool import most_jobs
 from aotbuild.build.references import read_references
+from aotbuild.build.unit_progress import tracked
 from aotbuild.cli.exit_codes import NOT_REPRODUCIBLE
 from aotbuild.cli.github import of_failures
 from aotbuild.cli.output import Output, say
-from aotbuild.cli.progress import tracked
 from aotbuild.errors import BuildError, UnitFailure
 from aotbuild.format.files import read_regular
 from aotbuild.format.index import FOLDER_NAME, INDEX_NAME, MOST_INDEX, Index
@@ -28,7 +28,7 @@ from aotbuild.store.places import VARIABLE
 from aotbuild.toolchains.environments import make_environments
 
 if TYPE_CHECKING:
-    from aotbuild.cli.project import Project
+    from aotbuild.build.project import Project
 
 # The digest of a lowered module, and what follows if it differs.
 _TRACED = "provenance.stablehlo"
@@ -84,7 +84,7 @@ def _build(
 ) -> Package:
     say(f"building without the store, {plural(jobs, 'compiler')} at once")
     started = monotonic()
-    with tracked(project.plan.units) as tracker:
+    with tracked(project.plan.units, say) as tracker:
         try:
             package = build_package(
                 *(project.plan, project.sources, folder, tracker, jobs),

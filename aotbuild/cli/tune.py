@@ -40,7 +40,7 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     from aotbuild.build.sources import find_sources
     from aotbuild.build.tune import plan_tuning
     from aotbuild.build.tune import tune as run_tuning
-    from aotbuild.cli.progress import tracked
+    from aotbuild.build.unit_progress import tracked
     from aotbuild.manifest import load_manifest
     from aotbuild.platforms.building import tuner
     from aotbuild.toolchains.toolchain import probe
@@ -54,7 +54,7 @@ def tune(output: Output, manifest: Path, root: Path | None, as_json: bool, out: 
     sources = find_sources((root or manifest.parent).resolve(), loaded.package)
     with temporary_folder(what="tune-") as folder:
         tuning = plan_tuning(loaded, probe(), by, local, folder)
-        with tracked(tuning.plan.units) as tracker:
+        with tracked(tuning.plan.units, say) as tracker:
             done = run_tuning(tuning, sources, tracker, known)
     destination.write(str(done.results).encode())
     measured = [

@@ -43,6 +43,8 @@ MOST_INDEX = 512 << 20
 FOLDER_NAME = "_aot"
 # The key of the header of a package that was split, which names the companions of a base.
 COMPANIONS = "companions"
+# The key of the header of an editable install: what `jax.jit` is told, by function.
+EDITABLE = "editable"
 # The key of the header that names the files which were compiled; see `format.sources`.
 SOURCES = "sources"
 _GROUP_DIGITS = 16

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from aotbuild.format.printing import bytes_text as bytes_text
+from aotbuild.format.printing import count_text as count_text
+from aotbuild.format.printing import os_error_text as os_error_text
+from aotbuild.format.printing import plural as plural
+from aotbuild.format.printing import printable as printable
 from aotbuild.format.record import Record, device_memory, memory_use
 from aotbuild.format.signature import Signature
 from aotbuild.format.target import Target
 from aotbuild.format.values import cut, decode
 from aotbuild.platforms.base import checks, known_names
 
-_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _MAX_DEPTH = 32
 MAX_TEXT = 400
 _SHORTEST_HEAD = 6
@@ -62,20 +65,6 @@ def _apart_later(group: list[str], longest: int) -> list[str]:
     return [f"{group[0][:head]}…{end}" for end in ends]
 
 
-def printable(text: str) -> str:
-    """Return text with escapes for what does not print, so that it cannot control a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def os_error_text(error: OSError) -> str:
-    """Return what could not be done with the file that an error names."""
-    name = error.filename
-    named = str(name) if isinstance(name, int) else os.fsdecode(name)
-    return f"{printable(named)}: {error.strerror}"
-
-
 def compact_json(value: Any) -> str:
     """Return the JSON of a value on one line; non-finite numbers become text."""
     return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
@@ -104,26 +93,11 @@ def number(value: Any) -> float | None:
     return value if 0 <= value < 1e30 else None  # neither NaN nor infinity is
 
 
-def bytes_text(size: float | None) -> str:
-    """Return a size as text, such as `92.1 kB`; `-` if it is not known."""
-    return "-" if size is None else f"{_scaled(size, gap=True)}B"
-
-
-def count_text(value: float | None) -> str:
-    """Return a count as text, such as `1.54 M`; `-` if it is not known."""
-    return "-" if value is None else _scaled(value, gap=False)
-
-
 def change_text(old: float | None, new: float | None) -> str:
     """Return the relative change, such as `+3.2%`; empty if there is no ratio."""
     if old is None or new is None or not old:
         return ""
     return f"{(new - old) / old:+.1%}"
-
-
-def plural(count: int, noun: str) -> str:
-    """Return `1 blob`, `2 blobs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def natural(text: str) -> tuple[Any, ...]:
@@ -151,18 +125,6 @@ def value_text(encoded: Any) -> str:
         return repr(decode(encoded))
     except _UNDECODABLE:
         return compact_json(encoded)
-
-
-def _scaled(value: float, *, gap: bool) -> str:
-    power = 0
-    while value >= 999.5 and power < len(_PREFIXES) - 1:
-        value, power = value / 1000, power + 1
-    digits = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-    return f"{digits} {_PREFIXES[power]}" if gap or power else digits
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def flops(record: Record) -> float | None:

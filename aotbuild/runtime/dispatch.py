@@ -83,6 +83,9 @@ class Dispatch:
             from aotbuild.runtime.overloads import Overloads
 
             self._overloads = Overloads(package.index, backend, function, self._of)
+        if package.editable:
+            self.plain = self._call_source
+            return
         if function.wrap:
             from aotbuild.runtime.wrapped import wrapped_call
 

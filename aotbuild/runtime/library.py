@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, overload
 from weakref import WeakValueDictionary
 
 from aotbuild.errors import AotbuildError, MissingJax
+from aotbuild.format.index import EDITABLE
 from aotbuild.runtime import fork
 from aotbuild.runtime.concurrency import SingleFlight
 from aotbuild.runtime.devices import shortage
-from aotbuild.runtime.observers import Watch, watches
+from aotbuild.runtime.observers import Watch, log, watches
 from aotbuild.runtime.source import Source
 from aotbuild.runtime.state import LibraryState
 
@@ -80,6 +81,10 @@ class Library:
             MissingJax: The package is loaded with `arrays="jax"` and jax is not installed.
         """
         header = self._state.index.header
+        if EDITABLE in header:
+            name = self._state.name
+            what = f"{name} is an editable install without executables: calls go to the source"
+            log("warning", "editable", what, package=name)
         if self._state.arrays == "jax":
             from importlib.util import find_spec
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aotbuild.errors import AotbuildError
-from aotbuild.format.index import Index
+from aotbuild.format.index import EDITABLE, Index
 from aotbuild.runtime.observers import monitor
 from aotbuild.runtime.source import Source
 
@@ -113,6 +113,12 @@ class Package:
     absent: tuple[str, ...] = ()
     on_kernel: Callable[[Any], None] | None = None
     copies: bool = False
+
+    @property
+    def editable(self) -> dict[str, Any]:
+        """What `jax.jit` is told of each function of an editable install; else empty."""
+        found: dict[str, Any] = self.index.header.get(EDITABLE, {})
+        return found
 
     @property
     def fallback_policy(self) -> str:

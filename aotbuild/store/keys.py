@@ -74,39 +74,6 @@ def programs_key(aotbuild: str, programs: list[list[Any]]) -> str:
     return key_of({"entry": "traced again", "aotbuild": aotbuild, "programs": programs})
 
 
-def planned_key(
-    *, files: Iterable[tuple[str, str]], project: Iterable[str], installed: Mapping[str, Any]
-) -> str:
-    """Return the key of what a plan says: its manifest and locks, with digests, and what is here.
-
-    `project` are the project's own requirements, `installed` is what `toolchains.installed` says.
-    """
-    inputs = {"files": list(map(list, files)), "project": list(project), "installed": installed}
-    return key_of({"entry": "planned 3", **inputs})
-
-
-def finished_key(
-    *,
-    plan: str,
-    files: str,
-    packages: Iterable[str],
-    encodings: Iterable[str],
-    variables: Mapping[str, str],
-) -> str:
-    """Return the key of a finished build, from all that is known before anything is read.
-
-    `plan` is the key of its plan, `files` the state of all files that were read for it. `packages`
-    are the folders where packages may be. `encodings` are those of `format.encodings`,
-    `variables` are of the environment.
-    """
-    inputs = {
-        "packages": list(packages),
-        "encodings": list(encodings),
-        "variables": dict(variables),
-    }
-    return key_of({"entry": "finished 3", "plan": plan, "files": files, **inputs})
-
-
 def executable_keys(
     *,
     target: str,

@@ -16,7 +16,7 @@ from typing import Any
 from aotbuild.build.events import Event, UnitDone, UnitStarted
 from aotbuild.build.pack import build_package
 from aotbuild.build.pool import usable_cpus
-from aotbuild.cli.project import Project
+from aotbuild.build.project import Project
 from benchmarks.building.projects import opened, variables, write_blocks
 
 

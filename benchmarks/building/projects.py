@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 
 from aotbuild.build.events import Event, UnitDone
 from aotbuild.build.pack import build_package
-from aotbuild.cli.project import Project, open_project
+from aotbuild.build.project import Project, open_project
 from aotbuild.toolchains.environments import make_environments
 from benchmarks.models.data import BATCH, SEQUENCE, transformer_shapes
 from benchmarks.places import HERE
@@ -96,7 +96,7 @@ def write_transformer(root: Path) -> Path:
 
 def opened(root: Path) -> Project:
     """Return the plan of a project, after making what compiles it ready."""
-    project = open_project(root / "aot.yaml", None)
+    project = open_project(root / "aot.yaml", None, lambda _: None)
     make_environments(project.plan.environment.toolchains)
     return project
 

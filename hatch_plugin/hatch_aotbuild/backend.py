@@ -1,37 +1,32 @@
-"""The build backend of a project: hatchling's, whose metadata is known without a build.
+"""The build backend: hatchling's, with metadata that needs no build.
 
 hatchling has no `prepare_metadata_for_build_…` under pip, and uv does not call it where
-dependencies are dynamic: a build hook could still change them, so both compile a whole wheel to
-read its metadata. The hook of this package does not change them (`hatch_aotbuild.metadata`).
+dependencies are dynamic, because a build hook could still change them. Both would compile a whole
+wheel to read its metadata. aotbuild's build hook changes no dependencies.
 
-Source distributions leave out what `aotbuild build` wrote into the project, and what it left there
-if it was killed. A wheel has none of that which is older than its sources.
+Source distributions leave out the executables that `aotbuild build` wrote into the project.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hatchling import build as hatchling
 from hatchling.build import (
     build_editable,
+    build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
 )
+from hatchling.builders.config import BuilderConfig
 from hatchling.builders.constants import EDITABLES_REQUIREMENT
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+from pathspec import GitIgnoreSpec
 
-from aotbuild.errors import AotbuildError
 from aotbuild.format.index import FOLDER_NAME
-from aotbuild.format.layout import stages_path
-from aotbuild.format.temporary import NAMES
-from hatch_aotbuild.edited import removed_on_error
-from hatch_aotbuild.shipped import leave_out
-from hatch_aotbuild.stale import checked, refuse_stale
 
 __all__ = [
     "build_editable",
@@ -44,9 +39,8 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-
-# Executables are for one machine and one jaxlib: each wheel makes its own.
-_BUILT = (f"{FOLDER_NAME}/", stages_path(Path(FOLDER_NAME)).name, "/build/aot/", NAMES)
+# Executables are for one jaxlib: each wheel makes its own.
+_BUILT = (f"{FOLDER_NAME}/", "/build/aot/")
 
 
 def build_sdist(
@@ -57,26 +51,6 @@ def build_sdist(
     builder = SdistBuilder(str(Path.cwd()))
     leave_out(builder.config, _BUILT)
     return Path(next(builder.build(directory=sdist_directory, versions=["standard"]))).name
-
-
-def build_wheel(
-    wheel_directory: str,
-    config_settings: dict[str, Any] | None = None,
-    metadata_directory: str | None = None,
-) -> str:
-    """Make a wheel, and return its name (PEP 517).
-
-    The hook may be switched off: then what an earlier build left in the project is looked at here.
-    """
-    name = hatchling.build_wheel(wheel_directory, config_settings, metadata_directory)
-    wheel = Path(wheel_directory, name)
-    if wheel.resolve() not in checked:
-        try:
-            with removed_on_error(wheel):
-                refuse_stale(wheel, Path.cwd())
-        except AotbuildError as err:
-            sys.exit(f"aotbuild: {err}")
-    return name
 
 
 def prepare_metadata_for_build_wheel(
@@ -93,6 +67,19 @@ def prepare_metadata_for_build_editable(
 ) -> str:
     """Write METADATA of an editable install, and return the name of its folder (PEP 660)."""
     return _write_metadata(metadata_directory, [EDITABLES_REQUIREMENT])
+
+
+def leave_out(config: BuilderConfig, patterns: Iterable[str]) -> None:
+    """Have hatchling ship no file that these git patterns match, whatever else selects it.
+
+    `exclude` would not do: hatchling ships what `artifacts` names even if it is excluded.
+    """
+    spec, selects = GitIgnoreSpec.from_lines(patterns), config.include_path
+
+    def include_path(relative_path: str, **options: bool) -> bool:
+        return not spec.match_file(relative_path) and selects(relative_path, **options)
+
+    config.include_path = include_path  # type: ignore[method-assign]
 
 
 def _write_metadata(place: str, editables: list[str]) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from hatchling.plugin import hookimpl
-from hatchling.version.source.plugin.interface import VersionSourceInterface
 
 
 @hookimpl
@@ -28,11 +27,3 @@ def hatch_register_metadata_hook() -> type[MetadataHookInterface]:
     from hatch_aotbuild.metadata import AotBuildMetadataHook
 
     return AotBuildMetadataHook
-
-
-@hookimpl
-def hatch_register_version_source() -> type[VersionSourceInterface]:
-    """Return the version source's class, as hatchling's plugin manager asks for it."""
-    from hatch_aotbuild.version import AotBuildVersionSource
-
-    return AotBuildVersionSource

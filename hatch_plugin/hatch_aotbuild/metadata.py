@@ -1,4 +1,4 @@
-"""The metadata hook: says what a wheel requires without compiling anything.
+"""The metadata hook: states what a wheel requires, without compiling anything.
 
 The requirements follow from the manifest and its toolchains. An installer that asks for metadata
 alone (uv, `pip lock`) gets those of the finished wheel.
@@ -6,24 +6,22 @@ alone (uv, `pip lock`) gets those of the finished wheel.
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hatchling.metadata.core import ProjectMetadata
+from hatchling.metadata.core import HatchMetadata, ProjectMetadata
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 from hatchling.plugin.manager import PluginManager
 
-from aotbuild.build.planned import PlanInputs, front_digests, wheel_needs
-from aotbuild.errors import AotbuildError
+from aotbuild.errors import AotbuildError, PlanError
 from aotbuild.toolchains.project import own_dependencies, project_requirements
-from hatch_aotbuild.ci import tell_ci
-from hatch_aotbuild.options import NAME, check_dynamic, missing_extra, read_options, wheel_table
+from hatch_aotbuild.plugin import NAME, TABLE, message_of, read_manifest
 
 
 class AotBuildMetadataHook(MetadataHookInterface):
-    """Hatchling's metadata hook `aotbuild`: sets `dependencies`."""
+    """Hatchling's metadata hook `aotbuild`: sets `dependencies` where they are dynamic."""
 
     PLUGIN_NAME = NAME
 
@@ -33,25 +31,50 @@ class AotBuildMetadataHook(MetadataHookInterface):
         Nothing is added where no jax is installed and the manifest names none: a source
         distribution is made there, and its metadata says that its dependencies are dynamic.
         """
+        if "dependencies" not in metadata.get("dynamic", []):
+            return
         try:
-            own = own_dependencies(self.config)
-            needed = self._requirements()
-        except (AotbuildError, ValueError) as err:
-            tell_ci((), err, None, lambda line: sys.stderr.write(f"{line}\n"))
+            own, needed = own_dependencies(self.config), self._requirements()
+        except (AotbuildError, ModuleNotFoundError) as err:
+            sys.exit(message_of(err))
+        except ValueError as err:
             sys.exit(f"aotbuild: {err}")
-        except ModuleNotFoundError as err:
-            sys.exit(missing_extra(err))
-        if needed is not None and "dependencies" in metadata.get("dynamic", []):
+        if needed is not None:
             metadata["dependencies"] = [*metadata.get("dependencies", []), *own, *needed]
 
-    def _requirements(self) -> tuple[str, ...] | None:
+    def _requirements(self) -> list[str] | None:
+        from aotbuild.build.plan import make_plan
+        from aotbuild.build.requirements import wheel_requirements
+        from aotbuild.manifest import load_manifest
+        from aotbuild.toolchains.environments import find_environment
+        from aotbuild.toolchains.toolchain import running_toolchain
+
+        root = Path(self.root)
         project = ProjectMetadata(self.root, PluginManager())
-        check_dynamic(project.config["project"], project.hatch)
-        root, options = Path(self.root), read_options(wheel_table(project.hatch))
-        manifest, digests = root / options.manifest, front_digests(os.environ)
-        inputs = PlanInputs(root, manifest, project_requirements(root), digests)
-        return wheel_needs(inputs, os.environ, _say)
+        manifest = load_manifest(root / read_manifest(_wheel_table(project.hatch)))
+        if not manifest.toolchains and running_toolchain(needed=False) is None:
+            return None
+        environment = find_environment(manifest, project_requirements(root), _say)
+        return wheel_requirements(make_plan(manifest, environment))
 
 
 def _say(line: str) -> None:
     sys.stderr.write(f"aotbuild: {line}\n")
+
+
+def _wheel_table(hatch: HatchMetadata[Any]) -> Mapping[str, Any]:
+    """Return the build hook's table: that of wheels, else that of all targets.
+
+    PlanError without one: the wheel would require jaxlib and have no executables.
+    """
+    tables = (hatch.build_targets.get("wheel", {}), hatch.build_config)
+    for table in tables:
+        if NAME in table.get("hooks", {}):
+            found: Mapping[str, Any] = table["hooks"][NAME]
+            return found
+    msg = (
+        f"pyproject.toml: the metadata hook {NAME} is there, and the build hook is not\n"
+        f"  expected a table [{TABLE}]\n  found    none\n"
+        "Add it, if only its first line: without it, the wheel has no executables."
+    )
+    raise PlanError(msg)

@@ -15,7 +15,6 @@ with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.runtime import package
     from aotbuild.store import places, trust
     from aotbuild.toolchains.uv import cache_root
-    from hatch_aotbuild.options import chosen_folder
 
 WORDS = (
     "/store?mode=ro",
@@ -45,7 +44,6 @@ def TestOneInput(data: bytes) -> None:
         lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
         lambda: trust.read_trust({trust.TRUST: text}),
         lambda: cache_root({"AOTBUILD_TOOLCHAINS": text}),
-        lambda: chosen_folder({"AOTBUILD_PREBUILT": text}, "AOTBUILD_PREBUILT"),
         # Of a cluster's address, nothing is read before somebody answers there.
         lambda: any(name in text.lower() for name in ("dask", "slurm")) or chosen._named(text),
     ):

@@ -7,47 +7,26 @@ from typing import Any
 import pytest
 
 from aotbuild.errors import PlanError
-from hatch_aotbuild.options import Options, read_options
-
-TABLE = "[tool.hatch.build.targets.wheel.hooks.aotbuild]"
+from hatch_aotbuild.plugin import MANIFEST, TABLE, read_manifest
 
 
-@pytest.fixture(autouse=True)
-def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AOTBUILD_EDITABLE", raising=False)
-    monkeypatch.delenv("AOTBUILD_MANIFEST", raising=False)
-    monkeypatch.delenv("AOTBUILD_ON_FAILURE", raising=False)
-
-
-def test_defaults_and_values() -> None:
-    assert read_options({}) == Options("aot.yaml", "build", "error")
-    table = {"manifest": "a/b.yaml", "editable": "defer", "dependencies": []}
-    assert read_options(table) == Options("a/b.yaml", "defer")
-    assert read_options({"on-failure": "skip"}) == Options(on_failure="skip")
-
-
-def test_variables_override_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AOTBUILD_EDITABLE", "defer")
-    monkeypatch.setenv("AOTBUILD_MANIFEST", "other.yaml")
-    monkeypatch.setenv("AOTBUILD_ON_FAILURE", "skip")
-    table = {"editable": "build", "manifest": "aot.yaml", "on-failure": "error"}
-    assert read_options(table) == Options("other.yaml", "defer", "skip")
+def test_the_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MANIFEST, raising=False)
+    assert read_manifest({}) == "aot.yaml"
+    assert read_manifest({"manifest": "a/b.yaml", "dependencies": []}) == "a/b.yaml"
+    monkeypatch.setenv(MANIFEST, "other.yaml")
+    assert read_manifest({"manifest": "a/b.yaml"}) == "other.yaml"
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest, editable, on-failure"),
-        (
-            {"on_failure": "skip"},
-            "unknown key 'on_failure'; known: manifest, editable, on-failure",
-        ),
-        ({"manifest": 3}, "manifest: expected a path in UTF-8, found 3"),
-        ({"editable": "no"}, "editable: expected one of build, defer, found 'no'"),
-        ({"on-failure": "no"}, "on-failure: expected one of error, skip, found 'no'"),
+        ({"manifst": "a"}, "unknown key 'manifst'; known: manifest"),
+        ({"manifest": 3}, "manifest: expected a path, found 3"),
     ],
 )
-def test_refused(table: dict[str, Any], message: str) -> None:
+def test_refused(table: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(MANIFEST, raising=False)
     with pytest.raises(PlanError) as caught:
-        read_options(table)
-    assert str(caught.value) == f"{TABLE}: {message}"
+        read_manifest(table)
+    assert str(caught.value) == f"[{TABLE}]: {message}"

@@ -66,7 +66,7 @@ def test_an_editable_wheel(tmp_path: Path) -> None:
     code = f"from hatch_aotbuild.backend import build_editable as b; b({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    assert not [name for name in files_of(wheel) if "old" in name]
+    assert [name for name in files_of(wheel) if "_aot" in name] == ["proj/_aot/index"]
 
 
 @pytest.mark.parametrize("table", ["[tool.hatch.build]", "[tool.hatch.build.targets.sdist]"])
@@ -76,14 +76,3 @@ def test_a_source_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         names = archive.getnames()
     assert [name for name in names if name.endswith("proj/own.safetensors")]
     assert not [name for name in names if "_aot" in name]
-
-
-def test_what_is_included_by_force_ends_the_build(tmp_path: Path) -> None:
-    table = "[tool.hatch.build.targets.wheel.force-include]"
-    root = project(tmp_path / "p", table, '"proj/_aot/blobs" = "proj/_aot/blobs"')
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        build_wheel(root, tmp_path / "out")
-    assert "holds proj/_aot/blobs/old.bin, proj/_aot/blobs/old.safetensors" in caught.value.output
-    assert "which this build did not make: force-include or another" in caught.value.output
-    assert "Traceback" not in caught.value.output
-    assert not list(tmp_path.rglob("*.whl"))

@@ -27,7 +27,6 @@ FIRST = PYPROJECT.replace(
     "[tool.hatch.build.targets.wheel.hooks.custom]\n"
     "[tool.hatch.build.targets.wheel.hooks.aotbuild]",
 )
-LAST = f"{PYPROJECT}\n[tool.hatch.build.targets.wheel.hooks.custom]\n"
 
 
 def built(
@@ -62,13 +61,3 @@ def test_a_tag_of_a_hook_before(tmp_path: Path, asked: str, begins: str) -> None
     ended, (tag,) = built(tmp_path, FIRST, "tag", asked)
     assert ended.returncode == 0, ended.stderr
     assert tag.startswith(begins)
-
-
-def test_a_tag_of_a_hook_behind(tmp_path: Path) -> None:
-    """Its own tag wins, as hatchling has it; it cannot infer one in place of a tag that is set."""
-    _, tags = built(tmp_path / "set", LAST, "tag", "cp311-cp311-linux_x86_64")
-    assert tags == ["cp311-cp311-linux_x86_64"]
-    ended, tags = built(tmp_path / "inferred", LAST, "infer_tag", True)
-    assert (ended.returncode, tags) == (1, [])
-    assert "another hook has hatchling infer the wheel's tag" in ended.stdout + ended.stderr
-    assert "List that hook before aotbuild's" in ended.stdout + ended.stderr

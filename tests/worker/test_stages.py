@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from support.cli import invoke
-from support.projects import MANIFEST, PYPROJECT, build, write_project
+from support.projects import MANIFEST, build, write_project
 
 from aotbuild.build.pack import Package
 from aotbuild.errors import BuildError
@@ -232,79 +229,3 @@ def mark(place: Path) -> None:
     if "cost" in entry.facts:
         entry.facts["cost"]["flops"] = 12345.0
         place.write_bytes(write_entry(place.name, entry))
-
-
-def run(project: Path, *command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    dropped = ("AOTBUILD_STAGES", "PIP_BUILD_TRACKER")
-    inherited = {name: value for name, value in os.environ.items() if name not in dropped}
-    arguments = [sys.executable, "-m", *map(str, command)]
-    environment = {**inherited, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **env}
-    return subprocess.run(
-        arguments, capture_output=True, text=True, cwd=project, env=environment, check=False
-    )
-
-
-class TestHook:
-    """The hook under a real pip and a real hatchling, in the environment of the tests."""
-
-    @pytest.fixture
-    def project(self, tmp_path: Path) -> Path:
-        root = write_project(tmp_path / "project", manifest("[jaxpr]"), m=SOURCE)
-        (root / "pyproject.toml").write_text(PYPROJECT)
-        return root
-
-    def pip_wheel(self, project: Path, out: Path, **env: str) -> Path:
-        options = ("-v", "--no-deps", "--no-build-isolation", "-w", out)
-        done = run(project, "pip", "wheel", *options, project, **env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "kept stages are in" in done.stdout + done.stderr
-        (wheel,) = out.iterdir()
-        return wheel
-
-    def test_pip_throws_its_folder_away(self, project: Path, tmp_path: Path) -> None:
-        wheel = self.pip_wheel(project, tmp_path / "wheels")
-        (stages,) = (project / "dist").iterdir()
-        assert stages.name == f"{wheel.stem}.stages.zip"
-        stage = ("--jaxpr", "--signature", "b=1", "--stages", stages)
-        inspected = invoke("inspect", wheel, *stage)
-        assert inspected.stdout.startswith("{ lambda a:f32[512,512]; b:f32[1,512]. let")
-
-    def test_a_folder_is_named(self, project: Path, tmp_path: Path) -> None:
-        wheel = self.pip_wheel(project, tmp_path / "w", AOTBUILD_STAGES=str(tmp_path / "kept"))
-        assert [p.name for p in (tmp_path / "kept").iterdir()] == [f"{wheel.stem}.stages.zip"]
-        assert not (project / "dist").exists()
-
-    def test_beside_the_wheel(self, project: Path, built: Package) -> None:
-        assert built.stages
-        shutil.copytree(built.folder, project / "proj" / "_aot")
-        shutil.copy(built.stages, project / "proj")
-        assert (project / "proj" / "_aot.stages.zip").exists()
-        done = run(project, "hatchling", "build", "-t", "wheel")
-        assert done.returncode == 0, done.stdout + done.stderr
-        stages, wheel = sorted((project / "dist").iterdir())
-        assert (stages.name, wheel.suffix) == (f"{wheel.stem}.stages.zip", ".whl")
-        with ZipFile(wheel) as archive:
-            assert not [name for name in archive.namelist() if "stages" in name]
-        verified = invoke("verify", str(wheel), "--no-run", "--json")
-        outcomes = {c["check"]: c["status"] for c in json.loads(verified.stdout)["checks"]}
-        assert outcomes["stages"] == "PASS"
-        (project / MANIFEST).write_text(manifest(""), encoding="utf-8")
-        assert run(project, "hatchling", "build", "-t", "wheel").returncode == 0
-        assert not stages.exists()
-
-    def test_an_editable_install_has_them_beside_the_folder(self, project: Path) -> None:
-        # These folders need no library of their own, unlike those that hatchling finds.
-        with (project / "pyproject.toml").open("a") as file:
-            file.write(EDITABLE)
-        done = run(project, "hatchling", "build", "-t", "wheel:editable")
-        assert done.returncode == 0, done.stdout + done.stderr
-        (wheel,) = (project / "dist").iterdir()
-        with ZipFile(wheel) as archive:
-            assert {"proj/_aot/index", "proj/_aot.stages.zip"} <= set(archive.namelist())
-
-    def test_a_relative_folder_is_refused(self, project: Path) -> None:
-        done = run(project, "hatchling", "build", "-t", "wheel", AOTBUILD_STAGES="kept")
-        assert done.returncode != 0
-        assert "AOTBUILD_STAGES: expected an absolute path, found 'kept'" in (
-            done.stdout + done.stderr
-        )

@@ -59,7 +59,8 @@ class JaxFallback:
         self._portable = portable
         self._package = package
         self._function = function
-        self._source = PythonSource(function, source)
+        options = package.editable.get(function.name)
+        self._source = PythonSource(function, source, options)
         self._chosen = devices
         self._logged: set[str] = set()
 

@@ -7,7 +7,7 @@ in it. `private.has_tracers` recognizes such a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -19,10 +19,19 @@ from aotbuild.runtime.imports import import_named
 
 
 class PythonSource:
-    """The source of one function. It is imported at its first use, unless the caller gave it."""
+    """The source of one function. It is imported at its first use, unless the caller gave it.
 
-    def __init__(self, function: Function, given: Callable[..., Any] | None) -> None:
-        self._function, self._given = function, given
+    `options` are those of `jax.jit` where the index has no static arguments, as in an editable
+    install.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        given: Callable[..., Any] | None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._function, self._given, self._options = function, given, options
 
     @cached_property
     def jitted(self) -> Callable[..., Any]:
@@ -34,12 +43,15 @@ class PythonSource:
         source = getattr(source, "__aotbuild_source__", source)
         if hasattr(source, "lower"):
             return cast("Callable[..., Any]", source)
-        names = tuple(static.name for static in self._function.statics)
+        options = self._options or {
+            "static_argnames": [static.name for static in self._function.statics]
+        }
         if self._function.wrap:
             from aotbuild.runtime.jax.wraps import jit_of
 
-            return jit_of(self._function.wrap, source, names)
-        return cast("Callable[..., Any]", jax.jit(source, static_argnames=names or None))
+            return jit_of(self._function.wrap, source, tuple(options["static_argnames"]))
+        given = {name: tuple(value) for name, value in options.items() if value}
+        return cast("Callable[..., Any]", jax.jit(source, **given))
 
     def _import(self) -> Any:
         name, call = self._function.name, self._function.call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,11 +12,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from aotbuild.build import unit_progress
 from aotbuild.build.events import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.pack import Origins, Package
 from aotbuild.build.plan import BuildUnit
-from aotbuild.cli import progress
-from aotbuild.cli.progress import Tracker, UnitState, progress_table, summary, tracked, visible
+from aotbuild.build.unit_progress import (
+    Tracker,
+    UnitState,
+    progress_table,
+    summary,
+    tracked,
+    visible,
+)
 from aotbuild.errors import UnitFailure
 from aotbuild.format.record import Blob, Calling, Record, Requirements
 from aotbuild.format.signature import Signature
@@ -51,6 +59,10 @@ def record(size: int) -> Record:
     )
 
 
+def to_stderr(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 def failed(unit: BuildUnit) -> UnitDone:
     return UnitDone(unit, failure=UnitFailure(str(unit), "trace", "no"))
 
@@ -79,7 +91,7 @@ def test_units_that_python_takes_for_equal_stay_apart(units: list[BuildUnit]) ->
 def test_a_pipe_gets_a_line_for_each_finished_unit(
     units: list[BuildUnit], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with tracked(units) as tracker:
+    with tracked(units, to_stderr) as tracker:
         tracker(UnitDone(units[0], record=record(5000)))
         tracker(failed(units[1]))
     captured = capsys.readouterr()
@@ -98,7 +110,7 @@ def test_a_line_says_what_the_store_had(units: list[BuildUnit]) -> None:
 
 
 def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "FIRST_REMINDER", 0.01)
+    monkeypatch.setattr(unit_progress, "FIRST_REMINDER", 0.01)
     lines: list[str] = []
     said = threading.Event()
 
@@ -129,7 +141,7 @@ def test_silence_is_explained(units: list[BuildUnit], monkeypatch: pytest.Monkey
 
 
 def lines_of(origins: Origins) -> list[str]:
-    return [*progress.origins(Package(Path("/nowhere"), None, (), origins=origins))]  # type: ignore[arg-type]
+    return [*unit_progress.origins(Package(Path("/nowhere"), None, (), origins=origins))]  # type: ignore[arg-type]
 
 
 def test_where_units_came_from(units: list[BuildUnit]) -> None:
@@ -158,7 +170,7 @@ def test_the_last_line() -> None:
 def test_a_unit_that_feedback_adds_comes_last(
     units: list[BuildUnit], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with tracked(units) as tracker:
+    with tracked(units, to_stderr) as tracker:
         tracker(UnitDone(units[0], record=record(5000)))
         tracker(UnitDone(units[0].after_feedback(), record=record(4000)))
         assert [state.state for state in tracker.states] == ["done", "waiting", "waiting", "done"]
@@ -190,7 +202,7 @@ def test_a_live_table_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    with tracked(units) as tracker:
+    with tracked(units, to_stderr) as tracker:
         tracker(UnitStarted(units[0]))
     captured = capsys.readouterr()
     assert captured.out == ""

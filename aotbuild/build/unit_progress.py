@@ -6,16 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from aotbuild.build.events import Event, UnitBusy, UnitDone, UnitStarted
 from aotbuild.build.plan import BuildUnit
-from aotbuild.cli.output import make_console, say
-from aotbuild.report.words import bytes_text, plural
+from aotbuild.format.printing import bytes_text, plural
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from aotbuild.build.pack import Package
@@ -112,10 +112,10 @@ class Tracker:
 
 
 @contextmanager
-def tracked(units: Sequence[BuildUnit], say: Say = say, *, live: bool = True) -> Iterator[Tracker]:
+def tracked(units: Sequence[BuildUnit], say: Say, *, live: bool = True) -> Iterator[Tracker]:
     """Show the progress of a build: as a live table if stderr is a terminal, else as lines."""
-    console = make_console(stderr=True)
-    if not live or console is None or not console.is_interactive:
+    console = _console() if live else None
+    if console is None or not console.is_interactive:
         with _lines(units, say) as tracker:
             yield tracker
         return
@@ -127,6 +127,15 @@ def tracked(units: Sequence[BuildUnit], say: Say = say, *, live: bool = True) ->
         console=console, transient=True, get_renderable=lambda: progress_table(tracker, room)
     ):
         yield tracker
+
+
+def _console() -> Console | None:
+    """Return a console on stderr; None where rich is not installed."""
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return None
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 def origins(package: Package) -> Iterator[str]:
@@ -142,26 +151,12 @@ def origins(package: Package) -> Iterator[str]:
         yield f"{count} {were} traced again: {first}{others}"
 
 
-def lines_from_store(package: Package) -> Iterator[str]:
-    """Yield the lines of a build of the same package that finds all of it in the store."""
-    total = len(package.records)
-    pairs = zip(package.plan.units, package.records, strict=True)
-    for number, (unit, record) in enumerate(pairs, start=1):
-        yield _line(UnitState(unit, DONE, size=record.blob.size, stored=True), number, total)
-    yield str(replace(package.origins, stored=total, direct=total, compiled=0, traced_because={}))
-
-
-def made(package: Package) -> str:
-    """Return the beginning of the last line of a build."""
-    executables = plural(len(package.records), "executable")
-    return f"{executables}, {bytes_text(package.size)} with the index"
-
-
 def summary(package: Package, seconds: float) -> str:
     """Return the last line of a build: how much it made, in how long."""
     counts = (package.store.fetched, "fetched"), (package.store.pushed, "pushed")
     moved = ", ".join(f"{n} {done}" for n, done in counts if n)
-    return f"{made(package)}, in {seconds:.1f} s{moved and f'; store: {moved}'}"
+    made = f"{plural(len(package.records), 'executable')}, {bytes_text(package.size)}"
+    return f"{made} with the index, in {seconds:.1f} s{moved and f'; store: {moved}'}"
 
 
 def progress_table(tracker: Tracker, room: int) -> Table:

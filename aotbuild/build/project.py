@@ -1,0 +1,51 @@
+"""A project that is built: its plan and its sources. The command line and the hook open it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aotbuild.build.plan import Plan, make_plan
+from aotbuild.build.references import read_references
+from aotbuild.build.sources import SourceTree, find_sources
+from aotbuild.manifest import load_manifest
+from aotbuild.toolchains.environments import find_environment, make_environments
+from aotbuild.toolchains.project import project_requirements
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A plan and the sources that it is built from."""
+
+    plan: Plan
+    sources: SourceTree
+
+    def prepare(self, say: Say) -> None:
+        """Make the environments that compile; `say` gets a line for each slow step.
+
+        PlanError if the manifest names what the sources do not define, or if uv fails.
+        """
+        read_references(self.plan.manifest, self.sources).refuse_missing()
+        make_environments(self.plan.environment.toolchains, say)
+
+
+def open_project(
+    manifest: Path,
+    root: Path | None,
+    say: Say,
+    *,
+    packages: tuple[str, ...] = (),
+    run_code: bool = True,
+) -> Project:
+    """Read a manifest and make the plan; imports and compiles nothing of the user's.
+
+    `root` is the project's folder, by default the manifest's. `packages` are the folders below it
+    that may hold the package. `run_code` is that of `project_requirements`.
+    """
+    loaded = load_manifest(manifest)
+    sources = find_sources((root or manifest.parent).resolve(), loaded.package, packages)
+    needed = project_requirements(sources.root, run_code=run_code)
+    return Project(make_plan(loaded, find_environment(loaded, needed, say)), sources)
