@@ -249,10 +249,11 @@ class TestEditable:
         before = tree_of(small)
         python = self.install(small, tmp_path)
         code = (
-            "import aotbuild, digits, numpy as np;"
+            "import aotbuild, digits, digits.data, numpy as np;"
             "library = aotbuild.load('digits');"
             "print(digits.__file__, library.functions);"
-            "print(library.embed(np.ones((1, 64), np.float32)).shape)"
+            "images = np.ones((1, 8, 8), np.float32);"
+            "print(library.embed(digits.data.load_params(), images).shape)"
         )
         done = subprocess.run(
             [python, "-P", "-B", "-c", code], capture_output=True, text=True, cwd=tmp_path
