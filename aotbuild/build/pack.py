@@ -10,7 +10,6 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ def build_package(
     *,
     keep_going: bool = False,
     share: Share | None = None,
-    executor: Executor | str | None = None,
+    executor: str | None = None,
     direct: bool = True,
 ) -> Package:
     """Compile a plan into `folder`, replacing what is there; BuildError if any unit failed.
@@ -172,7 +171,7 @@ def _packed(
     folder: Path,
     listener: Listener,
     jobs: int | None,
-    executor: Executor | str | None,
+    executor: str | None,
     *,
     keep_going: bool,
     share: Share | None,

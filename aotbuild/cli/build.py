@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     argument(
         "--executor",
         metavar="WHERE",
-        help="Where they work: local, dask://HOST:PORT or slurm://?partition=NAME. Default: "
+        help="Where they work: local, or the workers of a Dask cluster: dask://HOST:PORT. Default: "
         "AOTBUILD_EXECUTOR, or local.",
     ),
     argument(

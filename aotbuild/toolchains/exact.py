@@ -1,16 +1,14 @@
 """A toolchain as another machine can have it: exact versions of everything that a worker imports.
 
-That machine uses its running environment where this has the same versions, else uv makes one.
+Where the build machine's toolchain is the running environment, the other machine must have
+installed the same versions. Where it was made from a lock, uv makes it there, too.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -19,48 +17,24 @@ from aotbuild.errors import PlanError
 from aotbuild.format.dist_info import installed_version
 from aotbuild.toolchains.environments import by_uv, make_environments
 from aotbuild.toolchains.lock import local_files, read_lock
-from aotbuild.toolchains.resolve import resolved
 from aotbuild.toolchains.toolchain import Toolchain, running_toolchain
 from aotbuild.toolchains.uv import running_python
-from aotbuild.toolchains.wanted import Wanted, worker_requirements
+from aotbuild.toolchains.wanted import worker_requirements
 
 _OWN = "aotbuild"
 
 
 @dataclass(frozen=True)
-class Pin:
-    """A distribution and its exact version; `url` if it did not come from a package index."""
-
-    name: str
-    version: str
-    url: str | None = None
-
-    @property
-    def requirement(self) -> str:
-        """What an installer needs."""
-        return f"{self.name} @ {self.url}" if self.url else f"{self.name}=={self.version}"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it came from a folder or file of its machine."""
-        return self.url is not None and self.url.startswith("file:")
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the running environment has it."""
-        return installed_version(self.name) == self.version
-
-
-@dataclass(frozen=True)
 class ExactToolchain:
-    """What `Toolchain` says of one machine, for any: versions, and the text of a lock if known.
+    """What `Toolchain` says of one machine, for any.
 
-    `python` is like `3.11`. `pins` are all distributions that a worker may import.
+    `python` is like `3.11`. `versions` are those of all distributions that a worker may import;
+    `lock` is the text of the lock that the toolchain was made from, if it was.
     """
 
     jax: str
     python: str
-    pins: tuple[Pin, ...]
+    versions: tuple[tuple[str, str], ...]
     lock: str | None = None
 
     @classmethod
@@ -72,65 +46,56 @@ class ExactToolchain:
         python = ".".join(toolchain.python.split(".")[:2])
         if toolchain.recipe is None:
             wanted = ("jax", "jaxlib", *(name for name, _ in toolchain.plugins))
-            pins = installed_pins((*wanted, *worker_requirements(), *project))
-            return cls(toolchain.jax, python, tuple(pins))
+            found = installed_versions((*wanted, *worker_requirements(), *project))
+            return cls(toolchain.jax, python, tuple(sorted(found.items())))
         text = toolchain.recipe.lock
         if files := local_files(text):
             msg = f"the lock of {toolchain} names files of this machine: {', '.join(files)}"
             raise PlanError(msg)
-        versions = read_lock(text, "the lock", python).versions
-        pins = (Pin(name, version) for name, version in versions if version)
-        return cls(toolchain.jax, python, tuple(pins), text)
+        return cls(toolchain.jax, python, (), text)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; the inverse of `from_json`."""
-        return {**asdict(self), "pins": [asdict(pin) for pin in self.pins]}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> ExactToolchain:
-        """Read what `to_json` wrote."""
-        return cls(**{**data, "pins": tuple(Pin(**pin) for pin in data["pins"])})
-
-    def here(self, folder: Path, say: Callable[[str], None]) -> Toolchain:
+    def here(self, say: Callable[[str], None]) -> Toolchain:
         """Return it on this machine: the running environment, or one that uv makes now.
 
-        uv reads its settings in `folder`. `say` gets what is done. PlanError gives uv's reason.
+        `say` gets what is done. PlanError if this machine cannot have it.
         """
-        missing = [pin for pin in self.pins if not pin.is_here]
-        running = running_toolchain(needed=False)
-        if running and not missing and self.python == running_python():
-            return running
-        if local := [pin for pin in missing if pin.is_local]:
-            raise PlanError(_local_text(local))
-        say(f"asking uv for the environment of the build (jax {self.jax})")
-        toolchain = by_uv(self.python, *self._locked(folder))
-        make_environments([toolchain], say)
-        return toolchain
-
-    def _locked(self, folder: Path) -> tuple[Any, Path | None]:
         if self.lock is not None:
-            return read_lock(self.lock, "the lock of the build", self.python), None
-        requirements = tuple(pin.requirement for pin in self.pins)
-        title = f"the environment of the build (jax {self.jax})"
-        wanted = Wanted(title, self.jax, self.python, requirements, (), "")
-        # The machine that builds has installed all of it.
-        return resolved(wanted, self.python, folder, lambda _: None, build_sources=True)
+            say(f"asking uv for the environment of the build (jax {self.jax})")
+            lock = read_lock(self.lock, "the lock of the build", self.python)
+            toolchain = by_uv(self.python, lock, None)
+            make_environments([toolchain], say)
+            return toolchain
+        running = running_toolchain(needed=True)
+        assert running is not None, "it is needed"
+        expected = {"Python": self.python, **dict(self.versions)}
+        found = {name: installed_version(name) for name, _ in self.versions}
+        found["Python"] = running_python()
+        if problems := [name for name in expected if expected[name] != found[name]]:
+            lines = "".join(
+                f"\n  {name}: expected {expected[name]}, found {found[name] or 'none'}"
+                for name in problems
+            )
+            msg = (
+                f"its environment is not that of the build machine{lines}\nInstall the same "
+                "versions, or name the toolchain in the manifest (toolchains:), which uv makes"
+            )
+            raise PlanError(msg)
+        return running
 
 
-def installed_pins(requirements: Iterable[str]) -> Iterator[Pin]:
-    """Yield what is installed of requirements, and of what those require, sorted by name.
+def installed_versions(requirements: Iterable[str]) -> dict[str, str]:
+    """Return the versions that are installed of requirements, and of what those require.
 
     aotbuild is not among them: workers import that of their machine's build.
     """
-    found: dict[str, Pin] = {}
-    seen: set[tuple[str, str]] = {(_OWN, "")}
-    waiting = [
-        requirement for requirement in map(Requirement, requirements) if _applies(requirement)
-    ]
+    found: dict[str, str] = {}
+    seen = {(_OWN, "")}
+    waiting = [Requirement(text) for text in requirements]
+    waiting = [each for each in waiting if _applies(each)]
     while waiting:
         requirement = waiting.pop()
         name = str(canonicalize_name(requirement.name))
-        for extra in ("", *requirement.extras):
+        for extra in {"", *requirement.extras}:
             if (name, extra) in seen or name == _OWN:
                 continue
             seen.add((name, extra))
@@ -138,29 +103,11 @@ def installed_pins(requirements: Iterable[str]) -> Iterator[Pin]:
                 distribution = metadata.distribution(name)
             except metadata.PackageNotFoundError:
                 continue
-            found[name] = Pin(name, distribution.version, _url(distribution))
+            found[name] = distribution.version
             needed = map(Requirement, distribution.requires or ())
             waiting += [each for each in needed if _applies(each, extra)]
-    yield from (found[name] for name in sorted(found))
+    return found
 
 
 def _applies(requirement: Requirement, extra: str = "") -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
-
-
-def _url(distribution: metadata.Distribution) -> str | None:
-    """Return where a distribution came from (PEP 610); None for a package index."""
-    text = distribution.read_text("direct_url.json")
-    if not text:
-        return None
-    data = json.loads(text)
-    url, vcs = str(data["url"]), data.get("vcs_info")
-    return f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
-
-
-def _local_text(pins: Iterable[Pin]) -> str:
-    lines = "".join(f"\n  {pin.name} {pin.version}, from {pin.url}" for pin in pins)
-    return (
-        "the build machine has installed these from its own files, so this machine cannot install "
-        f"them{lines}\nInstall the same versions here."
-    )

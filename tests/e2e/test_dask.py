@@ -148,13 +148,17 @@ def until(happened: Callable[[], Any], process: subprocess.Popen[Any]) -> None:
         time.sleep(0.05)
 
 
-def build(url: str, root: Path, *options: str, see: Callable[[str], Any] = str) -> tuple[int, str]:
+def build(
+    url: str, root: Path, *options: str, see: Callable[[str], Any] = str, connect: str = "30s"
+) -> tuple[int, str]:
     """Build, and return the exit code and what was printed; `see` gets each line at once."""
     command = ("build", "--executor", url, "--out", "out/_aot", *options)
     process = subprocess.Popen(
         [sys.executable, "-m", "aotbuild", *command],
         cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=clean_environment(AOTBUILD_STORE="off"),
+        env=clean_environment(
+            AOTBUILD_STORE="off", DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=connect
+        ),
     )  # fmt: skip
     with process:
         assert process.stdout is not None
@@ -200,8 +204,6 @@ def test_a_wheel_has_the_bytes_of_a_local_build_though_a_worker_is_killed(
         wheel = build_wheel(root, tmp_path / "wheel", AOTBUILD_EXECUTOR=dask.url)
         assert marker.exists()
         assert sum(worker.poll() is None for worker in dask.workers) == 1
-        for machine in dask.machines:
-            assert len([*(machine / "toolchains" / "projects").iterdir()]) == 1
     assert wheel.read_bytes() == local.read_bytes()
     assert processes_in(tmp_path / "c") == []
     # The killed one had no time to clean up; the next process there does.
@@ -214,10 +216,7 @@ def test_a_unit_that_loses_two_workers_fails_with_its_name(tmp_path: Path) -> No
     with cluster(tmp_path / "c", 2, TEST_KILLED_BY="7") as dask:
         code, printed = build(dask.url, project(tmp_path / "p"), "--keep-going")
     assert code == 10, printed
-    # Dask may have begun the job on a third worker before the build knew of two losses.
-    lost = (
-        r"g\(n=7.*: start:\n +[23] workers were lost while they worked at it; the last: the one at"
-    )
+    lost = r"g\(n=7.*: start:\n +dask://\S+: Attempted to run task .* on 4 different workers"
     assert re.search(lost, printed), printed
     assert printed.count("] failed: g(n=7, k=2) for ") == 3
     assert "21 executables" in printed
@@ -249,47 +248,30 @@ def test_a_worker_with_another_version_is_refused(tmp_path: Path) -> None:
         code, printed = build(dask.url, project(tmp_path / "p"))
     expected = (
         f"{dask.url}: {socket.gethostname()} has aotbuild 9.9 in {sys.prefix}, expected "
-        f"{__version__}, as on the build machine; install aotbuild[build]=={__version__} there"
+        f"{__version__}, as on the build machine; install aotbuild[build,dask]=={__version__} there"
     )
     assert (code, printed.splitlines()[-1]) == (4, expected)
 
 
-def test_a_cluster_without_workers_is_waited_for_as_long_as_it_says(tmp_path: Path) -> None:
-    with cluster(tmp_path / "c", 0) as dask:
-        code, printed = build(f"{dask.url}?wait=1", project(tmp_path / "p"))
-    expected = (
-        f"{dask.url}: the scheduler has had no worker for 1 s; start some: dask worker "
-        f"{dask.url.replace('dask:', 'tcp:')}"
-    )
-    assert (code, printed.splitlines()[-1]) == (4, expected)
-
-
-def test_a_cluster_that_comes_up_late_is_waited_for(tmp_path: Path) -> None:
-    """The scheduler comes after the build, and its first worker after that; lines say so."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    url = f"dask://127.0.0.1:{port}"
-    with ExitStack() as cleanup:
-
-        def act(line: str) -> None:
-            if line.startswith("connecting to ") and not dask:
-                dask.append(cleanup.enter_context(cluster(tmp_path / "c", 0, port=port)))
-            elif "which has no worker" in line and not dask[0].workers:
-                dask[0].add_worker()
-
-        dask: list[Cluster] = []
-        code, printed = build(f"{url}?wait=60", project(tmp_path / "p"), see=act)
-    assert code == 0, printed
-    first, _, rest = printed.partition("[1/24]")
-    assert f"connecting to {url}?wait=60 (1 s)" in first
-    assert f"waiting for {url}, which has no worker (" in first
-    assert " on tcp://127.0.0.1:" in printed
-    assert "24 executables" in rest
-
-
-def test_a_server_that_is_no_scheduler(tmp_path: Path) -> None:
+def test_no_scheduler(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"127.0.0.1:{server.getsockname()[1]}"
-        code, printed = build(f"dask://{url}", project(tmp_path / "p"))
-    expected = f"dask://{url}: expected the answer of a scheduler of Dask at tcp://{url}, found "
-    assert (code, printed.splitlines()[-1].partition("nothing")[0]) == (4, expected)
+    code, printed = build(f"dask://{url}", project(tmp_path / "p"), connect="1s")
+    expected = f"dask://{url}: no scheduler of Dask answers at tcp://{url}: "
+    assert (code, printed.splitlines()[-1][: len(expected)]) == (4, expected)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ray://x", "local or dask://HOST:PORT, found 'ray://x'"),
+        ("dask://me:hunter2@host:1", "local or dask://HOST:PORT, found a URL with an @"),
+        ("dask://host", "dask://HOST:PORT, found 'dask://host'"),
+        ("dask://host:port", "dask://HOST:PORT, found 'dask://host:port'"),
+        ("dask://host:1?token=hunter2", "dask://HOST:PORT, found 'dask://host:1'"),
+    ],
+)
+def test_what_is_no_cluster(tmp_path: Path, url: str, shown: str) -> None:
+    code, printed = build(url, project(tmp_path / "p"))
+    assert (code, f"executor: expected {shown}" in printed) == (4, True)
+    assert "hunter2" not in printed

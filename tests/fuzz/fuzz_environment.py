@@ -7,7 +7,6 @@ import atheris
 from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
-    from aotbuild.build.executors import chosen
     from aotbuild.build.pool import JOBS_VARIABLE, most_jobs
     from aotbuild.errors import AotbuildError
     from aotbuild.format.shard import SHARD_VARIABLE, chosen_shard
@@ -27,7 +26,6 @@ WORDS += (
     "off",
     "on",
     "3/8",
-    "slurm://?time=3",
     "p@sha256:" + "0" * 64,
     ",",
 )
@@ -44,8 +42,6 @@ def TestOneInput(data: bytes) -> None:
         lambda: package.check_policy(text, "AOTBUILD_FALLBACK"),
         lambda: trust.read_trust({trust.TRUST: text}),
         lambda: cache_root({"AOTBUILD_TOOLCHAINS": text}),
-        # Of a cluster's address, nothing is read before somebody answers there.
-        lambda: any(name in text.lower() for name in ("dask", "slurm")) or chosen._named(text),
     ):
         try:
             read()

@@ -1,1 +1,1 @@
-"""Where jobs run: worker processes of this machine, Dask, Slurm, or any other executor."""
+"""Where jobs are compiled: processes of this machine, or the workers of a Dask cluster."""

@@ -22,10 +22,7 @@ from aotbuild.build.direct.mode import DirectMode
 from aotbuild.build.direct.reads import VARIABLE as DIRECT_VARIABLE
 from aotbuild.build.events import Listener, UnitBusy, UnitDone
 from aotbuild.build.executors.again import TraceAgain, with_verdicts
-from aotbuild.build.executors.bundle import make_bundle
-from aotbuild.build.executors.chosen import LOCAL, VARIABLE, open_machines, refuse_passwords
-from aotbuild.build.executors.remote import Remote, open_remote
-from aotbuild.build.executors.urls import shown_url
+from aotbuild.build.executors.dask_client import open_cluster
 from aotbuild.build.jobs import Job, make_jobs
 from aotbuild.build.memory_limit import check_memory
 from aotbuild.build.plan import Plan
@@ -35,6 +32,7 @@ from aotbuild.build.replies import Busy, Entries, Imported, Inputs, Reply
 from aotbuild.build.requests import Hello
 from aotbuild.build.schedule import Schedule, Task
 from aotbuild.build.sources import SourceTree, TracedFiles
+from aotbuild.errors import PlanError
 from aotbuild.format.switches import is_on
 from aotbuild.format.target import HOST
 from aotbuild.store.file_digests import DIGESTS
@@ -46,6 +44,8 @@ from aotbuild.toolchains.project import project_requirements
 # Runs one attempt at a job; CancelledError if the build was stopped.
 Attempt = Callable[[Request, Tell], Outcome]
 
+VARIABLE = "AOTBUILD_EXECUTOR"
+LOCAL = "local"
 SHRINK_VARIABLE = "AOTBUILD_SHRINK"
 HASHES_VARIABLE = "AOTBUILD_FIX_HASHES"
 
@@ -55,7 +55,7 @@ def run_units(
     sources: SourceTree,
     blobs: Path,
     listener: Listener,
-    executor: Executor | str | None = None,
+    executor: str | None = None,
     timeout: float | None = None,
     golden_timeout: float = GOLDEN_SECONDS,
     jobs: int | None = None,
@@ -69,13 +69,12 @@ def run_units(
     Behind the result of a unit are those of the units that `feedback:` added to it.
     The environments of its toolchains must exist (`make_environments`). `listener` gets each event,
     possibly from several threads. `timeout` is in seconds for one job, by default that of
-    `job_timeout`; `golden_timeout` for calling its function where `golden` is `auto`. `executor` is
-    one of `concurrent.futures`, which runs attempts on other machines or processes and stays open,
-    or what `--executor` says; by default AOTBUILD_EXECUTOR, or processes of this machine. At most
-    `jobs` attempts run at a time, by default as many as there are on other machines, and
-    `pool.most_jobs` here. `traced` gets the files of the project that were imported. `layers` is
-    the store, by default that of the environment. Without `direct`, or with AOTBUILD_DIRECT=off,
-    every job is traced.
+    `job_timeout`; `golden_timeout` for calling its function where `golden` is `auto`. `executor`
+    is what `--executor` says: `local` or a cluster; by default AOTBUILD_EXECUTOR, or processes of
+    this machine. At most `jobs` attempts run at a time, by default as many as there are for a
+    cluster, and `pool.most_jobs` here. `traced` gets the files of the project that were imported.
+    `layers` is the store, by default that of the environment. Without `direct`, or with
+    AOTBUILD_DIRECT=off, every job is traced.
     """
     if layers is None:
         with open_store(os.environ) as layers:
@@ -126,7 +125,7 @@ def _opened(
     plan: Plan,
     sources: SourceTree,
     most: int,
-    executor: Executor | str | None,
+    executor: str | None,
     jobs: int | None,
     layers: Layers,
     listener: Listener,
@@ -137,21 +136,22 @@ def _opened(
         with open_pool(hello, sources.import_root, most, jobs, layers.fetch) as (pool, threads):
             yield partial(run_attempt, pool), threads
         return
-    name = type(chosen).__name__
-    if isinstance(chosen, str):
-        refuse_passwords(chosen)
-        name = shown_url(chosen, ("wait",))
+    if not chosen.startswith("dask://") or "@" in chosen:
+        # A URL with a password is not shown: builds print where they run.
+        found = "a URL with an @" if "@" in chosen else repr(chosen.partition("?")[0])
+        msg = (
+            f"executor: expected {LOCAL} or dask://HOST:PORT, found {found} (--executor, or "
+            f"{VARIABLE})"
+        )
+        raise PlanError(msg)
     project = project_requirements(sources.root)
     toolchains = {t: ExactToolchain.of(t, project) for t in plan.environment.toolchains}
-    bundle = make_bundle(sources)
     # Only one unit says so, until it is over.
     first = plan.units[0]
-    listener(UnitBusy(first, f"connecting to {name}", waits=True))
-    with open_machines(chosen) as machines:
+    listener(UnitBusy(first, f"connecting to {chosen}", waits=True))
+    with open_cluster(chosen, hello, sources, toolchains, most, jobs) as (cluster, threads):
         listener(UnitBusy(first, ""))
-        remote = Remote(machines, hello, bundle, toolchains)
-        with open_remote(remote, most, jobs) as threads:
-            yield remote.attempt, threads
+        yield cluster.attempt, threads
 
 
 @dataclass

@@ -1,0 +1,215 @@
+"""One build on a worker of a Dask cluster: the project's files, compilers, and attempts at jobs.
+
+A worker gets a `BuildOnWorker` as a plugin of Dask when the build begins, or when the worker joins
+the cluster. `run_job` is the task that the cluster runs for each attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from typing import Any
+
+from distributed import WorkerPlugin, get_worker
+
+from aotbuild.build.attempt import Outcome, Request, run_attempt
+from aotbuild.build.executors.project_files import unpack_project
+from aotbuild.build.pool import WorkerPool, usable_cpus
+from aotbuild.build.protocol import to_line
+from aotbuild.build.replies import Busy, CompileStarted, Entries, Reply
+from aotbuild.build.requests import Hello
+from aotbuild.format.temporary import temporary_folder
+from aotbuild.store.folder import Folder
+from aotbuild.store.layers import open_store
+from aotbuild.toolchains.exact import ExactToolchain
+from aotbuild.toolchains.toolchain import Toolchain
+
+# Compiler processes end after so many seconds without a job.
+_IDLE = 60.0
+# Compiler processes of one build on one worker. Dask lets a few work at a time; a job with other
+# settings needs another process.
+_MOST = 8
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an attempt on a worker sends back.
+
+    `messages` are the job's, as lines of the protocol, each with its time in seconds. They have
+    paths below `root`, the project's folder on that machine. `entries` are files of the store by
+    key, `blobs` are bytes by file name. `refused` says why the worker cannot work for the build.
+    """
+
+    machine: str
+    root: str = ""
+    messages: list[tuple[float, str]] = field(default_factory=list)
+    outcome: Outcome = field(default_factory=Outcome)
+    entries: dict[str, bytes] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    refused: str = ""
+
+
+class BuildOnWorker(WorkerPlugin):  # type: ignore[misc] # distributed has no types
+    """One build, on one worker.
+
+    `archive` has the project's files; in it, the package is imported from `import_root`, and
+    processes start in `folder`. `toolchains` has each toolchain of the build machine in the form
+    that other machines can have.
+    """
+
+    def __init__(
+        self,
+        hello: Hello,
+        archive: bytes,
+        import_root: str,
+        folder: str,
+        toolchains: Mapping[Toolchain, ExactToolchain],
+    ) -> None:
+        self._hello, self._archive = hello, archive
+        self._import_root, self._folder = import_root, folder
+        self._exact = dict(toolchains)
+
+    def setup(self, worker: Any) -> None:
+        """Begin; what takes long is done by the first attempt."""
+        del worker
+        self._lock = threading.Lock()
+        self._cleanup = ExitStack()
+        self._toolchains: dict[Toolchain, Toolchain] = {}
+        self._pool: WorkerPool | None = None
+        self._idle: threading.Timer | None = None
+
+    def teardown(self, worker: Any) -> None:
+        """Kill the compilers, and remove the files."""
+        del worker
+        self._keep_compilers()
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.close()
+        self._cleanup.close()
+
+    def attempt(self, request: Request, have: frozenset[str], say: Callable[[str], None]) -> Answer:
+        """Run an attempt; `have` are names of blobs that the build machine has already."""
+        machine = socket.gethostname()
+        found, expected = metadata.version("aotbuild"), self._hello.provenance["aotbuild"]
+        if found != expected:
+            return Answer(
+                machine,
+                refused=f"{machine} has aotbuild {found} in {sys.prefix}, expected {expected}, as "
+                f"on the build machine; install aotbuild[build,dask]=={expected} there",
+            )
+        with self._lock:
+            pool = self._pool = self._pool or self._open()
+            toolchain = self._toolchain(request.settings.toolchain, say)
+            self._keep_compilers()
+        settings = replace(request.settings, toolchain=toolchain)
+        started = time.monotonic()
+        messages: list[tuple[float, Reply]] = []
+
+        def tell(message: Reply, _: float | None = None) -> None:
+            messages.append((time.monotonic() - started, message))
+            if isinstance(message, Busy):
+                say(message.doing)
+            elif isinstance(message, CompileStarted):
+                say(f"compiling {request.job.label} for {message.target}")
+
+        try:
+            outcome = run_attempt(pool, replace(request, settings=settings), tell)
+        finally:
+            self._end_idle_compilers(pool)
+        lines = [(at, to_line(message)) for at, message in messages]
+        named = {digest for _, line in lines for digest in _DIGEST.findall(line)}
+        kept = [message for _, message in messages if isinstance(message, Entries)]
+        return Answer(
+            machine,
+            str(self._root),
+            lines,
+            outcome,
+            _entries(pool, {key for each in kept for key in (*each.made, *each.used)}),
+            _blobs(pool, named, have),
+        )
+
+    def _open(self) -> WorkerPool:
+        """Unpack the project, and return a pool of compilers without any."""
+        temporary = self._cleanup.enter_context(temporary_folder(what="dask-"))
+        self._root = temporary / "project"
+        unpack_project(self._archive, self._root)
+        layers = self._cleanup.enter_context(open_store(os.environ))
+        hello = self._hello.model_copy(
+            update={
+                "blobs": temporary / "blobs",
+                # Without a store here, that of the build machine gets what is made all the same.
+                "store": layers.front or temporary / "store",
+                "behind": bool(layers.behind),
+                "root": self._root,
+                "secret_paths": (*self._hello.secret_paths, str(self._root), sys.prefix),
+            }
+        )
+        folder = self._root / self._folder
+        return WorkerPool(
+            hello,
+            self._root / self._import_root,
+            max(_MOST, usable_cpus()),
+            fetch=layers.fetch,
+            folder=folder if folder.is_dir() else self._root,
+        )
+
+    def _toolchain(self, wanted: Toolchain, say: Callable[[str], None]) -> Toolchain:
+        if wanted not in self._toolchains:
+            self._toolchains[wanted] = self._exact[wanted].here(say)
+        return self._toolchains[wanted]
+
+    def _keep_compilers(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+
+    def _end_idle_compilers(self, pool: WorkerPool) -> None:
+        """End compilers that get no job for a while: a build that was killed says no more."""
+        self._keep_compilers()
+        self._idle = threading.Timer(_IDLE, pool.close)
+        self._idle.daemon = True
+        self._idle.start()
+
+
+def _entries(pool: WorkerPool, keys: set[str]) -> dict[str, bytes]:
+    """Return the files of entries, by key."""
+    assert pool.hello.store is not None, "a pool here has one"
+    folder = Folder(pool.hello.store)
+    found = ((key, folder.read(key)) for key in sorted(keys))
+    return {key: raw for key, raw in found if raw is not None}
+
+
+def _blobs(pool: WorkerPool, digests: set[str], have: frozenset[str]) -> dict[str, bytes]:
+    """Return the blobs with these digests, by file name, without those that the build has."""
+    return {
+        path.name: path.read_bytes()
+        for path in sorted((pool.hello.blobs / "blobs").glob("*"))
+        if path.name.partition(".")[0] in digests and path.name not in have
+    }
+
+
+def run_job(build: str, key: str, request: Request, have: frozenset[str]) -> Answer:
+    """Run an attempt on this worker, and log as events of Dask what is done for it.
+
+    RuntimeError if this machine fails: the error of a library may not survive the way back.
+    """
+    worker = get_worker()
+
+    def say(doing: str) -> None:
+        worker.log_event(build, {"key": key, "worker": worker.address, "doing": doing})
+
+    say(f"{request.job.label}: begun")
+    plugin: BuildOnWorker = worker.plugins[build]
+    try:
+        return plugin.attempt(request, have, say)
+    except Exception as err:  # noqa: BLE001 (whatever this machine lacks)
+        msg = f"{socket.gethostname()}: {type(err).__name__}: {err}"
+        raise RuntimeError(msg) from None
