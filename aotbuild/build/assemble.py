@@ -118,18 +118,7 @@ def join_functions(functions: Iterable[Function]) -> list[Function]:
         same.setdefault(function.name, []).append(function)
     # A process that traces several functions meets what the first of them changed.
     aliases = {pair for group in same.values() for each in group for pair in each.aliases}
-    return with_overloads([_join(group, sorted(aliases)) for group in same.values()])
-
-
-def with_overloads(functions: Sequence[Function]) -> list[Function]:
-    """Return functions that know which others serve their calls."""
-    found: dict[str, list[str]] = {}
-    for function in functions:
-        found.setdefault(function.overload_of, []).append(function.name)
-    return [
-        replace(function, overloads=tuple(sorted(found.get(function.name, ()))))
-        for function in functions
-    ]
+    return [_join(group, sorted(aliases)) for group in same.values()]
 
 
 def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function:
@@ -146,7 +135,7 @@ def _join(functions: list[Function], aliases: list[tuple[str, str]]) -> Function
 def _conflicts(results: list[Result]) -> Iterator[Result]:
     """Yield as failed a unit that calls could not tell from another, or would pad differently."""
     yield from _pad_conflicts(results)
-    yield from _ignored_conflicts(results)
+    yield from _function_conflicts(results)
     seen: dict[tuple[str, ...], Result] = {}
     for result in results:
         if result.record is None:
@@ -158,18 +147,27 @@ def _conflicts(results: list[Result]) -> Iterator[Result]:
         seen.setdefault(key, result)
 
 
-def _ignored_conflicts(results: list[Result]) -> Iterator[Result]:
-    """Yield as failed the units in whose trees `static_data:` leads to other places."""
+def _function_conflicts(results: list[Result]) -> Iterator[Result]:
+    """Yield as failed the units whose calls would be compared in another way than the first's."""
     first: dict[str, Result] = {}
     for result in results:
         if result.record is None or result.function is None:
             continue
         known = first.setdefault(result.function.name, result)
-        if known.function and known.function.ignored != result.function.ignored:
-            message = (
-                f"static_data: leads elsewhere in {known.unit.label}\nMake two functions of it."
-            )
+        if known.function and (problem := _other(known.function, result.function)):
+            message = f"{problem} {known.unit.label}\nMake two functions of it."
             yield result.failed(STAGE, message)
+
+
+def _other(first: Function, function: Function) -> str | None:
+    likes = {each[1:3]: each[3] for each in first.references}
+    if first.ignored != function.ignored:
+        return "static_data: leads elsewhere in"
+    if first.wrap != function.wrap:
+        return "Only one of the signatures has objects of nnx; the others are like"
+    if any(likes.get(each[1:3], each[3]) != each[3] for each in function.references):
+        return "like: static data is compared with another tree in"
+    return None
 
 
 def _pad_conflicts(results: list[Result]) -> Iterator[Result]:

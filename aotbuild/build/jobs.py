@@ -14,7 +14,7 @@ from aotbuild.build.plan import BuildUnit, after_feedback
 from aotbuild.build.settings import Settings
 from aotbuild.format.canonical import mapping, text
 from aotbuild.format.target import HOST, Target
-from aotbuild.manifest import ArgSpec, Function, bind_values
+from aotbuild.manifest import ArgSpec, Function, Parameters, bind_values
 from aotbuild.platforms.building import Hardware, description
 from aotbuild.toolchains.toolchain import Toolchain
 
@@ -48,13 +48,13 @@ Fed = dict[str, tuple[FedLeaf, ...]]
 class Job(BaseModel):
     """A function at one signature, and the targets to make from its trace.
 
-    `function` has one row of dims and one value of each static argument; those of the other jobs
-    are left out. Where dims are symbolic, `symbolic` has the expression or size of each dim, and
-    the row is the function's first with these sizes. `hardware` has what is known of each target.
-    `buckets` are the sizes of the padded dims in all rows, each once, sorted. `golden` is as in the
-    manifest, or why the function is not called this time. `fed` has what calls pass back: the
-    result of the call before, the last being this job's. `numpy_only`: results will be arrays of
-    numpy, which have no weak types.
+    `function` has one signature: one row of dims and one value of each static argument; those of
+    the other jobs are left out, and `parameters` has the arguments of all. Where dims are symbolic,
+    `symbolic` has the expression or size of each dim, and the row is the first of the signature
+    with these sizes. `hardware` has what is known of each target. `buckets` are the sizes of the
+    padded dims in all rows, each once, sorted. `golden` is as in the manifest, or why the function
+    is not called this time. `fed` has what calls pass back: the result of the call before, the last
+    being this job's. `numpy_only`: results will be arrays of numpy, which have no weak types.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,6 +71,7 @@ class Job(BaseModel):
     buckets: Buckets = ()
     fed: tuple[Fed, ...] = ()
     numpy_only: bool = False
+    parameters: Parameters
 
     @property
     def call(self) -> str:
@@ -181,13 +182,15 @@ def _settings(unit: BuildUnit, place: _Place) -> Settings:
 def _buckets(function: Function) -> Buckets:
     if not function.pad:
         return ()
-    return tuple(sorted({tuple(dict(row)[name] for name in function.pad) for row in function.rows}))
+    rows = [dict(row) for each in function.each_signature for row in each.rows]
+    return tuple(sorted({tuple(row[name] for name in function.pad) for row in rows}))
 
 
 def _first_row(unit: BuildUnit) -> dict[str, int]:
-    """Return the first row of the function that has the sizes of a unit with symbolic dims."""
+    """Return the first row of the signature that has the sizes of a unit with symbolic dims."""
     sizes = {pair for pair in unit.row if isinstance(pair[1], int)}
-    return next(dict(row) for row in unit.function.rows if sizes <= set(row))
+    rows = unit.function.each_signature[unit.place].rows
+    return next(dict(row) for row in rows if sizes <= set(row))
 
 
 def _job(units: list[BuildUnit], buckets: Buckets) -> Job:
@@ -196,12 +199,14 @@ def _job(units: list[BuildUnit], buckets: Buckets) -> Job:
     is_symbolic = any(isinstance(size, str) for size in row.values())
     dims = _first_row(unit) if is_symbolic else row
     static = {name: (value,) for name, value in unit.statics}
+    function = unit.function.with_signature(unit.function.each_signature[unit.place])
     return Job(
         name=unit.name,
         label=unit.signature_label,
-        function=unit.function.model_copy(
+        function=function.model_copy(
             update={**({"dims": (dims,)} if dims else {}), "static": static}
         ),
+        parameters=unit.function.parameters,
         targets=tuple(member.target for member in units),
         hardware=tuple(member.hardware for member in units),
         golden=unit.function.verify.golden,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from math import prod
 
 from packaging.version import Version
 
@@ -13,7 +12,7 @@ from aotbuild.errors import PlanError
 from aotbuild.format.target import Target
 from aotbuild.format.values import encode
 from aotbuild.manifest import Function, Manifest
-from aotbuild.platforms.building import Hardware
+from aotbuild.platforms.building import Hardware, Request
 from aotbuild.toolchains.toolchain import Environment, Toolchain
 
 # A plan of so many takes ten seconds and 400 MB.
@@ -26,8 +25,9 @@ Statics = tuple[tuple[str | int, Hashable], ...]
 class BuildUnit:
     """Function × Signature × Target × Toolchain: one compilation.
 
-    `row` gives every dim its size, or its symbolic expression; `statics` gives every static
-    argument, by name or position, its value. `suffix` tells units of several toolchains apart.
+    `place` is that of the signature in `function.each_signature`. `row` gives every dim its size,
+    or its symbolic expression; `statics` gives every static argument, by name or position, its
+    value. `suffix` tells units of several toolchains apart.
     A unit with `fed_back` is not in a plan: `first` is, and when that was traced, its result turned
     out to have other avals than the arguments under `feedback:`, which are those of this unit.
     `numpy_only`: the wheel requires no jax, so its results are arrays of numpy.
@@ -40,6 +40,7 @@ class BuildUnit:
     target: Target
     toolchain: Toolchain
     hardware: Hardware = field(default_factory=Hardware)
+    place: int = 0
     suffix: str = ""
     numpy_only: bool = False
     fed_back: int = 0
@@ -47,8 +48,13 @@ class BuildUnit:
 
     @property
     def values_label(self) -> str:
-        """Dims and static arguments for people, as `batch=1, causal=True`."""
-        values = [f"{name}={value}" for name, value in self.row]
+        """Dims and static arguments for people, as `batch=1, causal=True`.
+
+        The number of the signature comes first, where the manifest lists several: `#2, batch=1`.
+        """
+        several = len(self.function.signatures) > 1
+        values = [f"#{self.place + 1}"] if several else []
+        values += [f"{name}={value}" for name, value in self.row]
         values += [f"{name}={value!r}" for name, value in self.statics]
         return ", ".join(values)
 
@@ -111,14 +117,13 @@ def make_plan(manifest: Manifest, environment: Environment) -> Plan:
 def _count(manifest: Manifest, environment: Environment, name: str) -> int:
     """Return about how many units a function has, without making them."""
     function = manifest.functions[name]
-    rows = prod(map(len, function.dims.values())) if isinstance(function.dims, dict) else 0
-    values = prod(map(len, function.static.values()))
     expanded = (
         request.description.expand(request, function.devices, environment)
         for request in manifest.targets
     )
     targets = sum(1 for each in expanded for _ in each)
-    return (rows or len(function.dims) or 1) * values * targets * len(environment.toolchains)
+    signatures = sum(each.count for each in function.each_signature)
+    return signatures * targets * len(environment.toolchains)
 
 
 def _idle(manifest: Manifest, name: str) -> str:
@@ -132,23 +137,39 @@ def _idle(manifest: Manifest, name: str) -> str:
 
 def _unique(units: Iterable[BuildUnit]) -> tuple[BuildUnit, ...]:
     """Drop units that a symbolic dim made equal; `1`, `1.0` and `True` stay different."""
-    found: dict[tuple[str, Row, str, Target, Toolchain], BuildUnit] = {}
+    found: dict[tuple[str, int, Row, str, Target, Toolchain], BuildUnit] = {}
     for unit in units:
         statics = repr([(name, encode(value)) for name, value in unit.statics])
-        key = (unit.name, unit.row, statics, unit.target, unit.toolchain)
+        key = (unit.name, unit.place, unit.row, statics, unit.target, unit.toolchain)
         found.setdefault(key, unit)
     return tuple(found.values())
 
 
 def _units(manifest: Manifest, environment: Environment, name: str) -> Iterator[BuildUnit]:
     function = manifest.functions[name]
-    for row, statics, request in product(function.rows, _static_values(function), manifest.targets):
+    for place, row, statics, request in _signatures(function, manifest.targets):
         for target, hardware in request.description.expand(request, function.devices, environment):
-            given = _symbolic_row(row, function) if target.is_portable else row
             for toolchain in _toolchains(target, environment):
-                suffix = _suffix(target, toolchain, environment)
-                rest = (target, toolchain, hardware, suffix, manifest.runtime == "jaxlib")
-                yield BuildUnit(name, function, given, statics, *rest)
+                yield BuildUnit(
+                    name,
+                    function,
+                    _symbolic_row(row, function) if target.is_portable else row,
+                    statics,
+                    target,
+                    toolchain,
+                    hardware,
+                    place,
+                    suffix=_suffix(target, toolchain, environment),
+                    numpy_only=manifest.runtime == "jaxlib",
+                )
+
+
+def _signatures(
+    function: Function, targets: Sequence[Request]
+) -> Iterator[tuple[int, Row, Statics, Request]]:
+    for place, spec in enumerate(function.each_signature):
+        for row, values, target in product(spec.rows, product(*spec.static.values()), targets):
+            yield place, row, tuple(zip(spec.static, values, strict=True)), target
 
 
 def _toolchains(target: Target, environment: Environment) -> tuple[Toolchain, ...]:
@@ -164,11 +185,6 @@ def _toolchains(target: Target, environment: Environment) -> tuple[Toolchain, ..
 def _suffix(target: Target, toolchain: Toolchain, environment: Environment) -> str:
     is_plain = target.is_portable or len(environment.toolchains) == 1
     return "" if is_plain else f" with jaxlib {toolchain.jaxlib}"
-
-
-def _static_values(function: Function) -> Iterator[Statics]:
-    for values in product(*function.static.values()):
-        yield tuple(zip(function.static, values, strict=True))
 
 
 def _symbolic_row(row: Row, function: Function) -> Row:

@@ -129,9 +129,8 @@ class Function:
     `facts` tell what is in the fingerprints of the signatures, and `aliases` are (digest, the one
     that it stands for) of values that calling the function changes without effect on the result.
     `references` is static data that a call compares with that of a template; see
-    `format.references`. `overload_of` is the function whose calls this one serves, too, and
-    `overloads` are those that serve calls of this one. `about` is for people and for tools; see
-    `format.about`.
+    `format.references`. `optional` are the arrays that some signatures lack: the last ones of
+    `dynamic`, and any of `keywords`. `about` is for people and for tools; see `format.about`.
     """
 
     name: str
@@ -147,8 +146,7 @@ class Function:
     facts: tuple[Facts, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
     references: tuple[Referenced, ...] = ()
-    overload_of: str = ""
-    overloads: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -171,8 +169,7 @@ class Function:
                 if self.references
                 else {}
             ),
-            **({"overload_of": self.overload_of} if self.overload_of else {}),
-            **({"overloads": list(self.overloads)} if self.overloads else {}),
+            **({"optional": list(self.optional)} if self.optional else {}),
             **({"about": self.about} if self.about else {}),
         }
 
@@ -194,8 +191,7 @@ class Function:
                 facts=tuple(map(_facts, data.get("facts", ()))),
                 aliases=tuple((text(new), text(old)) for new, old in data.get("aliases", ())),
                 references=tuple(map(_referenced, data.get("references", ()))),
-                overload_of=text(data.get("overload_of", "")),
-                overloads=_names(data.get("overloads", [])),
+                optional=_names(data.get("optional", [])),
                 about=mapping(data.get("about", {})),
             )
         except (KeyError, TypeError, AttributeError) as err:
@@ -221,6 +217,11 @@ def _problem(function: Function) -> str | None:
         return f"dynamic: {list(function.dynamic)} are not all among {list(function.positional)}"
     if not {*arrays}.issuperset(function.donate):
         return f"donate: {list(function.donate)} are not all among {list(arrays)}"
+    first = tuple(name for name in function.dynamic if name not in function.optional)
+    if not {*arrays}.issuperset(function.optional):
+        return f"optional: {list(function.optional)} are not all among {list(arrays)}"
+    if function.dynamic[: len(first)] != first:
+        return f"optional: {list(function.optional)} are not the last of {list(function.dynamic)}"
     return None
 
 

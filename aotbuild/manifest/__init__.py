@@ -1,13 +1,12 @@
 """The manifest: YAML in, one frozen model out, and every problem at once."""
 
-from aotbuild.manifest.function import Function
+from aotbuild.manifest.function import Function, Parameters, SignatureSpec
 from aotbuild.manifest.load import load_manifest, parse_manifest
 from aotbuild.manifest.model import Manifest
 from aotbuild.manifest.schema import json_schema
 from aotbuild.manifest.shardings import PartitionSpec, Sharding, ShardingLike, ShardingTree
 from aotbuild.manifest.specs import (
     ArgSpec,
-    ChoiceSpec,
     DictSpec,
     FileSpec,
     LeafSpec,
@@ -20,7 +19,6 @@ from aotbuild.manifest.specs import (
 
 __all__ = [
     "ArgSpec",
-    "ChoiceSpec",
     "DictSpec",
     "FileSpec",
     "Function",
@@ -29,10 +27,12 @@ __all__ = [
     "ListSpec",
     "Manifest",
     "NoneSpec",
+    "Parameters",
     "PartitionSpec",
     "Sharding",
     "ShardingLike",
     "ShardingTree",
+    "SignatureSpec",
     "TupleSpec",
     "bind_values",
     "json_schema",

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from aotbuild.format.target import PORTABLE
 from aotbuild.format.words import did_you_mean, quote
 from aotbuild.manifest.declaration import Declaration
+from aotbuild.manifest.function import SIGNATURE_OPTIONS
 from aotbuild.manifest.names import function_name_problem
-from aotbuild.manifest.nodes import Mark, key_mark, walk
-from aotbuild.manifest.signatures import MAX_SIGNATURES, dim_names, row_count, static_names
+from aotbuild.manifest.nodes import Mark, dotted, key_mark, walk
+from aotbuild.manifest.signatures import MAX_SIGNATURES, static_names
 from aotbuild.platforms.building import Description, Request
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>[0-9]{1,18})|(?P<sign>[-+*^(),]))")
@@ -82,7 +83,16 @@ Found = Iterator[tuple[Mark, tuple[object, ...], str]]
 
 def check_function(declared: Declaration, targets: tuple[Request, ...]) -> None:
     """Report everything in one function that does not fit together."""
-    for check, needs in _CHECKS:
+    _check(declared, targets, _OF_FUNCTION)
+
+
+def check_signature(declared: Declaration, targets: tuple[Request, ...]) -> None:
+    """Report everything in one signature of a function that does not fit together."""
+    _check(declared, targets, _OF_SIGNATURE)
+
+
+def _check(declared: Declaration, targets: tuple[Request, ...], checks: Checks) -> None:
+    for check, needs in checks:
         if not declared.broken.intersection(needs):
             for mark, steps, message in check(declared, targets):
                 declared.add(mark, steps, message)
@@ -110,6 +120,40 @@ def _repeated_names(declared: Declaration, _: object) -> Found:
             yield mark, ("kwargs",), f"{quote(name)} is listed under args already"
 
 
+def _signatures_alone(declared: Declaration, _: object) -> Found:
+    for option in SIGNATURE_OPTIONS if declared.model.signatures else ():
+        if declared.has_own(option):
+            message = "signatures: takes the place of this; move it into each of the signatures"
+            yield key_mark(declared.entry, option), (option,), message
+
+
+def _same_arguments(declared: Declaration, _: object) -> Found:
+    """Yield arguments that one signature takes in another way than the others.
+
+    A call does not say which of the signatures it has, so its arguments are bound before.
+    """
+    every = [*declared.each_signature()] if declared.model.signatures else []
+    longest = max((each.positional() for each in every), key=len, default=())
+    kinds: dict[object, tuple[str, str]] = {}
+    for each in every:
+        expected = longest[: len(each.positional())]
+        if each.positional() != expected:
+            message = (
+                "the positional arguments of all signatures are the first ones of one list; "
+                f"expected {', '.join(expected)}, found {', '.join(each.positional())}"
+            )
+            yield each.at("args"), (*each.prefix, "args"), message
+        where = dotted(each.prefix)
+        found = (("args", each.positional()), ("kwargs", each.model.kwargs))
+        for option, names in (*found, ("static", each.model.static)):
+            for name in names:
+                known, first = kinds.setdefault(name, (option, where))
+                if known != option and first != where:
+                    message = f"{quote(name)} is under {known} in {first}; list it there here, too"
+                    mark = key_mark(each.node(option) or each.entry, name)
+                    yield mark, (*each.prefix, option), message
+
+
 def _donated(declared: Declaration, _: object) -> Found:
     return _arguments_listed(declared, "donate", declared.model.donate)
 
@@ -133,7 +177,7 @@ def _returned(declared: Declaration, _: object) -> Found:
     returned = declared.model.returns
     if returned is None:
         return
-    known = {"dims": dim_names(declared), "static": static_names(declared)}
+    known = {"dims": declared.model.dim_names, "static": static_names(declared)}
     kinds = {"dims": "dim", "static": "static argument"}
     for option, names in (("dims", returned.dims), ("static", returned.static)):
         for index, name in enumerate(names):
@@ -195,17 +239,16 @@ def _mesh_fits(declared: Declaration, targets: tuple[Request, ...]) -> Found:
 
 
 def _few_enough(declared: Declaration, _: object) -> Found:
-    values = declared.model.static.values()
-    statics = math.prod(len(v) if isinstance(v, list | tuple) else 1 for v in values)
-    count = row_count(declared) * statics if declared.model.dims else statics
+    count = sum(each.count for each in declared.model.each_signature)
     if count > MAX_SIGNATURES:
         message = f"{str(count)[:20]} signatures; at most {MAX_SIGNATURES} are built for a function"
         option = "dims" if declared.model.dims else "static"
+        option = "signatures" if declared.model.signatures else option
         yield declared.at(option), (option,), f"{message}; list the rows that are called"
 
 
 def _export_dims(declared: Declaration, _: object) -> Found:
-    known = dim_names(declared)
+    known = declared.model.dim_names
     for name, text in declared.model.export.dims.items():
         steps = ("export", "dims")
         if name not in known:
@@ -249,12 +292,17 @@ NO_PORTABLE = "only the portable artifact uses this; add the target portable, or
 
 Check = Callable[[Declaration, tuple[Request, ...]], Found]
 _ARGUMENTS = ("args", "kwargs")
-_CHECKS: tuple[tuple[Check, tuple[str, ...]], ...] = (
-    (_name, ()),
+Checks = tuple[tuple[Check, tuple[str, ...]], ...]
+_OF_SIGNATURE: Checks = (
     (_repeated_names, _ARGUMENTS),
+    (_returned, ("dims", "static", "returns")),
+)
+_OF_FUNCTION: Checks = (
+    (_name, ()),
+    (_signatures_alone, ("signatures",)),
+    (_same_arguments, (*_ARGUMENTS, "static", "signatures")),
     (_donated, (*_ARGUMENTS, "donate")),
     (_fed_back, (*_ARGUMENTS, "feedback")),
-    (_returned, ("dims", "static", "returns")),
     (_sharded, (*_ARGUMENTS, "in_shardings")),
     (_needs_mesh, ("mesh", "in_shardings", "out_shardings")),
     (_explicit_axes, ("mesh", "explicit_axes")),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -179,18 +180,51 @@ class Returned(Model):
     )
 
 
-class Options(Model):
-    """What a function can be told besides its call and arguments."""
+class SignatureSpec(Model):
+    """What makes signatures: the arguments, with every size and static value they are called with.
 
+    One of them stands for the product of its dims and static values.
+    """
+
+    args: Many[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
+        default=(), description="Positional arguments in order, each one name: spec"
+    )
+    kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
     dims: Dims = Field(
         default={}, description="Sizes of the dims: lists to multiply out, or a list of rows"
     )
-    pad: dict[
-        Name, Annotated[Pad, BeforeValidator(_pad_map, json_schema_input_type=PadValue | Pad)]
-    ] = Field(default={}, description="Dims whose calls are padded to the next size, and the value")
     static: StaticMap = Field(
         default={}, description="Static arguments by name or position, with their values"
     )
+
+    @property
+    def positional(self) -> Mapping[str, ArgSpec]:
+        """The specs under ``args:`` by name, in order."""
+        return {name: spec for arg in self.args for name, spec in arg.items()}
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The sizes of all dims, one row a signature: one empty row where there are no dims."""
+        if isinstance(self.dims, dict):
+            sizes = itertools.product(*self.dims.values())
+            return tuple(tuple(zip(self.dims, row, strict=True)) for row in sizes)
+        order = tuple(self.dims[0]) if self.dims else ()
+        return tuple(tuple((name, row[name]) for name in order) for row in self.dims) or ((),)
+
+    @property
+    def count(self) -> int:
+        """The number of signatures, without making them."""
+        dims, values = self.dims, self.static.values()
+        rows = prod(map(len, dims.values())) if isinstance(dims, dict) else len(dims) or 1
+        return rows * prod(len(each) if isinstance(each, list | tuple) else 1 for each in values)
+
+
+class Options(Model):
+    """What a function can be told besides its call and arguments."""
+
+    pad: dict[
+        Name, Annotated[Pad, BeforeValidator(_pad_map, json_schema_input_type=PadValue | Pad)]
+    ] = Field(default={}, description="Dims whose calls are padded to the next size, and the value")
     wrap: Literal["nnx.jit", "eqx.filter_jit"] | None = Field(
         default=None, description="What calls mean, other than jax.jit; decorators are recognized"
     )
@@ -258,35 +292,64 @@ class Options(Model):
         return {key: value for key, value in dump(self).items() if key in self.model_fields_set}
 
 
-class Function(Options):
+SIGNATURE_OPTIONS = tuple(SignatureSpec.model_fields)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The names of arguments, of all signatures of a function.
+
+    Attributes:
+        args: The arrays by position, in order.
+        kwargs: The arrays by name, sorted.
+        statics: The static arguments, by name or position.
+        optional: The arrays that some signature lacks.
+    """
+
+    args: tuple[str, ...]
+    kwargs: tuple[str, ...]
+    statics: tuple[str | int, ...]
+    optional: tuple[str, ...]
+
+
+class Function(SignatureSpec, Options):
     """One function to compile."""
 
     call: Annotated[str, AfterValidator(names.call_reference)] = Field(
         description="Where the function is: module:qualname"
     )
-    args: Many[Annotated[dict[Name, Spec], AfterValidator(_one_key)]] = Field(
-        default=(), description="Positional arguments in order, each one name: spec"
-    )
-    kwargs: dict[Name, Spec] = Field(default={}, description="Keyword arguments, name: spec")
-    overload_of: Name | None = Field(
-        default=None,
-        description="The entry with the same call whose calls this one serves, too, where it has "
-        "no signature for them",
+    signatures: Many[SignatureSpec] = Field(
+        default=(),
+        description="Whole signatures, each with args, kwargs, dims and static, instead of these",
     )
 
     @property
-    def positional(self) -> Mapping[str, ArgSpec]:
-        """The specs under ``args:`` by name, in order."""
-        return {name: spec for arg in self.args for name, spec in arg.items()}
+    def each_signature(self) -> tuple[SignatureSpec, ...]:
+        """What is under ``signatures:``, else the one that args, kwargs, dims and static make."""
+        return self.signatures or (self,)
+
+    def with_signature(self, spec: SignatureSpec) -> Function:
+        """Return the function with one of its signatures only."""
+        fields = {name: getattr(spec, name) for name in SIGNATURE_OPTIONS}
+        return self.model_copy(update={**fields, "signatures": ()})
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """The sizes of all dims, one row a signature: one empty row where there are no dims."""
-        if isinstance(self.dims, dict):
-            sizes = itertools.product(*self.dims.values())
-            return tuple(tuple(zip(self.dims, row, strict=True)) for row in sizes)
-        order = tuple(self.dims[0]) if self.dims else ()
-        return tuple(tuple((name, row[name]) for name in order) for row in self.dims) or ((),)
+    def dim_names(self) -> tuple[str, ...]:
+        """The names of the dims of all signatures, in the order of the manifest."""
+        rows = (each.dims for each in self.each_signature)
+        every = ((dims,) if isinstance(dims, dict) else dims for dims in rows)
+        return tuple(dict.fromkeys(name for dims in every for row in dims for name in row))
+
+    @property
+    def parameters(self) -> Parameters:
+        """The names of the arguments of all signatures."""
+        every = self.each_signature
+        args = max((tuple(each.positional) for each in every), key=len)
+        kwargs = tuple(sorted({name for each in every for name in each.kwargs}))
+        arrays = [{*each.positional, *each.kwargs} for each in every]
+        optional = (name for name in (*args, *kwargs) if any(name not in has for has in arrays))
+        statics = dict.fromkeys(key for each in every for key in each.static)
+        return Parameters(args, kwargs, tuple(statics), tuple(optional))
 
     @property
     def devices(self) -> int:
@@ -296,7 +359,8 @@ class Function(Options):
     @property
     def references(self) -> tuple[str, ...]:
         """What is imported to trace and to verify it, each `module:qualname` once, in order."""
-        specs = (*self.positional.values(), *self.kwargs.values())
+        every = self.each_signature
+        specs = (s for each in every for s in (*each.positional.values(), *each.kwargs.values()))
         trees = (name for spec in specs for name in imported_names(spec))
         shardings = (*self.in_shardings.values(), self.out_shardings)
         placed = (name for sharding in shardings for name in likes(sharding))

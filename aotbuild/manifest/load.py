@@ -6,15 +6,16 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from aotbuild.errors import ManifestError, Problem
 from aotbuild.format.canonical import as_utf8, is_utf8, sha256_hex
 from aotbuild.format.files import open_regular
 from aotbuild.format.target import PORTABLE
 from aotbuild.format.tree_file import DescribedTree
-from aotbuild.manifest.checks import NO_PORTABLE, check_function
+from aotbuild.manifest.checks import NO_PORTABLE, check_function, check_signature
 from aotbuild.manifest.declaration import Declaration, with_defaults
-from aotbuild.manifest.function import Function, Options
+from aotbuild.manifest.function import SIGNATURE_OPTIONS, Function, Options
 from aotbuild.manifest.model import Manifest, Origin
 from aotbuild.manifest.nodes import (
     START,
@@ -27,15 +28,12 @@ from aotbuild.manifest.nodes import (
     describe,
     key_mark,
 )
-from aotbuild.manifest.overloads import check_overloads
 from aotbuild.manifest.reader import MAX_BYTES, TOO_LARGE, read_yaml
 from aotbuild.manifest.shardings import Sharding, ShardingReader
 from aotbuild.manifest.signatures import (
-    check_choices,
     check_dims,
     check_pads,
     check_used,
-    dim_names,
     read_statics,
     static_names,
 )
@@ -115,9 +113,9 @@ def _completed(
     declarations = _declarations(checked, root, problems)
     is_whole = "trees" not in checked.broken_in()
     trees = TreeSpecs(root, problems, is_whole=is_whole, files=files)
+    broken = (path[-1:] if len(path) < 4 else path[2:] for path in checked.broken)
     functions = {declared.name: _function(declared, targets, trees) for declared in declarations}
-    check_overloads(declarations)
-    if not any({"args", "kwargs", "functions"}.intersection(path[-1:]) for path in checked.broken):
+    if not any({"args", "kwargs", "functions", "signatures"}.intersection(p) for p in broken):
         trees.check_used()
     shared = {"trees": trees.all()} if "trees" in checked.model.model_fields_set else {}
     problems.raise_any()
@@ -155,32 +153,54 @@ def _declaration(
     inherited = checked.broken_in("defaults") - set_here
     model = with_defaults(checked.model.functions[name], checked.model.defaults)
     broken = own | inherited | (checked.broken_in() & {"targets"})
-    return Declaration(name, key, entry, child(root, "defaults"), model, broken, problems)
+    here = ("functions", name, "signatures")
+    every = frozenset(SIGNATURE_OPTIONS)
+    whole = checked.broken_in(*here)
+    signatures = tuple(
+        every if str(index) in whole else checked.broken_in(*here, index)
+        for index in range(len(model.signatures))
+    )
+    inside = frozenset[str]().union(*signatures, every if "signatures" in own else ())
+    defaults = child(root, "defaults")
+    broken |= inside
+    return Declaration(name, key, entry, defaults, model, broken, problems, signatures)
 
 
 def _function(declared: Declaration, targets: tuple[Request, ...], trees: TreeSpecs) -> Function:
     """Return a function with its specs, shardings and static values read from the nodes."""
     check_function(declared, targets)
-    args, kwargs = _arguments(declared, trees)
     in_shardings, out_shardings = _shardings(declared)
-    read = {
-        "args": tuple({name: spec} for name, spec in args),
-        "kwargs": dict(kwargs),
-        "in_shardings": in_shardings,
-        "out_shardings": out_shardings,
-        "static": read_statics(declared),
-    }
-    check_pads(declared, (*args, *kwargs), targets)
-    check_choices(declared, (*args, *kwargs))
+    read: dict[str, Any] = {"in_shardings": in_shardings, "out_shardings": out_shardings}
+    signatures = [_signature(each, targets, trees) for each in declared.each_signature()]
+    if declared.model.signatures:
+        pairs = zip(declared.model.signatures, signatures, strict=True)
+        read["signatures"] = tuple(spec.model_copy(update=found) for spec, found in pairs)
+    else:
+        read |= signatures[0]
     return declared.model.model_copy(
         update={key: value for key, value in read.items() if key in declared.model.model_fields_set}
     )
 
 
+def _signature(
+    declared: Declaration, targets: tuple[Request, ...], trees: TreeSpecs
+) -> dict[str, Any]:
+    """Return the specs and static values of one signature; report what is wrong with them."""
+    check_signature(declared, targets)
+    args, kwargs = _arguments(declared, trees)
+    statics = read_statics(declared)
+    check_pads(declared, (*args, *kwargs), targets)
+    return {
+        "args": tuple({name: spec} for name, spec in args),
+        "kwargs": dict(kwargs),
+        "static": statics,
+    }
+
+
 def _arguments(declared: Declaration, trees: TreeSpecs) -> tuple[Named, Named]:
     """Return the specs of args and kwargs; check the dims against them."""
     dims_known = "dims" not in declared.broken
-    dims = dim_names(declared) if dims_known else None
+    dims = declared.model.dim_names if dims_known else None
     statics = static_names(declared) if "static" not in declared.broken else None
     reader = SpecReader(declared.add, trees, dims, statics)
     args = tuple(

@@ -46,11 +46,6 @@ _FORMS: dict[str, Any] = {
                 like_run={"type": "boolean"},
             ),
             _closed(["file", "name"], file={"type": "string"}, name={"type": "string"}),
-            _closed(
-                ["dim", "specs"],
-                dim={"type": "string"},
-                specs={"type": "array", "items": _SPEC, "minItems": 1},
-            ),
             _closed(["tree"], tree={"type": "string"}),
             _closed(
                 ["shape", "dtype"],

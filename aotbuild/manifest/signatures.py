@@ -12,34 +12,20 @@ from aotbuild.manifest.names import is_identifier
 from aotbuild.manifest.nodes import ListNode, MapNode, Mark, Node, ScalarNode, describe, key_mark
 from aotbuild.manifest.specs import (
     ArgSpec,
-    ChoiceSpec,
     DictSpec,
     FileSpec,
     LeafSpec,
     ListSpec,
     TupleSpec,
-    choices_in,
 )
 from aotbuild.platforms.building import Request
 
 MAX_SIGNATURES = 100_000
 
 
-def dim_names(declared: Declaration) -> tuple[str, ...]:
-    """Return the names of the dims, in the order of the manifest."""
-    dims = declared.model.dims
-    return tuple(dims if isinstance(dims, dict) else dict.fromkeys(d for row in dims for d in row))
-
-
 def static_names(declared: Declaration) -> tuple[str, ...]:
     """Return the static arguments that the manifest gives by name, not by position."""
     return tuple(name for name in declared.model.static if isinstance(name, str))
-
-
-def row_count(declared: Declaration) -> int:
-    """Return how many rows there will be, without making them."""
-    dims = declared.model.dims
-    return math.prod(map(len, dims.values())) if isinstance(dims, dict) else len(dims)
 
 
 def check_dims(declared: Declaration) -> None:
@@ -78,7 +64,7 @@ def _row_problem(row: dict[str, int], first: dict[str, int], repeated: bool) -> 
 
 def check_used(declared: Declaration, used: set[str]) -> None:
     """Report dims that no spec uses."""
-    for name in dim_names(declared):
+    for name in declared.model.dim_names:
         if name not in used:
             message = f"the dim {quote(name)} is used in no spec of args or kwargs; remove it"
             declared.add(_dim_mark(declared, name), ("dims",), message)
@@ -91,31 +77,6 @@ def _dim_mark(declared: Declaration, name: str) -> Mark:
         if isinstance(row, MapNode) and row.entry(name):
             return key_mark(row, name)
     return declared.at("dims")
-
-
-def check_choices(declared: Declaration, named: Iterable[tuple[str, ArgSpec]]) -> None:
-    """Report dims that select a spec and have other values than there are specs."""
-    if declared.broken.intersection(("dims", "args", "kwargs", "export", "pad")):
-        return
-    dims = declared.model.dims
-    padded = [dim.name for dim in declared.model.padded_dims]
-    for _, spec in named:
-        for choice in choices_in(spec):
-            name, last = choice.dim, len(choice.specs) - 1
-            rows = (
-                [dict.fromkeys([name], size) for size in dims.get(name, ())]
-                if isinstance(dims, dict)
-                else dims
-            )
-            wrong = [row[name] for row in rows if row.get(name, 0) > last]
-            mark, steps = _dim_mark(declared, name), ("dims", name)
-            if wrong:
-                places = f"0 to {last}" if last else "0"
-                message = f"{quote(name)} selects a spec: expected {places}, found {wrong[0]}"
-                declared.add(mark, steps, message)
-            if name in padded or name in declared.model.export.dims:
-                message = f"{quote(name)} selects a spec, so it can be neither padded nor symbolic"
-                declared.add(mark, steps, message)
 
 
 _LARGEST = {"float16": 65504.0, "float32": 3.4028235677973366e38}
@@ -132,7 +93,7 @@ def check_pads(
     ):
         message = "padding works in one process; a target here has several"
         declared.add(declared.at("pad"), ("pad",), message)
-    known = dim_names(declared)
+    known = declared.model.dim_names
     for dim in declared.model.padded_dims:
         if dim.name not in known:
             hint = did_you_mean(dim.name, known) or f"; known: {', '.join(known) or 'none'}"
@@ -178,9 +139,6 @@ def _leaves(path: str, spec: ArgSpec) -> Iterator[tuple[str, LeafSpec]]:
     elif isinstance(spec, FileSpec):
         for index, leaf in enumerate(spec.leaves):
             yield f"leaf {index} of {path}", leaf
-    elif isinstance(spec, ChoiceSpec):
-        for each in spec.specs:
-            yield from _leaves(path, each)
     elif isinstance(spec, ListSpec | TupleSpec):
         for index, item in enumerate(spec.items):
             yield from _leaves(f"{path}[{index}]", item)

@@ -22,7 +22,6 @@ from aotbuild.manifest.nodes import (
 )
 from aotbuild.manifest.specs import (
     ArgSpec,
-    ChoiceSpec,
     DictSpec,
     FileSpec,
     LeafSpec,
@@ -30,7 +29,6 @@ from aotbuild.manifest.specs import (
     ListSpec,
     NoneSpec,
     TupleSpec,
-    choices_in,
     walk_specs,
 )
 from aotbuild.manifest.todo import TODO, spec_message
@@ -38,12 +36,10 @@ from aotbuild.manifest.todo import TODO, spec_message
 LONG_KEYS = ("shape", "dtype", "weak_type")
 LIKE_KEYS = ("like", "dims", "static", "like_run")
 FILE_KEYS = ("file", "name")
-CHOICE_KEYS = ("dim", "specs")
 # Each of these is the only key of its map.
 _ALONE = ("dict", "tuple", "tree")
 RESERVED = ("shape", "dtype", "like", "file", *_ALONE)
 _LONGEST = 200
-_CHOICE_DICT = "a dict pytree with just the keys 'dim' and 'specs' is written {dict: {…}}"
 _FILE_WORDS = {"file": "the path of a file of trees", "name": "the name of a tree in the file"}
 
 
@@ -131,8 +127,6 @@ class SpecReader:
             return self._tuple(node.entries[0][1], (*steps, "tuple"))
         if keys == ("tree",):
             return self._tree(node.entries[0][1], (*steps, "tree"))
-        if {*keys} == {*CHOICE_KEYS}:
-            return self._choice(node, steps)
         if "like" in keys:
             return self._like(node, steps)
         if "file" in keys:
@@ -165,8 +159,6 @@ class SpecReader:
     def _tree(self, node: Node, steps: Steps) -> ArgSpec:
         spec = self.trees.spec(node, lambda message: self.report(node.mark, steps, message))
         where = f" in trees.{node.value}" if isinstance(node, ScalarNode) else ""
-        selecting = (choice.dim for choice in choices_in(spec))
-        self._check_dims(node.mark, steps, selecting, where)
         for part in walk_specs(spec):
             sizes = part.shape if isinstance(part, LeafSpec) else part.dims
             dims = (dim for dim in sizes if isinstance(dim, str))
@@ -174,19 +166,6 @@ class SpecReader:
             if isinstance(part, LikeSpec):
                 self._check_statics(node.mark, steps, part.static, where)
         return spec
-
-    def _choice(self, node: MapNode, steps: Steps) -> ArgSpec:
-        dim, specs = (child(node, key) for key in CHOICE_KEYS)
-        assert dim is not None, "a map with both keys is read here"
-        assert specs is not None, "a map with both keys is read here"
-        if not isinstance(dim, ScalarNode) or not _is_text(dim):
-            message = f"expected the name of a dim, found {describe(dim)}; {_CHOICE_DICT}"
-            return self._refuse(dim.mark, (*steps, "dim"), message)
-        if not isinstance(specs, ListNode) or not specs.items:
-            message = f"expected a list of specs, found {describe(specs)}; {_CHOICE_DICT}"
-            return self._refuse(specs.mark, (*steps, "specs"), message)
-        self._check_dims(dim.mark, (*steps, "dim"), [str(dim.value)])
-        return ChoiceSpec(str(dim.value), self._items(specs, (*steps, "specs")))
 
     def _file(self, node: MapNode, steps: Steps) -> ArgSpec:
         if self._unknown_keys(node, steps, FILE_KEYS):

@@ -51,15 +51,6 @@ class FileSpec:
 
 
 @dataclass(frozen=True)
-class ChoiceSpec:
-    """Specs of which a dim selects one: 0 is the first."""
-
-    dim: str
-    specs: tuple[ArgSpec, ...]
-    form: Literal["choice"] = field(default="choice", repr=False)
-
-
-@dataclass(frozen=True)
 class ListSpec:
     """A list pytree."""
 
@@ -91,7 +82,7 @@ class NoneSpec:
 
 
 ArgSpec: TypeAlias = Annotated[
-    LeafSpec | LikeSpec | FileSpec | ChoiceSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
+    LeafSpec | LikeSpec | FileSpec | ListSpec | TupleSpec | DictSpec | NoneSpec,
     Discriminator("form"),
 ]
 
@@ -115,9 +106,6 @@ def bind_values(
             return replace(
                 spec, leaves=tuple(each for each in leaves if isinstance(each, LeafSpec))
             )
-        case ChoiceSpec(dim, specs):
-            chosen = row.get(dim)
-            return bind_values(specs[chosen], row, statics) if isinstance(chosen, int) else spec
         case ListSpec(items) | TupleSpec(items):
             return replace(spec, items=tuple(bind_values(item, row, statics) for item in items))
         case DictSpec(items):
@@ -149,11 +137,6 @@ def walk_specs(spec: ArgSpec) -> Iterator[LeafSpec | LikeSpec]:
             yield from each.leaves
 
 
-def choices_in(spec: ArgSpec) -> Iterator[ChoiceSpec]:
-    """Yield the places in a spec where a dim selects one of several."""
-    return (each for each in _every(spec) if isinstance(each, ChoiceSpec))
-
-
 def count_parts(spec: ArgSpec, known: Mapping[int, int]) -> int:
     """Return how many specs are in a spec; `known` are the counts of some of them, by their `id`.
 
@@ -175,8 +158,6 @@ def _every(spec: ArgSpec) -> Iterator[ArgSpec]:
 def _inside(spec: ArgSpec) -> Iterable[ArgSpec]:
     if isinstance(spec, ListSpec | TupleSpec):
         return spec.items
-    if isinstance(spec, ChoiceSpec):
-        return spec.specs
     if isinstance(spec, DictSpec):
         return [item for _, item in spec.items]
     return ()

@@ -28,6 +28,7 @@ _INSIDE = {
 def value_message(steps: Sequence[object]) -> str:
     """Return what to write instead of a `TODO` at a place of the manifest."""
     path = [*steps[2:]] if steps[:1] == ("functions",) else [*steps]
+    path = path[2:] if path[:1] == ["signatures"] else path
     table = _INSIDE if len(path) > 1 else _OPTIONS
     wanted = table.get(str(path[0])) if path else None
     return f"{_LEFT} {wanted or 'the value'}" + (

@@ -61,7 +61,7 @@ class Checked:
     def broken_in(self, *path: object) -> frozenset[str]:
         """Return the names of the replaced keys directly under a path."""
         return frozenset(
-            str(p[-1]) for p in self.broken if p[:-1] == path and isinstance(p[-1], str)
+            str(p[-1]) for p in self.broken if p[:-1] == path and isinstance(p[-1], str | int)
         )
 
 
@@ -95,6 +95,8 @@ def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
 def _path(loc: tuple[int | str, ...]) -> Path:
     """Return what to cut out: an option of a function or of the defaults, or a top-level key."""
     if loc[:1] == ("functions",):
+        if loc[2:3] == ("signatures",):
+            return loc[:5]
         return loc[:2] if loc[2:3] == ("[key]",) else loc[:3]
     return loc[:2] if loc[:1] == ("defaults",) else loc[:1]
 
@@ -102,9 +104,13 @@ def _path(loc: tuple[int | str, ...]) -> Path:
 def _replace(data: dict[Any, Any], path: Path) -> None:
     *parents, last = path
     for step in parents:
-        if not isinstance(data, dict) or step not in data:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
             return
-        data = data[step]
+    if isinstance(data, list):
+        data[last] = {}
+        return
     data.pop(last, None)
     if last in _STAND_INS and len(parents) in (0, 2):
         data[last] = copy.deepcopy(_STAND_INS[last])

@@ -6,7 +6,7 @@ from aotbuild.errors import ManifestError
 from aotbuild.format.tree_file import DescribedTree
 from aotbuild.format.words import quote
 from aotbuild.manifest import parse_manifest
-from aotbuild.record.entries import Choice, Entry, InFile
+from aotbuild.record.entries import Entry, InFile
 from aotbuild.record.flow import flow
 from aotbuild.record.matching import Expanded, Mismatch, fit
 from aotbuild.record.trees_file import TREES_FILE
@@ -51,8 +51,6 @@ def _surplus(function: Expanded, entry: Entry) -> str:
 
 
 def _plain(spec: object, files: dict[str, DescribedTree]) -> object:
-    if isinstance(spec, Choice):
-        return {"dim": spec.dim, "specs": [_plain(each, files) for each in spec.specs]}
     if not isinstance(spec, InFile):
         return spec
     name = f"tree_{len(files)}"

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from aotbuild.format.canonical import canonical_json
 from aotbuild.manifest import Function
 from aotbuild.record.check_entry import entry_problem
-from aotbuild.record.choices import entries_of
 from aotbuild.record.counted import cost, counted
 from aotbuild.record.entries import Entry, Limits, entries_for, problem_entry
 from aotbuild.record.extend import Extension, extension_for
@@ -26,8 +24,6 @@ _SHOWN = 3
 _SEPARATE = (
     "it is a function of its own then; to have one for all calls, remove the other and record again"
 )
-# What overloads have in common, of what a recording knows.
-_OVERLOADED = ("wrap", "config", "mesh", "explicit_axes")
 
 
 @dataclass
@@ -80,8 +76,9 @@ class Draft:
             for variant in variants:
                 self._add_beside(variant, limits)
             return
-        for entry in entries_of(variants, limits):
-            self._add_entry(entry, "")
+        for variant in variants:
+            for entry in entries_for(variant, limits):
+                self._add_entry(entry, "")
 
     def _add_beside(self, variant: Variant, limits: Limits) -> None:
         """Find a place for calls: in the existing entries as they are or extended, or new ones."""
@@ -131,13 +128,8 @@ class Draft:
 
     def place(self, names: TreeNames) -> None:
         """Give the large trees of the new entries their names."""
-        first = dict(self._firsts())
         for each in self.added:
-            body = names.place(each.name, each.entry)
-            name = first.setdefault(_overloaded(each.entry), each.name)
-            call = {"call": body.pop("call")}
-            # What calls the function need not know that it has several entries.
-            each.body = {**call, **({} if name == each.name else {"overload_of": name}), **body}
+            each.body = names.place(each.name, each.entry)
 
     def lines(self) -> Iterator[str]:
         """Yield what people are told."""
@@ -149,10 +141,7 @@ class Draft:
             yield f"{change} {added.name}: {_cost(added.entry.calls)}"
             yield from (f"  {note}" for note in added.entry.notes)
             yield from [f"  {added.reason}"] if added.reason else ()
-            if first := added.body.get("overload_of"):
-                yield f"  it is an overload of {first}, whose calls run it, too"
-            elif added.reason:
-                yield f"  {_SEPARATE}"
+            yield from [f"  {_SEPARATE}"] if added.reason else ()
         for added in self.problems:
             place = _place(added.entry.calls)
             yield f"as a comment: {added.name}{place}: {_cost(added.entry.calls)}"
@@ -174,14 +163,6 @@ class Draft:
         for added in self.problems:
             found = _data(added.name, added.entry.calls)
             yield {**found, "change": "commented", "problems": [*added.entry.problems]}
-
-    def _firsts(self) -> Iterator[tuple[bytes, str]]:
-        """Yield what decides whether an entry may be an overload, and of which existing one."""
-        for name, each in reversed(self._known.entries.items()):
-            function = each.function
-            if function.overload_of is None:
-                found = {option: getattr(function, option) for option in _OVERLOADED}
-                yield _key(function.call, found), name
 
     def _change(self, added: Added) -> str:
         return "finished" if added.name in self._unfinished else "added"
@@ -211,15 +192,6 @@ class Draft:
 def _reason(reasons: list[str]) -> str:
     more = len(reasons) - _SHOWN
     return "; ".join([*reasons[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _overloaded(entry: Entry) -> bytes:
-    return _key(entry.call, {option: entry.options.get(option) for option in _OVERLOADED})
-
-
-def _key(call: str, options: Mapping[str, Any]) -> bytes:
-    # An option that is not there is empty.
-    return canonical_json([call, *(options[name] or None for name in _OVERLOADED)])
 
 
 def _numbered(name: str, taken: Collection[str]) -> str:

@@ -39,21 +39,12 @@ class InFile:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Specs of which a dim selects one: plain values of YAML, or `InFile`."""
-
-    dim: str
-    specs: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
 class Entry:
     """What a manifest says of some calls of a function.
 
     Attributes:
         calls: The calls that it is for.
-        args: The arguments by position, (name, spec): plain values of YAML, `InFile` or
-            `Choice`.
+        args: The arguments by position, (name, spec): plain values of YAML, or `InFile`.
         kwargs: The arguments by name.
         dims: The sizes of the dims, as the manifest has them.
         pad: The value that each padded dim is padded with.

@@ -78,9 +78,6 @@ def _with_new_dims(
 ) -> Extension:
     """Return an extension that makes dims of sizes that were the same in all calls until now."""
     function = expanded.function
-    if expanded.choices:
-        msg = "a size that is no dim differs, and a dim selects its specs"
-        raise Mismatch(msg)
     if function.pad:
         msg = "a size that is no dim differs, and its dims are padded"
         raise Mismatch(msg)

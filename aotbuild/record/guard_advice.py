@@ -87,8 +87,7 @@ def _of_libraries(function: str, call: JitCall) -> Advice | None:
         for known in library._state.index.functions()
         if known.call == function and library._state.arrays == "jax"
     ]
-    # What an overload has, the function that it belongs to has, too.
-    for library, known in sorted(found, key=lambda pair: bool(pair[1].overload_of)):
+    for library, known in found:
         return _compared(library, known.name, call)
     return None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from aotbuild.manifest import ArgSpec, ChoiceSpec, DictSpec, FileSpec, LeafSpec, ListSpec, TupleSpec
+from aotbuild.manifest import ArgSpec, DictSpec, FileSpec, LeafSpec, ListSpec, TupleSpec
 from aotbuild.manifest.specs import walk_specs
 
 
@@ -14,7 +14,7 @@ def leaf_nodes(node: Any, spec: ArgSpec) -> list[Any]:
     """Return the YAML node of each leaf, in jax's order; None for what stands elsewhere."""
     if isinstance(spec, LeafSpec) and not _is_reference(node):
         return [node]
-    if isinstance(spec, FileSpec | ChoiceSpec) or _is_reference(node):
+    if isinstance(spec, FileSpec) or _is_reference(node):
         return [None] * len([*walk_specs(spec)])
     match spec:
         case ListSpec(items):

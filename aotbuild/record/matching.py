@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -24,9 +23,8 @@ from aotbuild.manifest import (
     ListSpec,
     NoneSpec,
     TupleSpec,
-    bind_values,
 )
-from aotbuild.manifest.specs import choices_in, walk_specs
+from aotbuild.manifest.specs import walk_specs
 from aotbuild.record.dims import Row
 from aotbuild.record.recording import RecordedFunction
 from aotbuild.record.seen import Seen, Statics
@@ -66,12 +64,6 @@ class Expanded:
     def arguments(self) -> dict[str, ArgSpec]:
         """The specs of all arguments by name, in order."""
         return {**self.function.positional, **self.function.kwargs}
-
-    @cached_property
-    def choices(self) -> dict[str, int]:
-        """The dims that select a spec, and how many there are."""
-        every = (each for spec in self.arguments.values() for each in choices_in(spec))
-        return {each.dim: len(each.specs) for each in every}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -138,30 +130,15 @@ class Expanded:
 def fit(expanded: Expanded, recorded: RecordedFunction, seen: Seen) -> Fit:
     """Return what a call is for a function of the manifest; Mismatch if it is no call of it."""
     _check_options(expanded.function, seen)
-    found: list[Fit] = []
-    problems: list[Mismatch] = []
-    for values in product(*map(range, expanded.choices.values())):
-        chosen = dict(zip(expanded.choices, values, strict=True))
-        try:
-            found.append(_fit(expanded, recorded, seen, chosen))
-        except Mismatch as err:
-            problems.append(err)
-    if not found:
-        raise problems[0]
-    return min(found, key=lambda each: each.differs)
-
-
-def _fit(
-    expanded: Expanded, recorded: RecordedFunction, seen: Seen, chosen: Mapping[str, int]
-) -> Fit:
-    """Return what a call is where the dims that select a spec have these values."""
-    sizes = dict(chosen)
+    if expanded.function.signatures:
+        msg = "it lists whole signatures; add this one under signatures:"
+        raise Mismatch(msg)
+    sizes: dict[str, int] = {}
     likes: list[str] = []
     differs = False
     for declared, index in _matched(expanded, seen):
-        spec = bind_values(declared, chosen) if chosen else declared
         leaves = iter(seen.call.arguments[index].leaves)
-        for leaf, aval in _pairs(spec, seen.trees[index], leaves, likes):
+        for leaf, aval in _pairs(declared, seen.trees[index], leaves, likes):
             differs |= not _bind(leaf, aval, sizes)
     missing = [name for name in expanded.order if name not in sizes]
     if missing:

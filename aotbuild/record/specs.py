@@ -8,7 +8,7 @@ from typing import Any
 from aotbuild.format.aval import Aval
 from aotbuild.format.tree import LEAF, Tree, children_of
 from aotbuild.format.words import quote
-from aotbuild.manifest.spec_reader import CHOICE_KEYS, RESERVED
+from aotbuild.manifest.spec_reader import RESERVED
 
 # The names of dims inside an argument, by the index of a leaf and that of an axis.
 Names = Mapping[tuple[int, int], str]
@@ -54,7 +54,7 @@ def _dict(keys: list[Any], items: list[Any]) -> Any:
         msg = f"YAML has no form for a dict with the key {quote(odd)}"
         raise Inexpressible(msg)
     found = dict(zip(keys, items, strict=True))
-    is_form = any(key in RESERVED for key in found) or {*found} == {*CHOICE_KEYS}
+    is_form = any(key in RESERVED for key in found)
     return {"dict": found} if is_form else found
 
 

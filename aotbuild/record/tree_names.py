@@ -9,7 +9,7 @@ from aotbuild.format.canonical import canonical_json
 from aotbuild.format.constructions import without_constructions
 from aotbuild.format.tree_file import DescribedTree
 from aotbuild.manifest.names import is_identifier
-from aotbuild.record.entries import Choice, Entry, InFile
+from aotbuild.record.entries import Entry, InFile
 from aotbuild.record.trees_file import TREES_FILE
 
 # A tree of more arrays is written under `trees:`, where it does not hide the other arguments.
@@ -43,9 +43,6 @@ class TreeNames:
 
     def _spec(self, function: str, argument: str, spec: Any) -> Any:
         base = argument if is_identifier(argument) else "tree"
-        if isinstance(spec, Choice):
-            specs = [self._spec(function, argument, each) for each in spec.specs]
-            return {"dim": spec.dim, "specs": specs}
         if isinstance(spec, InFile):
             key = _file_key(spec.tree)
             if key not in self._files:

@@ -159,7 +159,6 @@ def _function(facts: FunctionFacts) -> _Described:
     function = facts.function
     described = {
         "call": function.call,
-        "overload_of": function.overload_of,
         "parameters": parameters(function),
         "pad": pad_text(function),
         "ignored": [place for place, *_ in function.ignored],

@@ -222,7 +222,6 @@ def _function(facts: FunctionFacts) -> dict[str, Any]:
         "doc": About.of(facts.function.about).doc or None,
         "parameters": parameters(facts.function),
         "wrap": facts.function.wrap or None,
-        "overload_of": facts.function.overload_of or None,
         "pad": _pad(facts.function.pad),
         "ignored": [place for place, *_ in facts.function.ignored],
         "compared": compared_places(facts.function),

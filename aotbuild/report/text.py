@@ -117,8 +117,6 @@ def function_line(facts: FunctionFacts) -> str:
     """Return the name of a function and its call."""
     donate, pad = facts.function.donate, pad_text(facts.function)
     tail = f"  wrap {facts.function.wrap}" if facts.function.wrap else ""
-    first = facts.function.overload_of
-    tail += f"  overload of {first}" if first else ""
     tail += f"  donates {', '.join(donate)}" if donate else ""
     tail += f"  pads {pad}" if pad else ""
     ignored = [place for place, *_ in facts.function.ignored]

@@ -44,7 +44,7 @@ def copying(dispatch: Dispatch, call: Callable[..., Any]) -> Callable[..., Any]:
         if copies is not None:
             return call(*copies, **named)
         # Raises which argument it is.
-        flatten(bind(dispatch.serving(args, kwargs).function, args, kwargs), backend)
+        flatten(bind(dispatch.function, args, kwargs), backend)
         return call(*args, **kwargs)
 
     return call_with_copies

@@ -25,7 +25,7 @@ _PLAIN_EQUALITY: tuple[Any, ...] = (object.__eq__, int.__eq__, str.__eq__)
 
 @dataclass(frozen=True)
 class Bound:
-    """A call in canonical form: `args` in the order of `function.dynamic`, the rest by name.
+    """A call in canonical form: `args` are the first of `function.dynamic`, the rest by name.
 
     `statics` are (name, encoded value) pairs, sorted by name. `direct` means that the caller passed
     the arrays in this order, and that jit's C++ cache cannot confuse the static values with others.
@@ -64,12 +64,15 @@ def bind(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> B
     names = {static.name for static in function.statics}
     order = [name for name in function.positional[: len(args)] if name not in names]
     order += sorted(name for name in kwargs if name not in names)
+    # Arrays that are left out are the last of `dynamic`, so that no other one takes their place.
+    dynamic = [name for name in function.dynamic if name in given]
+    keywords = [name for name in sorted(function.keywords) if name in given]
     return Bound(
         function,
         _bind_statics(function, given),
-        tuple(given[name] for name in function.dynamic),
-        {name: given[name] for name in sorted(function.keywords)},
-        order == [*function.dynamic, *sorted(function.keywords)]
+        tuple(given[name] for name in dynamic),
+        {name: given[name] for name in keywords},
+        order == [*dynamic, *keywords]
         and all(_is_plain_static(given[name]) for name in names if name in given),
     )
 
@@ -137,8 +140,11 @@ def _name_problems(
     if len(args) > len(function.positional):
         yield "too many", ""
     positional = function.positional[: len(args)]
+    given = {*positional, *kwargs}
+    last = max((i for i, name in enumerate(function.dynamic) if name in given), default=-1)
+    optional = {*function.optional}.difference(function.dynamic[:last])
     for name in required:
-        may_miss = name in statics and statics[name].has_default
+        may_miss = name in optional or (name in statics and statics[name].has_default)
         if name in positional and name in kwargs:
             yield "twice", name
         elif name not in positional and name not in kwargs and not may_miss:

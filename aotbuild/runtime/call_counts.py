@@ -35,16 +35,9 @@ class CallCounts:
         self._counts: dict[str, Counter[str]] = {}
 
     def counted(
-        self,
-        function: Function,
-        backend: Backend,
-        plain: Callable[..., Any],
-        serving: Callable[[tuple[Any, ...], dict[str, Any]], Function],
+        self, function: Function, backend: Backend, plain: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Return what calls `plain`, and counts the call when it has returned.
-
-        `serving` returns the function whose executables a call ran: this one, or an overload of it.
-        """
+        """Return what calls `plain`, and counts the call when it has returned."""
         texts: dict[Hashable, str | None] = {}
         counts = self._counts.setdefault(function.name, Counter())
 
@@ -53,7 +46,7 @@ class CallCounts:
             key = _key(function, backend, args, kwargs)
             text = texts.get(key, _OTHERS)
             if text is _OTHERS:
-                text = _text(function, backend, args, kwargs, serving)
+                text = _text(function, backend, args, kwargs)
                 if key is not None and len(texts) < _MOST_KINDS:
                     texts[key] = text
             if text is not None:
@@ -88,17 +81,13 @@ def _key(
 
 
 def _text(
-    function: Function,
-    backend: Backend,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    serving: Callable[[tuple[Any, ...], dict[str, Any]], Function],
+    function: Function, backend: Backend, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
     """Return the signature of a call; None for one inside a transformation, or without any."""
     if backend.has_tracers(dynamic_values(function, args, kwargs)):
         return None
     try:
-        bound = bind(serving(args, kwargs), args, kwargs)
+        bound = bind(function, args, kwargs)
         if function.wrap:
             bound, _ = with_markers(bound, backend)
         return describe(flatten(bound, backend).signature)

@@ -89,8 +89,7 @@ class Choice:
         padding = self._padded.why_not(call) if self._padded else []
         failed = left_out(self.package.index).lines(known.function)
         shard = shard_lines(self.package.index)
-        others = [f"nor has its overload {name} one" for name in self.function.overloads]
-        trace = [*known.trace, *padding, *others, *failed, *self.package.absent, *shard]
+        trace = [*known.trace, *padding, *failed, *self.package.absent, *shard]
         return SignatureMismatch(known.function, known.summary, trace, known.remedy)
 
     def choose(self, call: Call, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, Placement]:

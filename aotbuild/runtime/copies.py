@@ -51,7 +51,7 @@ def looking_once(
     def look(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
             bound = bind(function, args, kwargs)
-            values = dict(zip(function.dynamic, bound.args, strict=True)) | bound.kwargs
+            values = dict(zip(function.dynamic, bound.args, strict=False)) | bound.kwargs
             sizes = backend.copied(values, function.donate, platform())
         except (AotbuildError, NotAnArray, ValueError):
             return  # a fallback took what no executable takes

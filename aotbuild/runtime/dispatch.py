@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property
 from time import perf_counter
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from aotbuild.runtime.backend import Backend, Executable, Fallback, Placement
     from aotbuild.runtime.call_events import CallEvents
     from aotbuild.runtime.keeping import Kept
-    from aotbuild.runtime.overloads import Overloads
     from aotbuild.runtime.padding import PadPlan
     from aotbuild.runtime.warmup import ExampleCall
 
@@ -72,17 +70,12 @@ class Dispatch:
         self._keep = keep
         self._noted: set[str] = set()
         self._primed: dict[int, ref[Executable]] = {}
-        self._overloads: Overloads[Dispatch] | None = None
         self._padded = None
         if function.pad:
             from aotbuild.runtime.padding import PaddedCalls
 
             self._padded = PaddedCalls(package.index, function, backend)
         self.choice = Choice(package, backend, function, devices, self._padded)
-        if function.overloads:
-            from aotbuild.runtime.overloads import Overloads
-
-            self._overloads = Overloads(package.index, backend, function, self._of)
         if package.editable:
             self.plain = self._call_source
             return
@@ -91,7 +84,7 @@ class Dispatch:
 
             self.plain = wrapped_call(
                 *(function, backend, self._on_tracers),
-                run=self._run_wrapped,
+                run=self._run,
                 call_source=self._call_source,
                 fall_back=self._fall_back,
             )
@@ -108,9 +101,6 @@ class Dispatch:
         if self.backend.has_tracers(dynamic_values(self.function, args, kwargs)):
             self._on_tracers()
             return self._call_source(*args, **kwargs), None, False
-        other = self._overloads and self._overloads.serving(args, kwargs)
-        if other:
-            return other.miss_for(self, args, kwargs)
         try:
             bound = bind(self.function, args, kwargs)
             plan = self._padded.plan(bound) if self._padded else None
@@ -124,39 +114,8 @@ class Dispatch:
         except NoExecutable as error:
             return self._fall_back(error, args, kwargs), None, False
 
-    def serving(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Dispatch:
-        """Return the dispatch that serves a call: this one, or that of an overload."""
-        return (self._overloads and self._overloads.serving(args, kwargs)) or self
-
-    def of(self, call: Call) -> Dispatch:
-        """Return the dispatch that a call is bound to: this one, or that of an overload."""
-        found = self._overloads and self._overloads.named(call.bound.function.name)
-        return found or self
-
-    def miss_for(
-        self, caller: Dispatch, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, Any, bool]:
-        """Serve a call of the entry that this is an overload of, as its miss does."""
-        if (self.statics, self.static_positions) == (caller.statics, caller.static_positions):
-            return self._miss(*args, **kwargs)
-        # What the caller's C++ cache would know the call by has no static values.
-        return self.plain(*args, **kwargs), None, False
-
-    def _of(self, function: Function) -> Dispatch:
-        """Return the dispatch of another function on the same devices."""
-        parts = (self.package, self.backend, self._loader)
-        return Dispatch(*parts, function, self._source, self._chosen, self._keep)
-
-    def _run_wrapped(self, bound: Bound) -> tuple[Any, Any, bool]:
-        found = self._overloads and self._overloads.serving_bound(bound)
-        return found[0]._run(found[1]) if found else self._run(bound)
-
     def _fall_back(self, error: NoExecutable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the fallback policy gives for a call that no executable serves."""
-        if self.function.wrap and self._overloads:
-            other = self._overloads.serving(args, kwargs)
-            if other:
-                return other.plain(*args, **kwargs)
         self.package.stats.count("refused")
         if listeners:
             self._events.refused(error, args, kwargs)
@@ -194,13 +153,7 @@ class Dispatch:
         return self.backend.fallback(self.package, self.function, self._source, self._chosen)
 
     def _run_fallback(self, policy: str, error: NoExecutable, args: Any, kwargs: Any) -> Any:
-        try:
-            return self._fallback.run(policy, error, args, kwargs)
-        except NoExecutable:
-            for other in self._overloads.each() if self._overloads and policy != "jit" else ():
-                with suppress(NoExecutable):
-                    return other._fallback.run(policy, error, args, kwargs)
-            raise
+        return self._fallback.run(policy, error, args, kwargs)
 
     def _call_source(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._fallback.call_source(*args, **kwargs)
@@ -253,7 +206,7 @@ class Dispatch:
 
     def _count_copies(self, bound: Bound, placement: Placement) -> None:
         """Count what a call copies before it runs."""
-        values = dict(zip(self.function.dynamic, bound.args, strict=True)) | bound.kwargs
+        values = dict(zip(self.function.dynamic, bound.args, strict=False)) | bound.kwargs
         platform = platform_of(placement.devices[0])
         sizes = self.backend.copied(values, self.function.donate, platform)
         if sizes:
@@ -285,7 +238,7 @@ class Dispatch:
         return is_first
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
-        """Make the usual calls of a record, of an overload too, once for each executable.
+        """Make the usual calls of a record, once for each executable.
 
         None for a wrapped function: only its callers have the objects that it takes.
         """
@@ -299,9 +252,7 @@ class Dispatch:
         warm_up, examples = _WarmUp(executable, outputs), executable.examples()
         try:
             treedef = restore(record.signature.tree, None, self.backend.trees)
-            other = self._overloads and self._overloads.named(record.function)
-            function = other.function if other else self.function
-            for example in example_calls(function, record, treedef, examples):
+            for example in example_calls(self.function, record, treedef, examples):
                 warm_up.call(self.plain, example)
         except (AotbuildError, ValueError) as err:
             message = f"{record}: ran on zeros, but its first call takes the slow path"

@@ -103,18 +103,8 @@ class Kernel:
 
             call = copying(dispatch, call)
         if self._counts:
-            serving = lambda *call: dispatch.serving(*call).function  # noqa: E731
-            call = self._counts.counted(self.function, dispatch.backend, call, serving)
-        self.__call__ = self._watch(self._watched, call) if self._watch else call
-
-    @property
-    def _watched(self) -> Function:
-        """The function as a watch sees its calls, which may be those of an overload."""
-        if not self.function.overloads:
-            return self.function
-        from aotbuild.runtime.overloads import with_all_statics
-
-        return with_all_statics(self._dispatch.package.index, self.function)
+            call = self._counts.counted(self.function, dispatch.backend, call)
+        self.__call__ = self._watch(self.function, call) if self._watch else call
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -162,7 +152,7 @@ class Kernel:
 
         It loads and runs nothing. Raises SignatureMismatch or InvalidArgument like the call itself.
         """
-        dispatch = self._dispatch.serving(args, kwargs)
+        dispatch = self._dispatch
         bound = bind(dispatch.function, args, kwargs)
         if dispatch.function.wrap:
             from aotbuild.runtime.wrapped import with_markers
@@ -178,7 +168,7 @@ class Kernel:
 
     def padding(self, call: Call) -> str:
         """Return how a call is padded, as `batch 3 → 8`; empty if it is not padded."""
-        return str(self._dispatch.of(call).pad_plan(call) or "")
+        return str(self._dispatch.pad_plan(call) or "")
 
     def prime(self, record: Record, executable: Executable, outputs: list[Any]) -> None:
         """Enter the usual calls of a record into the C++ cache.
@@ -198,5 +188,5 @@ class Kernel:
 
         Raises NoExecutable if all are refused, InvalidArgument if an argument is on other devices.
         """
-        verdict, _ = self._dispatch.of(call).choice.choose(call, verdicts)
+        verdict, _ = self._dispatch.choice.choose(call, verdicts)
         return verdict.record

@@ -242,7 +242,7 @@ class Library:
         from aotbuild.runtime.preload import check_options, preload_functions
 
         check_options(prime, threads)
-        chosen = self._state.with_overloads(names) or self.functions
+        chosen = self._state.chosen(names) or self.functions
         kernels = {name: self.kernel(name) for name in chosen} if prime else None
         return preload_functions(
             *(self._state, self._devices, chosen, kernels, threads),
@@ -272,7 +272,7 @@ class Library:
         """
         from aotbuild.runtime.preload import ready
 
-        chosen = self._state.with_overloads(names) or self.functions
+        chosen = self._state.chosen(names) or self.functions
         return ready(self._state, self._devices, chosen)
 
     def place(self, tree: Any) -> Any:

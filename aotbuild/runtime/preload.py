@@ -126,11 +126,7 @@ def ready(state: LibraryState, devices: DeviceSet | None, names: Sequence[str]) 
 
 def _prime_kernels(kernels: Mapping[str, Kernel]) -> Prime:
     def prime(record: Record, executable: Executable, outputs: list[Any]) -> None:
-        kernel = kernels[record.function]
-        kernel.prime(record, executable, outputs)
-        first = kernels.get(kernel.function.overload_of)
-        if first:
-            first.prime(record, executable, outputs)
+        kernels[record.function].prime(record, executable, outputs)
 
     return prime
 

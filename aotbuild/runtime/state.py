@@ -126,12 +126,9 @@ class LibraryState:
         found = self.index.function(name) if isinstance(name, str) else None
         return found if found is not None else _unknown(self, name)
 
-    def with_overloads(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return functions with those that serve their calls, too; raises UnknownFunction."""
-        functions = [self.function(name) for name in names]
-        others = [name for function in functions for name in function.overloads]
-        found = (name for name in others if self.index.function(name) is not None)
-        return tuple(dict.fromkeys([*(function.name for function in functions), *found]))
+    def chosen(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the names of functions, each once; raises UnknownFunction."""
+        return tuple(dict.fromkeys(self.function(name).name for name in names))
 
     @property
     def policy(self) -> str | None:

@@ -48,8 +48,16 @@ class TreeWords:
         lines: list[str] = []
         leaf = 0
         for group, treedef in zip((1, 2), self._call.treedef.children(), strict=True):
-            names = list(function.dynamic) if group == 1 else sorted(function.keywords)
             have, want = children_of(found[group]), children_of(expected[group])
+            names = found[2][1] if group == 2 else function.dynamic[: len(have)]
+            compiled = expected[2][1] if group == 2 else function.dynamic[: len(want)]
+            if list(names) != list(compiled):
+                apart = (
+                    ({*compiled} - {*names}, "compiled with"),
+                    ({*names} - {*compiled}, "called with"),
+                )
+                lines += [f"{name}: {word} it" for each, word in apart for name in sorted(each)]
+                continue
             for name, child, *pair in zip(names, treedef.children(), have, want, strict=False):
                 lines += self._walk(name, 1, leaf, child, *pair)
                 leaf += child.num_leaves

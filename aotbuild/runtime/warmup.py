@@ -31,7 +31,8 @@ def example_calls(
     """Yield the usual calls of a record, on zeros."""
     arguments, keywords = treedef.children()
     trees = [*arguments.children(), *keywords.children()]
-    names = [*function.dynamic, *sorted(function.keywords)]
+    # The arrays that this signature lacks are the last ones of `dynamic`.
+    names = [*function.dynamic[: len(arguments.children())], *record.signature.tree[2][1]]
     statics = _statics(function, record)
     for kinds in _combinations(trees, list(examples)):
         values = _values(trees, kinds, examples)

@@ -30,6 +30,7 @@ def _parameters(function: Function) -> Iterator[str]:
     defaults = {
         s.name: f"={cut(shown(s.default), _LONGEST)}" for s in function.statics if s.has_default
     }
+    defaults |= dict.fromkeys(function.optional, "=…")
     given = {*function.dynamic, *function.keywords, *(static.name for static in function.statics)}
     # What follows a parameter that was compiled in at its default can only be given by name.
     by_position = list(takewhile(given.__contains__, function.positional))

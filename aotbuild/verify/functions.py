@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.padding import Padding
@@ -23,7 +23,7 @@ def function_problems(
     for record in records:
         found.get(record.function, []).append(record)
     for function in functions:
-        for problem in (*_own_problems(function), *_overload_problems(function, found)):
+        for problem in _own_problems(function):
             yield f"{function.name}: {problem}"
         for record in found[function.name]:
             for problem in (*_call_problems(function, record), *_x64_problems(record)):
@@ -44,18 +44,14 @@ def _own_problems(function: Function) -> Iterator[str]:
         yield f"dynamic: {[*function.dynamic]} is not the order of positional, {[*ordered]}"
 
 
-def _overload_problems(function: Function, known: Mapping[str, object]) -> Iterator[str]:
-    others = [*function.overloads, *([function.overload_of] if function.overload_of else [])]
-    missing = [name for name in others if name not in known]
-    if missing:
-        yield f"its overload {', '.join(missing)} is not there"
-
-
 def _call_problems(function: Function, record: Record) -> Iterator[str]:
     """Yield why no call of a function leads to a record."""
     args, kwargs = map(children_of, children_of(record.signature.tree))
     keywords = children_of(record.signature.tree)[1][1]
-    if len(args) != len(function.dynamic) or [*keywords] != sorted(function.keywords):
+    given_names = {*function.dynamic[: len(args)], *keywords}
+    every = {*function.dynamic, *function.keywords}
+    is_known = len(args) <= len(function.dynamic) and given_names <= every
+    if not is_known or not (every - given_names).issubset(function.optional):
         have = f"{len(args)} arguments and the keywords {keywords}"
         names = ", ".join((*function.dynamic, *function.keywords))
         yield f"signature.tree: it has {have}, and the function the arrays {names}"
@@ -63,7 +59,7 @@ def _call_problems(function: Function, record: Record) -> Iterator[str]:
     given = [name for name, _ in record.signature.statics]
     if given != sorted(static.name for static in function.statics):
         yield f"signature.statics: {given} are not the static arguments of the function"
-    owners = zip((*function.dynamic, *keywords), (*args, *kwargs), strict=True)
+    owners = zip((*function.dynamic[: len(args)], *keywords), (*args, *kwargs), strict=True)
     by_leaf = [name for name, tree in owners for _ in range(leaf_count(tree))]
     donated = {by_leaf[leaf] for leaf in record.calling.donated} - {*function.donate}
     if donated:

@@ -23,7 +23,7 @@ _SAME = {
     "donate": "donate",
     "wrap": "wrap",
     "ignored": "static_data",
-    "overload_of": "overload_of",
+    "optional": "signatures",
 }
 
 

@@ -17,7 +17,6 @@ from aotbuild.format.tree import Describer, Tree, TreeRefused, children_of
 from aotbuild.format.wrap import Wrap, is_marker
 from aotbuild.manifest import (
     ArgSpec,
-    ChoiceSpec,
     DictSpec,
     FileSpec,
     LeafSpec,
@@ -53,9 +52,6 @@ def make_avals(
         case FileSpec(leaves=leaves):
             avals = [_leaf(leaf, f"{role}: leaf {i}", symbolic) for i, leaf in enumerate(leaves)]
             return file_tree(spec, role, avals, wrap)
-        case ChoiceSpec(dim):
-            msg = f"{role}: the dim {dim} has no value, and selects a spec"
-            raise TraceRefused(msg)
         case ListSpec(items):
             return [inner(item, f"[{i}]") for i, item in enumerate(items)]
         case TupleSpec(items):

@@ -81,17 +81,26 @@ def bind(job: Job, function: Any, wrap: str = "") -> Binding:
     parameters = list(signature.parameters.values())
     positional = [p.name for p in parameters if p.kind in _POSITIONAL]
     statics = [(_static_name(job, name, positional, signature), v) for name, v in job.statics]
-    static_names = {name for name, _ in statics}
-    if len(static_names) < len(statics):
+    if len({name for name, _ in statics}) < len(statics):
         names = [name for name, _ in statics]
         twice = sorted({name for name in names if names.count(name) > 1})
         where = f"functions.{job.name}.static: {job.call}{_shown(signature)}"
         msg = f"{where}: one parameter is given by name and by position ({', '.join(twice)})"
         raise TraceRefused(msg)
+    every = job.parameters
+    static_names = {_static_name(job, each, positional, signature) for each in every.statics}
+    lacking = static_names.difference(name for name, _ in statics)
+    statics += [(name, _static_default(job, name, signature)) for name in sorted(lacking)]
+    if wrap and every.optional:
+        msg = (
+            f"functions.{job.name}.signatures: under {wrap} all signatures have the same arguments;"
+            f" some lack {', '.join(every.optional)}\nMake two functions of it."
+        )
+        raise TraceRefused(msg)
     slots = [name for name in positional if name not in static_names]
     _check_arguments(job, signature, slots, static_names)
-    dynamic, keywords = tuple(job.args), tuple(sorted(job.kwargs))
-    used = {*dynamic, *keywords, *static_names}
+    dynamic = every.args
+    used = {*dynamic, *every.kwargs, *static_names}
     last = max((i for i, name in enumerate(positional) if name in used), default=-1)
     order = (*positional[: last + 1], *(n for n in dynamic if n not in positional))
     described = Function(
@@ -99,11 +108,11 @@ def bind(job: Job, function: Any, wrap: str = "") -> Binding:
         call=job.call,
         positional=tuple(order),
         dynamic=dynamic,
-        keywords=keywords,
+        keywords=every.kwargs,
         statics=tuple(_static(name, signature) for name in sorted(static_names)),
         donate=job.function.donate,
         wrap=wrap,
-        overload_of=job.function.overload_of or "",
+        optional=every.optional,
         about=about_source(function, signature).to_json(),
     )
     return Binding(described, tuple(statics), signature, _static_by_name(function, positional))
@@ -233,6 +242,19 @@ def _static_name(
         msg = f"{where} has no parameter {given!r}{hint}"
         raise TraceRefused(msg)
     return given
+
+
+def _static_default(job: Job, name: str, signature: inspect.Signature) -> Any:
+    """Return what calls have for a static argument that another signature of the manifest gives."""
+    static = _static(name, signature)
+    if not static.has_default:
+        msg = (
+            f"functions.{job.name}.signatures: {job.label} has no value of the static argument "
+            f"{name!r}, which others have, and {job.call} has no default for it that can be "
+            "compared\nGive its value under static:."
+        )
+        raise TraceRefused(msg)
+    return signature.parameters[name].default
 
 
 def _static(name: str, signature: inspect.Signature) -> Static:

@@ -107,7 +107,7 @@ else:
     call(root, FLAX + code)
 
 
-def test_an_overload_changes_the_callers_objects(root: Path) -> None:
+def test_each_signature_changes_the_callers_objects(root: Path) -> None:
     code = """
 model, twin = m.make_net(), m.make_net()
 both = np.stack([x, x])

@@ -64,7 +64,7 @@ class TestValidator:
     def test_accepts(self, validator: Any, complete: Any) -> None:
         assert [e.message for e in validator.iter_errors(complete)] == []
         complete["targets"] = ["cpu", "portable", {"cpu": {"isa": "host"}}]
-        complete["defaults"] = {"env": {"A": "a"}, "static": {0: [1], "x": 2}}
+        complete["defaults"] = {"env": {"A": "a"}}
         assert validator.is_valid(json.loads(json.dumps(complete)))
 
     @pytest.mark.parametrize(

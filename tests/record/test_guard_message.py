@@ -108,21 +108,6 @@ class TestKernels:
         )
         assert 'Call `aotbuild.load("demo").double`' in caught.value.remedy
 
-    def test_an_overload_is_named_by_the_function_whose_calls_it_serves(
-        self, tmp_path: Path, built: Built, source: Any
-    ) -> None:
-        replace = dataclasses.replace
-        other = build("a", lambda x: x * 2, {"x": OTHER}, call="guarded_source:double")
-        other = replace(other, function=replace(other.function, overload_of="double"))
-        first = replace(built, function=replace(built.function, overloads=("a",)))
-        library = aotbuild.load(write(tmp_path, [first, other]))
-        with guard("raise"), pytest.raises(CompilationForbidden) as caught:
-            source.double(OTHER)
-        assert caught.value.trace == (
-            "demo:double is compiled for this call, but its source was called",
-        )
-        library.close()
-
     @pytest.mark.parametrize("x", [OTHER, jax.ShapeDtypeStruct(OTHER.shape, OTHER.dtype)])
     def test_how_it_differs_from_the_nearest_signature(
         self, library: Any, source: Any, x: Any

@@ -158,22 +158,3 @@ def test_an_imported_source_says_more(
     assert function.options == {"keep_unused": True}
 
 
-def test_static_arguments_of_an_overload(
-    tmp_path: Path, recorder: Recorder, built: list[Built]
-) -> None:
-    one_k, _ = built[1:]
-    flat = build("flat", lambda x: x * 2, {"x": X}, call="kernel_source:g", positional=["x", "k"])
-    first = dataclasses.replace(flat.function, overloads=("g",))
-    other = dataclasses.replace(one_k.function, overload_of="flat")
-    parts = zip((flat, one_k), (first, other), strict=True)
-    library = aotbuild.load(write(tmp_path, [dataclasses.replace(b, function=f) for b, f in parts]))
-    with recorder:
-        library.flat(X)
-        library.flat(X, k=2)
-    found = recorder.read()
-    assert one(found, "kernel_source:g")[0].static == ("k",)
-    assert calls_of(found, "kernel_source:g") == [
-        (["f32[2,4]"], {}, 1),
-        (["f32[2,4]"], {"k": 2}, 1),
-    ]
-    library.close()

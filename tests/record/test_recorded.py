@@ -89,20 +89,11 @@ def test_static_values_that_were_not_combined_are_entries() -> None:
         for batch, k in ((1, 3), (8, 3), (1, 5), (8, 5), (8, 7), (8, (2, None)), (8, 1), (8, True))
     ]
     proposal = proposed(recording({"m:f": calls}))
-    assert "  it is an overload of f, whose calls run it, too" in proposal.lines
     found = functions(proposal)
     assert {name: (each.dims, each.static) for name, each in found.items()} == {
         "f": ({"batch": (1, 8)}, {"k": (3, 5)}),
         "f_2": ({}, {"k": (7, (2, None), 1, True)}),
     }
-
-
-def test_a_dim_selects_among_other_trees_and_dtypes() -> None:
-    x = argument("x", "f32[2]"), argument("x", "f32[2]", tree=["list", "*"])
-    weak = argument("x", "~f32[]"), argument("x", "key<fry>[]"), argument("x", tree=["none"])
-    found = functions(proposed(recording({"m:f": [call(each) for each in (*x, *weak)]})))
-    assert found["f"].dims == {"variant": (0, 1, 2, 3, 4)}
-    assert isinstance(found["f"].positional["x"], ChoiceSpec)
 
 
 def test_many_sizes_are_padded_to_buckets() -> None:

@@ -141,7 +141,7 @@ def test_only_what_is_missing_is_another_entry(tmp_path: Path) -> None:
     found = updated(tmp_path, before, xk(1, 3), xk(2, 5))
     assert found.text == (
         before[:-1]
-        + ', f_2: {call: "m:f", overload_of: f, args: [{x: "f32[2,4]"}], static: {k: [5]}}}'
+        + ', f_2: {call: "m:f", args: [{x: "f32[2,4]"}], static: {k: [5]}}}'
     )
 
 

@@ -14,7 +14,6 @@ from aotbuild.report.diff import Diff, Unit, diff
 from aotbuild.report.diff_words import cost_rows, diff_document, diff_lines
 
 OLD = ([make_function()], [make_record()])
-OVERLOAD = {"overload_of": "f"}
 V4, PORTABLE = "cpu:x86-64-v4:1", "portable:cpu:1"
 
 
@@ -55,13 +54,6 @@ def test_a_function_that_is_called_otherwise(tmp_path: Path) -> None:
     found = compare(tmp_path, ([make_function(call="pack.m:g", donate=())], OLD[1]))
     assert lines(found)[0] == "~ function f: call pack.m:f → pack.m:g"
     assert [f.name for f in found.functions_changed[0].fields] == ["call", "parameters"]
-
-
-def test_a_function_that_serves_calls_of_another(tmp_path: Path) -> None:
-    records = [make_record(), make_record("g")]
-    one, other = ([make_function(), make_function("g", **more)] for more in ({}, OVERLOAD))
-    found = compare(tmp_path, (other, records), (one, records))
-    assert lines(found) == ["~ function g: overload_of (empty) → f"]
 
 
 def test_signatures(tmp_path: Path) -> None:
