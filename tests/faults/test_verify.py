@@ -203,10 +203,7 @@ RUN: dict[str, tuple[str, Edit, str]] = {
 @pytest.fixture(scope="module")
 def outcomes(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """What `verify` says of one package with all of these lies, by function."""
-    functions = {
-        lie: (name, edit, nothing)
-        for lie, (name, edit, _) in RUN.items()
-    }
+    functions = {lie: (name, edit, nothing) for lie, (name, edit, _) in RUN.items()}
     functions |= {
         "truth": ("both", nothing, nothing),
         "elsewhere": ("both", tree(["node", "nosuch:Type", None, "*", "*"]), nothing),

@@ -63,9 +63,7 @@ def test_options_of_the_function_name_arguments_of_any() -> None:
         (
             ["args: [x: 'f32[4]']", "args: [y: 'f32[4]']"],
             "",
-            [
-                "signatures.1.args: the positional arguments of all signatures are the first ones"
-            ],
+            ["signatures.1.args: the positional arguments of all signatures are the first ones"],
         ),
         (
             ["args: [x: 'f32[4]']", "kwargs: {x: 'f32[4]'}"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import types
 from pathlib import Path
@@ -156,5 +155,3 @@ def test_an_imported_source_says_more(
     function, _ = one(recorder.read(), "kernel_source:g")
     assert (function.file, function.positional) == (__file__, ("x", "k"))
     assert function.options == {"keep_unused": True}
-
-

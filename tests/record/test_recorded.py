@@ -15,7 +15,7 @@ from support.recordings import Call, argument, call, recording
 from aotbuild.errors import ProjectError
 from aotbuild.format.canonical import canonical_json
 from aotbuild.format.constructions import without_constructions
-from aotbuild.manifest import ChoiceSpec, Function, load_manifest, parse_manifest
+from aotbuild.manifest import Function, load_manifest, parse_manifest
 from aotbuild.record.recorded import (
     NothingToCompile,
     Proposal,

@@ -140,8 +140,7 @@ def test_only_what_is_missing_is_another_entry(tmp_path: Path) -> None:
     before = f"{HEAD}functions: {{{FLOW}'f32[n,4]'}}], dims: {{n: [1]}}, static: {{k: 3}}}}}}"
     found = updated(tmp_path, before, xk(1, 3), xk(2, 5))
     assert found.text == (
-        before[:-1]
-        + ', f_2: {call: "m:f", args: [{x: "f32[2,4]"}], static: {k: [5]}}}'
+        before[:-1] + ', f_2: {call: "m:f", args: [{x: "f32[2,4]"}], static: {k: [5]}}}'
     )
 
 
@@ -239,14 +238,6 @@ def test_what_cannot_be_edited_is_told_and_stays(tmp_path: Path) -> None:
     found = updated(tmp_path, before, x(3, 4))
     assert found.text.startswith(f"{before}\n  # 1 call")
     assert "  f stays as it is: there are comments inside" in found.lines
-    # What stands under defaults would change other functions.
-    before = f"{HEAD}defaults: {{static: {{k: 3}}}}\nfunctions: {{{FLOW}'f32[1,4]'}}]}}}}\n"
-    found = updated(tmp_path, before, xk(1, 5))
-    assert "  f stays as it is: static.k is under defaults" in found.lines
-    assert [each.static for each in parse_manifest(found.text).functions.values()] == [
-        {"k": (3,)},
-        {"k": (5,)},
-    ]
     # What only a person can sort out.
     before = f"{{{HEAD.strip().replace(chr(10), ', ')}, functions: {{}}}}"
     with pytest.raises(NotAsMeant, match="one map in braces"):
