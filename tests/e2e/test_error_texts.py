@@ -25,7 +25,7 @@ PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 CASES = {**BUILD_CASES, **REFUSED_CASES, **RUN_CASES}
 NAMES = sorted([*CASES, *BROKEN])
 # Messages of the page that no case here produces.
-OTHERS = ("no GPU can be used here", "mypkg/model.py was edited")
+OTHERS = ("no GPU can be used here", "mypkg/model.py was edited", "calls.jsonl: not a call log")
 
 
 def normalised(text: str, here: Path) -> str:
