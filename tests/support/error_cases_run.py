@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from attacks import wheels
 
 import aotbuild
-from aotbuild.format.aval import Aval
 from aotbuild.format.index import write_index
-from aotbuild.format.left_out import AllLeftOut, LeftOut, left_out_header
-from aotbuild.format.record import PYTHON_CALL, HostCallback, Template
 from aotbuild.wheels.split import split
-from support import static_model
 from support.error_cases import Place, X, collector, command, library, raised, scored
-from support.packages import build, write
+from support.packages import write
 from support.processes import fresh
 from support.projects import write_project
 from support.reports import HEADER, make_function, make_record, write_package
@@ -72,11 +65,6 @@ def load_index_truncated(place: Place) -> str:
 
 
 @case
-def load_index_edited(place: Place) -> str:
-    return damaged(place, lambda data: data.replace(b'"fallback":"none"', b'"fallback":"jits"'))
-
-
-@case
 def load_newer_format(place: Place) -> str:
     return damaged(place, lambda data: data.replace(b"index 1\n", b"index 2\n", 1))
 
@@ -101,12 +89,6 @@ def merge_refused(place: Place) -> str:
     return result.stderr
 
 
-@case
-def split_nothing(place: Place) -> str:
-    wheel = put_wheel(place.root / wheels.NAME, [scored()])
-    return command(place, place.root, 7, "split", wheel.name, "--out", "out").stderr
-
-
 # --- calling --------------------------------------------------------------------------------------
 
 
@@ -117,23 +99,6 @@ def call_damaged_blob(place: Place) -> str:
     path = place.root / "_aot" / built.record.blob.path
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    return raised(lambda: opened.score(X, "relu"))
-
-
-@case
-def call_other_results(place: Place) -> str:
-    built = scored()
-    calling = replace(built.record.calling, outputs=(Aval((4096,), "float32"),))
-    record = replace(built.record, calling=calling, provenance={"label": "score()"})
-    return raised(lambda: library(place, replace(built, record=record)).score(X, "relu"))
-
-
-@case
-def call_git_lfs_pointer(place: Place) -> str:
-    built = scored()
-    opened = library(place, built)
-    path = place.root / "_aot" / built.record.blob.path
-    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     return raised(lambda: opened.score(X, "relu"))
 
 
@@ -149,116 +114,6 @@ def call_other_shape(place: Place) -> str:
 
 
 @case
-def call_compiled_in(place: Place) -> str:
-    built = scored()
-    parameters = [["x", "positional_or_keyword"], ["activation", "positional_or_keyword"]]
-    parameters.append(["scale", "positional_or_keyword", 1.0])
-    function = replace(built.function, about={"parameters": parameters})
-    opened = library(place, replace(built, function=function))
-    return raised(lambda: opened.score(X, "relu", scale=2.0))
-
-
-@case
-def bucket_too_large(place: Place) -> str:
-    opened = library(place, scored(1), scored(8), scored(32))
-    return raised(lambda: opened.bucket("score", batch=33))
-
-
-@case
-def call_other_dtype(place: Place) -> str:
-    opened = library(place, scored())
-    return raised(lambda: opened.score(np.ones((1, 16), "float16"), "relu"))
-
-
-@case
-def call_weak_type(place: Place) -> str:
-    built = build("scale", lambda x: x * 2, {"x": np.float32(1.0)})
-    return raised(lambda: library(place, built).scale(1.0))
-
-
-@case
-def call_other_static(place: Place) -> str:
-    return raised(lambda: library(place, scored()).score(X, "tanh"))
-
-
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["tx"])
-@dataclass
-class TrainState:
-    params: Any
-    tx: Any = field(metadata={"static": True})
-
-
-@case
-def call_other_static_data(place: Place) -> str:
-    one, other = (TrainState(X, static_model.scale(rate)) for rate in (0.001, 0.002))
-    built = build("step", lambda state: state.tx.update([state.params]), {"state": one})
-    record = replace(built.record, provenance={"label": "step()"})
-    return raised(lambda: library(place, replace(built, record=record)).step(other))
-
-
-TEMPLATE = TrainState(X, memoryview(b"a codec"))
-
-
-@case
-def call_other_reference(place: Place) -> str:
-    built = build("step", lambda state: state.params * 2, {"state": replace(TEMPLATE, tx=None)})
-    record, like = built.record, f"{__name__}:TEMPLATE"
-    node = ["node", f"{__name__}:TrainState", {"tuple": [{"reference": like}]}, "*"]
-    record = replace(
-        record,
-        signature=replace(record.signature, tree=["tuple", ["tuple", node], ["dict", []]]),
-        calling=replace(record.calling, templates=(Template(like, (), (0, 0)),)),
-    )
-    function = replace(built.function, references=(("state.tx", (0, 0), 0, like),))
-    opened = library(place, replace(built, record=record, function=function))
-    other = replace(TEMPLATE, tx=memoryview(b"another"))
-    text = raised(lambda: opened.step(other)).replace(like, "proj.model:init")
-    return re.sub(r"at 0x\w+", "at 0x7f…", text)
-
-
-@case
-def call_no_callback(place: Place) -> str:
-    made = scored()
-    callback = HostCallback("pure", "proj.host:lookup", ["tuple", ["tuple", "*"], ["dict", []]])
-    requires = replace(made.record.requires, custom_calls=(PYTHON_CALL,))
-    calling = replace(made.record.calling, callbacks=(callback,))
-    record = replace(made.record, requires=requires, calling=calling)
-    return raised(lambda: library(place, replace(made, record=record)).score(X, "relu"))
-
-
-@case
-def call_left_out(place: Place) -> str:
-    unit = LeftOut(
-        function="score",
-        signature="score(batch=2, activation='relu')",
-        target="cpu:x86-64-v4:1",
-        stage="trace",
-        reason="proj.model:score raised while it was traced\n  at …/model.py:17 in score\n"
-        "ValueError: no activation 'relo'",
-        key=scored(2).record.signature.key(),
-    )
-    found = left_out_header(AllLeftOut((unit,)))
-    opened = aotbuild.load(write(place.root, [scored()], package="proj", **found))
-    return raised(lambda: opened.score(np.ones((2, 16), "float32"), "relu"))
-
-
-@case
-def call_argument_missing(place: Place) -> str:
-    return raised(lambda: library(place, scored()).score(X))
-
-
-@case
-def call_not_an_array(place: Place) -> str:
-    return raised(lambda: library(place, scored()).score("text", "relu"))
-
-
-@case
-def call_other_jaxlib(place: Place) -> str:
-    opened = library(place, scored().replace(jaxlib="0.9.9"))
-    return raised(lambda: opened.score(X, "relu"))
-
-
-@case
 def call_other_placement(place: Place) -> str:
     folder = write(place.root, [scored()], package="proj")
     code = """
@@ -268,21 +123,6 @@ mesh = Mesh(np.array(jax.devices()), ("data",))
 x = jax.device_put(np.ones((1, 16), "float32"), NamedSharding(mesh, P()))
 try:
     aotbuild.load(sys.argv[1]).score(x, "relu")
-except aotbuild.errors.InvalidArgument as err:
-    print(json.dumps(str(err)))
-"""
-    return str(fresh(code, str(folder), devices=2))
-
-
-@case
-def call_on_another_device(place: Place) -> str:
-    folder = write(place.root, [scored()], package="proj")
-    code = """
-import json, sys, jax, numpy as np, aotbuild
-first, second = jax.devices()
-x = jax.device_put(np.ones((1, 16), "float32"), first)
-try:
-    aotbuild.load(sys.argv[1]).on(second).score(x, "relu")
 except aotbuild.errors.InvalidArgument as err:
     print(json.dumps(str(err)))
 """
@@ -307,29 +147,6 @@ print(os.read(reading, 10_000).decode())
 """
     text = str(fresh(code, str(write(place.root, [scored()], package="proj"))))
     return re.sub(r"process \d+, forked from \d+", "process 4243, forked from 4242", text)
-
-
-@case
-def call_on_no_device(place: Place) -> str:
-    return raised(lambda: library(place, scored()).on("cuda:1"))
-
-
-@case
-def call_donated_array(place: Place) -> str:
-    built = build("step", lambda state: state + 1, {"state": X}, donate=["state"])
-    opened, state = library(place, built, scored()), jnp.asarray(X)
-    opened.step(state)
-    return raised(lambda: opened.score(state, "relu"))
-
-
-@case
-def call_donated_twice(place: Place) -> str:
-    def step(state: dict[str, Any]) -> dict[str, Any]:
-        return {"average": 0.9 * state["average"] + state["params"], "params": -state["params"]}
-
-    state = {"params": jnp.asarray(X), "average": jnp.asarray(X)}
-    opened = library(place, build("step", step, {"state": state}, donate=["state"]))
-    return raised(lambda: opened.step({**state, "params": state["average"]}))
 
 
 @case
@@ -396,16 +213,3 @@ def inspect_stage_not_kept(place: Place) -> str:
 @case
 def inspect_stages_not_found(place: Place) -> str:
     return inspected(place, {"hlo": b"HloModule f\n"})
-
-
-# --- verifying ------------------------------------------------------------------------------------
-
-
-@case
-def verify_damaged_wheel(place: Place) -> str:
-    built = scored()
-    path = f"{wheels.AOT}/{built.record.blob.path}"
-    files = wheels.with_record(wheels.wheel_files(wheels.aot_files([built])))
-    files[path] = files[path][:-1] + bytes([files[path][-1] ^ 1])
-    wheels.write_wheel(place.root / wheels.NAME, files.items())
-    return command(place, place.root, 9, "verify", "--no-run", wheels.NAME).stdout
