@@ -7,9 +7,9 @@ from aotbuild.format.tree_file import DescribedTree
 from aotbuild.format.words import quote
 from aotbuild.manifest import parse_manifest
 from aotbuild.record.entries import Entry, InFile
-from aotbuild.record.flow import flow
 from aotbuild.record.matching import Expanded, Mismatch, fit
 from aotbuild.record.trees_file import TREES_FILE
+from aotbuild.record.yaml_text import flow
 
 _NAME = "function"
 

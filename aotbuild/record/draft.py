@@ -12,11 +12,11 @@ from aotbuild.record.check_entry import entry_problem
 from aotbuild.record.counted import cost, counted
 from aotbuild.record.entries import Entry, Limits, entries_for, problem_entry
 from aotbuild.record.extend import Extension, extension_for
+from aotbuild.record.init import function_name
 from aotbuild.record.known import Known
 from aotbuild.record.matching import Mismatch
 from aotbuild.record.recording import RecordedFunction
 from aotbuild.record.seen import Variant
-from aotbuild.record.source_manifest import function_name
 from aotbuild.record.tree_names import TreeNames
 
 # How many entries are named that cannot have some calls.

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from aotbuild.record.flow import flow
-from aotbuild.record.yaml_text import entry_lines, scalar
+from aotbuild.record.yaml_text import entry_lines, flow, scalar
 
 _LINE_END = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _LEAD = re.compile(r"([-?]) +\Z")

@@ -8,8 +8,7 @@ from typing import Any
 
 from aotbuild.record.counted import cost
 from aotbuild.record.entries import Entry
-from aotbuild.record.flow import flow
-from aotbuild.record.yaml_text import WIDTH, entry_lines
+from aotbuild.record.yaml_text import WIDTH, entry_lines, flow
 
 
 def function_lines(

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aotbuild.errors import ProjectError
+from aotbuild.format.index import FOLDER_NAME
 from aotbuild.format.words import did_you_mean
+from aotbuild.manifest.names import function_name_problem
 from aotbuild.manifest.nodes import Problems, child, plain
 from aotbuild.manifest.reader import read_yaml
-from aotbuild.record.changes import FileChange, read_text
-from aotbuild.record.project import Prepared, manifest_named, prepare
-from aotbuild.record.project_tables import PYPROJECT, Wanted
-from aotbuild.record.schema_file import schema_changes
-from aotbuild.record.source import read_module
-from aotbuild.record.source_files import ModuleFile, find_module, modules_below
-from aotbuild.record.source_find import find_functions
-from aotbuild.record.source_functions import Found, LeftOut, SourceFunction
-from aotbuild.record.source_manifest import DraftEntry, draft_entries, manifest_text
+from aotbuild.record.files import SCHEMA_LINE, FileChange, read_text, schema_changes
+from aotbuild.record.pyproject import PYPROJECT, Package, Prepared, manifest_of, prepare
+from aotbuild.record.source import TODO, FoundFunction, Module, Unnamed
+from aotbuild.record.yaml_text import UNKNOWN, flow
 
-# Files that tell other build backends something.
-_OTHERS = ("setup.py", "setup.cfg", "MANIFEST.in")
-_SHOWN = 8
+_ROOTS = (".", "src")
+_SKIPPED = {"__pycache__", "tests", "__main__", FOLDER_NAME}
+_GIVE = "Give an import name, such as mypkg.model, and the project's folder with --root."
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """The entry of a function: its name in the manifest, the function, its file and its lines."""
+
+    name: str
+    function: FoundFunction
+    file: str
+    lines: tuple[str, ...]
+
+    @property
+    def todos(self) -> int:
+        """The number of places that a person has to fill in."""
+        return sum(line.count(TODO) for line in self.lines if "#" not in line)
 
 
 @dataclass(frozen=True)
@@ -32,157 +44,197 @@ class Preparation:
     """What was found, and the files as they will be.
 
     Attributes:
-        root: The project's folder.
-        manifest: The path of the manifest, relative to it: that of the hook, else `aot.yaml`.
+        manifest: The path of the manifest, relative to the project.
         package: The import package that receives `_aot/`.
         entries: The functions that the manifest gets.
-        known: The names of functions that the manifest had already.
-        left_out: Jits that no manifest can name.
+        known: The names of functions that the manifest has already.
+        unnamed: The jits that no manifest can name, each with its file.
         pyproject: The prepared pyproject.toml.
         changes: The files to write.
     """
 
-    root: Path
     manifest: str
     package: str
-    entries: tuple[DraftEntry, ...]
+    entries: tuple[Drafted, ...]
     known: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    unnamed: tuple[tuple[str, Unnamed], ...]
     pyproject: Prepared
     changes: tuple[FileChange, ...]
 
 
-def prepare_project(
-    root: Path, wanted: Sequence[str], *, recursive: bool = False, switch: bool = False
-) -> Preparation:
-    """Read the modules of a project, each `module` or `module:function`, and draft both files.
+def prepare_project(root: Path, wanted: Sequence[str]) -> Preparation:
+    """Read modules of a project, each `module`, `package` or `module:function`; draft both files.
 
-    Nothing is imported or written. With `recursive`, packages are read with all that is in them.
-    `switch` lets the project have another build backend. A new manifest gets its schema beside it.
+    Nothing is imported or written. An existing manifest stays as it is: the new entries are shown.
     ProjectError says what is wrong.
     """
-    modules = _modules(root, wanted, recursive=recursive)
-    first = modules[0][0]
-    others = [module.name for module, _ in modules if module.package != first.package]
-    if others:
-        problem = f"{first.name} and {others[0]} are in two packages, and a manifest is for one"
-        raise ProjectError(str(root.resolve()), problem, "Name modules of one package.")
-    found = _merged(_found(root, module, names) for module, names in modules)
-    manifest = manifest_named(read_text(root / PYPROJECT))
-    path = root / manifest
-    before = read_text(path)
-    calls = _calls(before, manifest) if before is not None else {}
-    new = [each for each in found.functions if each.call not in calls.values()]
-    if not found.functions:
-        raise _nothing(modules, found)
-    entries = draft_entries(new, calls)
-    pyproject, change = _pyproject(root, first, manifest, switch=switch)
-    # An existing manifest is a person's: what is new is printed.
-    text = manifest_text(first.package, entries) if before is None else before
-    schema = schema_changes(path.parent) if before is None else ()
-    changes = (FileChange(path, before, text), *schema, change)
-    known = tuple(name for name, call in calls.items() if call in {f.call for f in found.functions})
-    return Preparation(
-        root, manifest, first.package, tuple(entries), known, found.left_out, pyproject, changes
-    )
-
-
-# --- sources --------------------------------------------------------------------------------------
-
-
-def _modules(
-    root: Path, wanted: Sequence[str], *, recursive: bool
-) -> list[tuple[ModuleFile, list[str]]]:
-    """Return each module once, with the functions that are named in it."""
-    found: dict[str, tuple[ModuleFile, list[str]]] = {}
+    place, package = _package(root, wanted[0])
+    found: dict[str, tuple[str, FoundFunction]] = {}
+    unnamed: list[tuple[str, Unnamed]] = []
     for text in wanted:
-        name, colon, function = text.partition(":")
-        below = recursive and not colon
-        for module in modules_below(root, name) if below else [find_module(root, name)]:
-            found.setdefault(module.name, (module, []))[1].extend([function] if colon else [])
-    return [*found.values()]
-
-
-def _found(root: Path, file: ModuleFile, names: Sequence[str]) -> Found:
-    base = root.resolve()
-    shown = file.path.relative_to(base) if file.path.is_relative_to(base) else file.path
-    try:
-        module = read_module(file.name, file.path, shown.as_posix())
-    except SyntaxError as err:
-        place, problem = f"{shown}:{err.lineno or 1}", f"not Python of this version: {err.msg}"
-        remedy = "Mend it, or run aotbuild with the Python that runs it."
-        raise ProjectError(place, problem, remedy) from err
-    except (ValueError, RecursionError, MemoryError) as err:  # ast's words for too much nesting
-        raise ProjectError(str(shown), f"not Python: {err}", "Mend it first.") from err
-    try:
-        return find_functions(module, names)
-    except LookupError as err:
-        name = str(err.args[0])
-        hint = did_you_mean(name, module.functions)
-        known = ", ".join([*module.functions][:_SHOWN]) or "none"
-        problem = f"it defines no function {name!r}{hint}"
-        raise ProjectError(str(shown), problem, f"Functions at its top: {known}.") from err
-
-
-def _merged(found: Iterable[Found]) -> Found:
-    each = [*found]
-    functions = (function for one in each for function in one.functions)
-    once: dict[str, SourceFunction] = {function.call: function for function in functions}
-    left_out = tuple(item for one in each for item in one.left_out)
-    return Found(tuple(once.values()), left_out, tuple(name for one in each for name in one.plain))
-
-
-def _nothing(modules: Sequence[tuple[ModuleFile, list[str]]], found: Found) -> ProjectError:
-    """Return what to do where no jit was found that a manifest can name."""
-    module = modules[0][0]
-    names = [each.name for each, _ in modules]
-    place = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more modules"
-    more = len(found.left_out) - _SHOWN
-    listed = "".join(f"\n{item}" for item in found.left_out[:_SHOWN])
-    listed += f"\nand {more} more" if more > 0 else ""
-    problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit that has a name{listed}"
-    if found.plain:
-        first, *others = found.plain[:_SHOWN]
-        remedy = f"Name functions yourself: aotbuild init {first}"
-        remedy += f"\nOthers: {', '.join(others)}." if others else ""
-        return ProjectError(place, problem, remedy)
-    is_package = module.path.name == "__init__.py"
-    remedy = "Name the module that has the functions" + (
-        ", or read all modules of the package with --recursive." if is_package else "."
+        name, _, function = text.partition(":")
+        for module, path in _modules(root, name, place, package):
+            shown = path.relative_to(root).as_posix()
+            source = _read(module, path, shown)
+            functions, others = source.find()
+            if function:
+                functions, others = [_chosen(source, function, functions, shown)], []
+            found.update({each.call: (shown, each) for each in functions})
+            unnamed += [(shown, each) for each in others]
+    if not found:
+        listed = "".join(f"\n  {file}:{each.line}: {each.what}" for file, each in unnamed[:8])
+        problem = f"no function under jax.jit, nnx.jit or eqx.filter_jit has a name{listed}"
+        remedy = f"Name a function yourself: aotbuild init {wanted[0].partition(':')[0]}:FUNCTION"
+        raise ProjectError(wanted[0], problem, remedy)
+    pyproject_text = read_text(root / PYPROJECT)
+    manifest = manifest_of(pyproject_text)
+    before = read_text(root / manifest)
+    calls = _calls(before or "")
+    new = [(file, each) for call, (file, each) in found.items() if call not in calls.values()]
+    entries = _drafted(new, [*calls])
+    about = Package(package, place.relative_to(root), manifest)
+    has_setup_py = (root / "setup.py").is_file()
+    pyproject = prepare(pyproject_text, about, has_setup_py=has_setup_py)
+    text = _manifest(package, entries) if before is None else before
+    changes = [FileChange(root / manifest, before, text)]
+    changes += schema_changes((root / manifest).parent) if before is None else []
+    if pyproject.is_hatchling:
+        changes.append(FileChange(root / PYPROJECT, pyproject_text, pyproject.text))
+    known = tuple(name for name, call in calls.items() if call in found)
+    return Preparation(
+        manifest, package, tuple(entries), known, tuple(unnamed), pyproject, tuple(changes)
     )
-    return ProjectError(place, problem, remedy)
 
 
-def _calls(text: str, file: str) -> dict[str, str]:
+# --- modules --------------------------------------------------------------------------------------
+
+
+def _package(root: Path, name: str) -> tuple[Path, str]:
+    """Return the folder that a module is imported from, and the outermost package with a file."""
+    module = name.partition(":")[0]
+    parts = module.split(".")
+    if not all(map(str.isidentifier, parts)) or "/" in module:
+        raise ProjectError(str(root), f"{module!r} is not the name of a module", _GIVE)
+    for place in _ROOTS:
+        for length in range(1, len(parts) + 1):
+            if root.joinpath(place, *parts[:length], "__init__.py").is_file():
+                return root / place, ".".join(parts[:length])
+    packages = [p.parent.name for place in _ROOTS for p in root.glob(f"{place}/*/__init__.py")]
+    problem = f"no package has the module {module!r}{did_you_mean(parts[0], packages)}"
+    remedy = f"{_GIVE} A folder with an __init__.py is a package; _aot/ goes there."
+    raise ProjectError(str(root), problem, remedy)
+
+
+def _modules(root: Path, name: str, place: Path, package: str) -> Iterator[tuple[str, Path]]:
+    """Yield a module, or all modules of a package but tests, with their files."""
+    if not f"{name}.".startswith(f"{package}."):
+        problem = f"{name} is not in the package {package}, and a manifest is for one package"
+        raise ProjectError(str(root), problem, "Run it again for the other package.")
+    folder = place.joinpath(*name.split("."))
+    file = folder.with_suffix(".py")
+    if file.is_file():
+        yield name, file
+        return
+    if not (folder / "__init__.py").is_file():
+        hint = did_you_mean(folder.name, [each.stem for each in folder.parent.glob("*.py")])
+        raise ProjectError(str(root), f"no module {name!r}{hint}", _GIVE)
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(place).with_suffix("").parts
+        is_test = parts[-1].startswith(("test_", "conftest"))
+        if not is_test and not _SKIPPED & {*parts} and all(map(str.isidentifier, parts)):
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def _read(name: str, path: Path, shown: str) -> Module:
+    try:
+        return Module(name, path)
+    except SyntaxError as err:
+        line, problem = f"{shown}:{err.lineno or 1}", f"not Python of this version: {err.msg}"
+        remedy = "Correct it, or run aotbuild with the Python that runs it."
+        raise ProjectError(line, problem, remedy) from err
+    except (ValueError, RecursionError, MemoryError) as err:
+        raise ProjectError(shown, f"not Python: {err}", "Correct it first.") from err
+
+
+def _chosen(
+    source: Module, name: str, functions: Sequence[FoundFunction], shown: str
+) -> FoundFunction:
+    found = {each.call.partition(":")[2]: each for each in functions}
+    chosen = found.get(name) or source.plain(name)
+    if chosen is None:
+        names = [*dict.fromkeys((*found, *source.functions))]
+        problem = f"it defines no function {name!r}{did_you_mean(name, names)}"
+        raise ProjectError(shown, problem, f"It has: {', '.join(names[:8]) or 'none'}.")
+    return chosen
+
+
+# --- the manifest ---------------------------------------------------------------------------------
+
+
+def _calls(text: str) -> dict[str, str]:
     """Return the functions of a manifest, name to call; what is wrong in it is for `plan`."""
-    root = read_yaml(text, Problems(file))
+    root = read_yaml(text, Problems("")) if text.strip() else None
     node = child(root, "functions") if root else None
-    functions = plain(node) if node else {}
-    if not isinstance(functions, dict):
-        return {}
-    return {
-        str(name): str(entry.get("call", "")) if isinstance(entry, dict) else ""
-        for name, entry in functions.items()
-    }
+    functions: Any = plain(node) if node else {}
+    entries = functions.items() if isinstance(functions, dict) else ()
+    return {str(name): str(e.get("call", "")) for name, e in entries if isinstance(e, dict)}
 
 
-# --- pyproject.toml -------------------------------------------------------------------------------
+def _manifest(package: str, entries: Sequence[Drafted]) -> str:
+    head = [SCHEMA_LINE]
+    if any(entry.todos for entry in entries):
+        head += [
+            "# Replace each TODO: by hand (`aotbuild plan` says what to write there), or run a",
+            "# program that calls these functions under `aotbuild record`.",
+        ]
+    head += ["version: 1", f"package: {package}", "functions:"]
+    return "\n".join([*head, *(line for entry in entries for line in entry.lines)]) + "\n"
 
 
-def _pyproject(
-    root: Path, module: ModuleFile, manifest: str, *, switch: bool
-) -> tuple[Prepared, FileChange]:
-    path = root / PYPROJECT
-    before = read_text(path)
-    top = module.package.partition(".")[0]
-    folder = Path(os.path.relpath(module.import_root / top, root.resolve())).as_posix()
-    others = [name for name in _OTHERS if (root / name).is_file()]
-    if module.import_root != root.resolve():
-        beside = sorted(path.parent.name for path in module.import_root.glob("*/__init__.py"))
-        others += [f"the package {name}" for name in beside if name != top]
-    name = re.sub(r"_+", "-", top)
-    wanted = Wanted(module.package, folder, manifest, tuple(others), name)
-    prepared = prepare(before, wanted, switch=switch)
-    if prepared.problem:  # none is made where there is none
-        before = prepared.text
-    return prepared, FileChange(path, before, prepared.text)
+def _drafted(found: Sequence[tuple[str, FoundFunction]], taken: list[str]) -> list[Drafted]:
+    entries = []
+    for file, function in found:
+        name = function_name(function.call, taken)
+        taken.append(name)
+        entries.append(Drafted(name, function, file, tuple(_lines(name, function))))
+    return entries
+
+
+def function_name(call: str, taken: Collection[str]) -> str:
+    """Return a name for the Library: that of the function, longer if it is taken."""
+    parts = [_snake(part).strip("_") for part in re.split(r"[.:]", call) if part != "__call__"]
+    parts = [part for part in parts if part]
+    for length in range(1, len(parts) + 1):
+        name = "_".join(parts[-length:])
+        if name not in taken and not function_name_problem(name):
+            return name
+    number = 2
+    while f"{'_'.join(parts)}_{number}" in taken:
+        number += 1
+    return f"{'_'.join(parts)}_{number}"
+
+
+def _snake(name: str) -> str:
+    """Return the name of a class as that of a function: `TrainState` as `train_state`."""
+    if not name[:1].isupper():
+        return name
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _lines(name: str, function: FoundFunction) -> Iterator[str]:
+    yield f"  {flow(name)}:"
+    yield from (f"    # {note}" for note in function.notes)
+    yield f"    call: {function.call}"
+    if function.args:
+        yield "    args:"
+        yield from (f"      - {name}: {spec}" for name, spec in function.args)
+    if function.kwargs:
+        yield "    kwargs:"
+        yield from (f"      {name}: {spec}" for name, spec in function.kwargs)
+    if function.dims:
+        yield f"    dims: {flow(dict.fromkeys(function.dims, UNKNOWN))}"
+    if function.static:
+        static = {name: values or UNKNOWN for name, values in function.static.items()}
+        yield f"    static: {flow(static)}"
+    if function.donate:
+        yield f"    donate: {flow([*function.donate])}"

@@ -13,17 +13,16 @@ from typing import Any
 
 from aotbuild.errors import ProjectError
 from aotbuild.format.tree_file import DescribedTree, render_trees
-from aotbuild.record.changes import FileChange, read_text, write_together
 from aotbuild.record.counted import counted
 from aotbuild.record.draft import Draft
 from aotbuild.record.entries import Limits
 from aotbuild.record.existing import Existing, read_existing
+from aotbuild.record.files import FileChange, read_text, schema_changes, write_changes
 from aotbuild.record.proposal_lines import LeftOut, left_out_lines, outside_line
 from aotbuild.record.recorded_package import guess_package, is_library, top_of
 from aotbuild.record.recorded_source import source_notes
 from aotbuild.record.recorded_text import CannotExtend, proposed_text
 from aotbuild.record.recording import RecordedFunction, Recording, Tally
-from aotbuild.record.schema_file import schema_changes
 from aotbuild.record.seen import Seen, Variant, same_for_a_manifest, variants_of
 from aotbuild.record.tree_names import TreeNames
 from aotbuild.record.trees_file import TREES_FILE, read_trees
@@ -172,7 +171,7 @@ def write(proposal: Proposal, path: Path | None = None) -> list[Path]:
         changes.insert(0, FileChange(trees, read_text(trees), text))
     if proposal.before is None:
         changes += schema_changes(place.parent)
-    return write_together(changes)
+    return write_changes(changes)
 
 
 def _package_of(existing: Existing | None, recording: Recording, manifest: Path) -> str:

@@ -15,14 +15,13 @@ from aotbuild.record.draft import Added, Draft, Extended
 from aotbuild.record.edit import CannotEdit, TextEditor
 from aotbuild.record.entry_text import comment, commented_lines, function_lines
 from aotbuild.record.existing import Existing, NotAsMeant, prove
-from aotbuild.record.flow import flow
+from aotbuild.record.files import SCHEMA_LINE
 from aotbuild.record.leaf_nodes import leaf_nodes
 from aotbuild.record.matching import Expanded
 from aotbuild.record.recording import Recording
-from aotbuild.record.schema_file import SCHEMA_LINE
 from aotbuild.record.tree_names import TreeNames
 from aotbuild.record.unfinished import kept_options
-from aotbuild.record.yaml_text import entry_lines
+from aotbuild.record.yaml_text import entry_lines, flow
 
 
 class CannotExtend(Exception):

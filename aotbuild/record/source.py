@@ -1,160 +1,331 @@
-"""The source of a module: its statements, what its names stand for, and its comments.
+"""Jitted functions in the source of a module, found with `ast`. Nothing is imported.
 
-Nothing is imported: names are followed through the module's own imports and assignments.
+The names of a module are followed through its own imports and assignments. What the source does not
+say of a function is TODO.
 """
 
 from __future__ import annotations
 
 import ast
-import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from keyword import iskeyword
 from pathlib import Path
+from typing import Any
 
-from aotbuild.format.files import read_regular
+from aotbuild.format.wrap import FILTER_JIT, NNX_JIT
 
-# How far a name is followed from assignment to assignment.
-_LONGEST_WAY = 5
-# Conditions that no import fulfills.
-NEVER_IMPORTED = ("TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'")
+TODO = "TODO"
+JAX_JIT = "jax.jit"
+# What names of jits stand for. Read in jax 0.10.2 and 0.12.0.1, flax 0.12.8, equinox 0.13.8.
+_JITS = {
+    **dict.fromkeys(("jax.jit", "jax.pjit", "jax.experimental.pjit.pjit"), JAX_JIT),
+    "flax.nnx.jit": NNX_JIT,
+    "equinox.filter_jit": FILTER_JIT,
+}
+_PARTIAL = ("functools.partial", "jax.tree_util.Partial")
+# Names of jaxtyping, and the dtype that jax gives such arrays by default.
+_JAXTYPING = {
+    "Float": "f32",
+    "Int": "i32",
+    "UInt": "u32",
+    "Complex": "c64",
+    "Bool": "bool",
+    "BFloat16": "bf16",
+    **{f"Float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+    **{f"Int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{f"Complex{bits}": f"c{bits}" for bits in (64, 128)},
+}
+# A Python number under a jit is weakly typed.
+_NUMBERS = {"int": "~i32[]", "float": "~f32[]", "complex": "~c64[]", "bool": "bool[]"}
+# Options of a jit that `init` leaves to a person.
+_UNREAD = ("in_shardings", "out_shardings", "compiler_options", "keep_unused")
+_LONGEST_WAY = 5  # how far a name is followed from assignment to assignment
+_MAIN = "__name__ == '__main__'"
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class ModuleSource:
-    """A module: its name, its file as messages show it, and the text.
+class FoundFunction:
+    """A function that a manifest can name.
 
-    ValueError or SyntaxError if it is no Python of this version.
+    Attributes:
+        call: `module:qualname`.
+        line: The line of its `def`, or of the assignment that makes it.
+        jit: What it is under, as `jax.jit`; empty for a function without a jit.
+        args: The arguments by position as (name, spec), in order.
+        kwargs: Those by name.
+        static: The values of each static argument; None where the source does not say them.
+        donate: The arguments that are donated.
+        notes: What a person has to know to finish its entry.
     """
 
-    name: str
-    file: str
-    text: str
-    tree: ast.Module = field(init=False, repr=False, compare=False)
+    call: str
+    line: int
+    jit: str
+    args: tuple[tuple[str, str], ...] = ()
+    kwargs: tuple[tuple[str, str], ...] = ()
+    static: dict[str, list[Any] | None] = field(default_factory=dict)
+    donate: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tree", ast.parse(self.text, self.file))
+    @property
+    def dims(self) -> list[str]:
+        """The names of the dims in its specs, in order."""
+        specs = [spec for _, spec in (*self.args, *self.kwargs) if "[" in spec]
+        every = (dim for spec in specs for dim in spec[spec.index("[") + 1 : -1].split(","))
+        return [dim for dim in dict.fromkeys(every) if dim.isidentifier() and dim != TODO]
 
-    @cached_property
-    def imports(self) -> dict[str, str]:
-        """What imported names stand for, as `jit` for `jax.jit`; also inside of functions."""
-        found: dict[str, str] = {}
+
+@dataclass(frozen=True)
+class Unnamed:
+    """A jit that no manifest can name: the line, and what it is."""
+
+    line: int
+    what: str
+
+
+class Module:
+    """A module of Python source; SyntaxError or ValueError if it is none."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        with tokenize.open(path) as file:
+            self.tree = ast.parse(file.read(), str(path))
+        self.name = name
+        statements = [*_executed(self.tree.body)]
+        self.imports = dict(pair for node in ast.walk(self.tree) for pair in _imported(node))
+        self.functions = {s.name: s for s in statements if isinstance(s, FunctionNode)}
+        assigned = [pair for s in statements for pair in _assignments(s)]
+        names = [name for name, _ in assigned]
+        self.assigned = {name: value for name, value in assigned if names.count(name) == 1}
+
+    def find(self) -> tuple[list[FoundFunction], list[Unnamed]]:
+        """Return the functions under a jit that have a name, and the jits that have none."""
+        named = [*self._named(self.tree.body, ())]
+        nodes = {id(node) for _, node, _ in named}
+        inside = {id(inner) for _, node, _ in named for inner in _parts(node)}
+        found = [self._function(qualname, node, jit) for qualname, node, jit in named]
+        return found, [*self._unnamed(nodes | inside)]
+
+    def plain(self, name: str) -> FoundFunction | None:
+        """Return a function at the top of the module that is under no jit."""
+        node = self.functions.get(name)
+        return self._function(name, node, _Jit("", {})) if node else None
+
+    # --- jits -------------------------------------------------------------------------------------
+
+    def _named(
+        self, body: Sequence[ast.stmt], owners: tuple[str, ...]
+    ) -> Iterator[tuple[str, ast.stmt, _Jit]]:
+        """Yield the qualname, statement and jit of what a name leads to."""
+        for statement in _executed(body):
+            if isinstance(statement, FunctionNode):
+                jits = filter(None, map(self._jit, statement.decorator_list))
+                if jit := next(jits, None):
+                    yield ".".join((*owners, statement.name)), statement, jit
+            elif isinstance(statement, ast.ClassDef):
+                yield from self._named(statement.body, (*owners, statement.name))
+            else:
+                for name, value in _assignments(statement):
+                    jit = self._jit(value)
+                    if jit and jit.wrapped is not None:
+                        yield ".".join((*owners, name)), statement, jit
+
+    def _unnamed(self, known: set[int]) -> Iterator[Unnamed]:
         for node in ast.walk(self.tree):
-            for name, dotted in _imported(node):
-                found.setdefault(name, dotted)
+            if isinstance(node, FunctionNode) and id(node) not in known:
+                if any(map(self._jit, node.decorator_list)):
+                    yield Unnamed(node.lineno, f"the jit of {node.name}")
+            elif isinstance(node, ast.Call) and id(node) not in known:
+                jit = self._jit(node)
+                if jit and jit.wrapped is not None:
+                    yield Unnamed(node.lineno, f"the jit of {ast.unparse(jit.wrapped)[:40]}")
+
+    def _jit(self, node: ast.expr | None, way: int = 0) -> _Jit | None:
+        """Return the jit that an expression is: `jax.jit`, `partial(jax.jit, …)`, `jax.jit(f)`."""
+        if isinstance(node, ast.Name) and node.id in self.assigned and way < _LONGEST_WAY:
+            found = self._jit(self.assigned[node.id], way + 1)
+            return found if found and found.wrapped is None else None
+        if isinstance(node, ast.Name | ast.Attribute):
+            kind = _JITS.get(self._dotted(node))
+            return _Jit(kind, {}) if kind else None
+        if not isinstance(node, ast.Call):
+            return None
+        arguments = node.args
+        is_partial = self._dotted(node.func) in _PARTIAL and arguments
+        inner = self._jit(arguments[0] if is_partial else node.func, way)
+        if inner is None or inner.wrapped is not None:
+            return None
+        arguments = arguments[1:] if is_partial else arguments
+        options = {each.arg: each.value for each in node.keywords if each.arg}
+        wrapped = arguments[0] if arguments else options.pop("fun", None)
+        return _Jit(inner.kind, {**inner.options, **options}, wrapped)
+
+    # --- what the source says of a function -------------------------------------------------------
+
+    def _function(self, qualname: str, node: ast.stmt, jit: _Jit) -> FoundFunction:
+        """Return a function with its arguments, static values and options."""
+        call, line = f"{self.name}:{qualname}", node.lineno
+        wrapped = self._followed(jit.wrapped)
+        if isinstance(wrapped, ast.Name):
+            wrapped = self.functions.get(wrapped.id)
+        definition = node if isinstance(node, FunctionNode) else wrapped
+        if not isinstance(definition, FunctionNode | ast.Lambda):
+            note = "its parameters are not in this module; write args: and kwargs:"
+            return FoundFunction(call, line, jit.kind, args=(("x", TODO),), notes=(note,))
+        arguments = definition.args
+        by_position = [*arguments.posonlyargs, *arguments.args]
+        defaults = [None] * (len(by_position) - len(arguments.defaults)) + arguments.defaults
+        parameters = {each.arg: each for each in (*by_position, *arguments.kwonlyargs)}
+        given = dict(zip(parameters, (*defaults, *arguments.kw_defaults), strict=True))
+        order = [each.arg for each in by_position]
+        statics, donate = (self._chosen(jit, kind, order) for kind in ("static", "donate"))
+        if "classmethod" in _decorators(definition):
+            parameters.pop(order[0], None)
+        static = {
+            name: self._values(parameters[name].annotation, given[name])
+            for name in parameters
+            if name in statics
+        }
+        traced = [name for name in parameters if name not in static and given[name] is None]
+        left = [name for name in parameters if name not in static and name not in traced]
+        notes = [f"left at their defaults: {', '.join(left)}"] if left else []
+        notes += [f"its jit has {name}=; write it here" for name in _UNREAD if name in jit.options]
+        specs = [(name, self._spec(parameters[name].annotation)) for name in traced]
+        return FoundFunction(
+            call,
+            line,
+            jit.kind,
+            tuple(pair for pair in specs if pair[0] in order),
+            tuple(pair for pair in specs if pair[0] not in order),
+            static,
+            tuple(name for name in traced if name in donate and jit.kind != FILTER_JIT),
+            tuple(notes),
+        )
+
+    def _chosen(self, jit: _Jit, kind: str, order: Sequence[str]) -> set[str]:
+        """Return the arguments that `static_argnums` and `static_argnames`, or donate_…, name."""
+        found: set[str] = set()
+        for option in (f"{kind}_argnums", f"{kind}_argnames"):
+            value = self._literal(jit.options.get(option))
+            for each in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(each, str):
+                    found.add(each)
+                elif isinstance(each, int) and -len(order) <= each < len(order):
+                    found.add(order[each])
         return found
 
-    @cached_property
-    def assigned(self) -> dict[str, ast.expr]:
-        """The values of global names that are assigned once."""
-        found: dict[str, list[ast.expr]] = {}
-        for statement in top_level(self.tree.body):
-            for name, value in _assignments(statement):
-                found.setdefault(name, []).append(value)
-        return {name: values[0] for name, values in found.items() if len(values) == 1}
+    def _values(self, annotation: ast.expr | None, default: ast.expr | None) -> list[Any] | None:
+        """Return the values of a static argument: those of a `Literal` or `bool`, its default."""
+        if isinstance(annotation, ast.Subscript) and _last(annotation.value) == "Literal":
+            value = self._literal(annotation.slice)
+            return [*value] if isinstance(value, tuple) else [value]
+        if isinstance(annotation, ast.Name) and annotation.id == "bool":
+            return [False, True]
+        value = self._literal(default)
+        is_plain = default is not None and isinstance(value, bool | int | float | str)
+        return [value] if is_plain else None
 
-    @cached_property
-    def functions(self) -> dict[str, FunctionNode]:
-        """The functions that the module defines at its top."""
-        found = (node for node in top_level(self.tree.body) if isinstance(node, FunctionNode))
-        return {node.name: node for node in found}
+    def _spec(self, annotation: ast.expr | None) -> str:
+        """Return the spec that an annotation of jaxtyping, or of a number, says; else TODO."""
+        annotation = self._followed(annotation)
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value.strip(), mode="eval").body
+            except (SyntaxError, ValueError):
+                return TODO
+        if isinstance(annotation, ast.Name):
+            return _NUMBERS.get(annotation.id, TODO)
+        if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
+            return TODO
+        dtype, dims = _JAXTYPING.get(_last(annotation.value)), annotation.slice.elts[-1]
+        if dtype is None or not isinstance(dims, ast.Constant) or not isinstance(dims.value, str):
+            return TODO
+        words = [word.rpartition("=")[2].lstrip("#?") for word in dims.value.split()]
+        if any("*" in word or "..." in word for word in words):
+            return TODO
+        return f"{dtype}[{','.join(word if _is_dim(word) else TODO for word in words)}]"
 
-    @cached_property
-    def classes(self) -> dict[str, ast.ClassDef]:
-        """The classes that the module defines at its top."""
-        found = (node for node in top_level(self.tree.body) if isinstance(node, ast.ClassDef))
-        return {node.name: node for node in found}
+    # --- names ------------------------------------------------------------------------------------
 
-    @cached_property
-    def comments(self) -> dict[int, str]:
-        """The comments by line, without their `#`."""
-        found: dict[int, str] = {}
-        try:
-            for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
-                if token.type == tokenize.COMMENT:
-                    found[token.start[0]] = token.string.lstrip("#").strip()
-        except (tokenize.TokenError, IndentationError):
-            pass  # what ast reads, and tokenize does not, has the comments so far
-        return found
-
-    def dotted(self, node: ast.AST | None, way: int = 0) -> str:
+    def _dotted(self, node: ast.AST) -> str:
         """Return what a name or attribute stands for, as `jax.jit`; empty for anything else."""
+        node = self._followed(node)
         if isinstance(node, ast.Attribute):
-            owner = self.dotted(node.value, way)
+            owner = self._dotted(node.value)
             return f"{owner}.{node.attr}" if owner else ""
-        if not isinstance(node, ast.Name):
-            return ""
-        value = self.assigned.get(node.id)
-        if isinstance(value, ast.Name | ast.Attribute) and way < _LONGEST_WAY:
-            return self.dotted(value, way + 1) or node.id
-        return self.imports.get(node.id, node.id)
+        return self.imports.get(node.id, node.id) if isinstance(node, ast.Name) else ""
 
-    def follow(self, node: ast.AST | None) -> ast.AST | None:
-        """Return the value that a global name was assigned, or the node itself."""
+    def _followed(self, node: Any) -> Any:
+        """Return the value that a global name was assigned once, or the node itself."""
         for _ in range(_LONGEST_WAY):
             if not isinstance(node, ast.Name) or node.id not in self.assigned:
                 break
             node = self.assigned[node.id]
         return node
 
-    def literal(self, node: ast.AST | None) -> object:
-        """Return the value of a literal, also of one that a global name has.
-
-        ValueError for anything that only running the module would tell.
-        """
-        found = self.follow(node)
+    def _literal(self, node: ast.expr | None) -> Any:
         try:
-            return ast.literal_eval(found) if isinstance(found, ast.expr) else None
-        except (ValueError, TypeError, MemoryError, RecursionError) as err:
-            msg = "not a literal"
-            raise ValueError(msg) from err
+            return None if node is None else ast.literal_eval(self._followed(node))
+        except (ValueError, TypeError):
+            return None
 
 
-def read_module(name: str, path: Path, file: str) -> ModuleSource:
-    """Read a module; OSError, or ValueError or SyntaxError that says what is wrong with it."""
-    data = read_regular(path)
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    text = io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
-    return ModuleSource(name, file, text)
+@dataclass(frozen=True)
+class _Jit:
+    """A jit: its kind, its options, and what it wraps; None for a decorator."""
+
+    kind: str
+    options: dict[str, ast.expr]
+    wrapped: ast.expr | None = None
 
 
-def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _executed(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements that an import executes; not those inside functions and classes."""
     for statement in body:
         yield statement
-        if isinstance(statement, ast.If):
-            if ast.unparse(statement.test) not in NEVER_IMPORTED:
-                yield from top_level(statement.body)
-            yield from top_level(statement.orelse)
-        elif isinstance(statement, ast.Try):
-            for part in (statement.body, statement.orelse, statement.finalbody):
-                yield from top_level(part)
-            for handler in statement.handlers:
-                yield from top_level(handler.body)
-        elif isinstance(statement, ast.With | ast.For | ast.While):
-            yield from top_level(statement.body)
+        is_main = isinstance(statement, ast.If) and ast.unparse(statement.test) == _MAIN
+        if isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While) and not is_main:
+            for part in ("body", "orelse", "finalbody"):
+                yield from _executed(getattr(statement, part, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _executed(handler.body)
+
+
+def _parts(node: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the expressions that make a jit which has a name."""
+    if not isinstance(node, FunctionNode):
+        yield getattr(node, "value", node)
+    else:
+        yield from (inner for each in node.decorator_list for inner in ast.walk(each))
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
     if isinstance(node, ast.Import):
         for alias in node.names:
-            # `import a.b` binds `a`.
-            top = alias.name.partition(".")[0]
+            top = alias.name.partition(".")[0]  # `import a.b` binds `a`
             yield (alias.asname, alias.name) if alias.asname else (top, top)
     elif isinstance(node, ast.ImportFrom):
         module = "." * node.level + (node.module or "")
-        for alias in node.names:
-            yield alias.asname or alias.name, f"{module}.{alias.name}"
+        yield from ((alias.asname or alias.name, f"{module}.{alias.name}") for alias in node.names)
 
 
 def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Name):
-                yield target.id, statement.value
-    elif isinstance(statement, ast.AnnAssign):
-        target, value = statement.target, statement.value
-        if isinstance(target, ast.Name) and value is not None:
-            yield target.id, value
+    if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        yield from ((t.id, statement.value) for t in targets if isinstance(t, ast.Name))
+
+
+def _decorators(node: Any) -> set[str]:
+    return {_last(each) for each in getattr(node, "decorator_list", ())}
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _is_dim(word: str) -> bool:
+    is_name = word.isascii() and word.isidentifier() and not iskeyword(word)
+    return word.isdecimal() or (is_name and not word.startswith("_"))

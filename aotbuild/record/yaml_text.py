@@ -1,16 +1,62 @@
-"""Values as YAML in block style: what fits goes on one line."""
+"""Plain values as YAML, which versions 1.1 and 1.2 read alike: block style, or on one line."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from aotbuild.record.flow import flow
+from aotbuild.manifest.todo import TODO
 
 WIDTH = 100
 # An aval needs no quotes outside of flow style.
 _AVAL = re.compile(r"~?[a-z][a-z0-9_]*(?:<[a-z]+>)?\[[A-Za-z0-9_,]*\]\Z")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+# What some parser reads as anything but text, in lower case.
+_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "todo"}
+
+
+class Unknown(str):
+    """A text that is written as it is: TODO."""
+
+    __slots__ = ()
+
+
+UNKNOWN = Unknown(TODO)
+
+
+def flow(value: Any) -> str:
+    """Return a value on one line: a scalar, `[a, b]` or `{a: b}`."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(key)}: {flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, Unknown):
+        return str(value)
+    if isinstance(value, str):
+        is_plain = _PLAIN.match(value) and value.lower() not in _WORDS
+        return value if is_plain else _quoted(value)
+    if isinstance(value, float):
+        return _float(value)
+    return json.dumps(value)
+
+
+def _quoted(value: str) -> str:
+    """Return a text in double quotes; YAML allows no control characters and no surrogates in it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in text)
+
+
+def _float(value: float) -> str:
+    """Return a float that both versions of YAML read as one: with a point and a signed exponent."""
+    text = repr(value)
+    if text in ("inf", "-inf", "nan"):
+        return text.replace("inf", ".inf").replace("nan", ".nan")
+    mantissa, e, exponent = text.partition("e")
+    mantissa += "" if "." in mantissa else ".0"
+    sign = "" if not e or exponent[0] in "+-" else "+"
+    return f"{mantissa}{e}{sign}{exponent}"
 
 
 def entry_lines(key: Any, value: Any, indent: int, lead: str = "") -> Iterator[str]:

@@ -42,15 +42,16 @@ def make():
 '''
 MANIFEST = """\
 # yaml-language-server: $schema=aotbuild.schema.json
-# Replace each TODO; `aotbuild plan` says what to write there.
+# Replace each TODO: by hand (`aotbuild plan` says what to write there), or run a
+# program that calls these functions under `aotbuild record`.
 version: 1
 package: mypkg
 functions:
   score:
     call: mypkg.model:score
     args:
-      - weights: f32[16,4]  # Float[Array, '16 4']
-      - x: f32[batch,16]  # Float[Array, 'batch 16']
+      - weights: f32[16,4]
+      - x: f32[batch,16]
     dims: {batch: TODO}
     static: {act: [tanh]}
   loss:
@@ -80,10 +81,10 @@ def test_both_files_are_written(project: Path) -> None:
     table = tomllib.loads((project / "pyproject.toml").read_text())
     assert table["project"]["dynamic"] == ["dependencies"]
     assert "score     mypkg.model:score  jax.jit  1\nloss" in printed
-    assert ".py:22: jax.jit of a lambda: is made inside make(), anew in each call\n" in printed
+    assert ".py:22: the jit of lambda x: x\n" in printed
     assert "\n+++ aot.yaml\n" in printed
     assert "\n+++ pyproject.toml\n" in printed
-    wrote = "wrote aot.yaml, aotbuild.schema.json and pyproject.toml"
+    wrote = "wrote aot.yaml, aotbuild.schema.json, pyproject.toml"
     assert f"\n{wrote}. Next:\n  1. replace 3 TODOs" in printed
 
 
@@ -104,7 +105,7 @@ def test_what_is_left_is_refused_and_then_planned(project: Path) -> None:
     run("init", "mypkg.model:score", "--yes")
     refused = run("plan", code=3).stderr
     wanted = "TODO is left here; write the sizes of this dim, such as [1, 8]"
-    assert refused.splitlines()[1:] == [f"aot.yaml:11:19: functions.score.dims.batch: {wanted}"]
+    assert refused.splitlines()[1:] == [f"aot.yaml:12:19: functions.score.dims.batch: {wanted}"]
     manifest = project / "aot.yaml"
     manifest.write_text(manifest.read_text().replace("TODO}", "[1, 8]}"))
     assert [len(f.rows) for f in load_manifest(manifest).functions.values()] == [2]
@@ -127,7 +128,7 @@ def test_a_terminal_is_asked(project: Path) -> None:
         done = subprocess.run(command, stdin=theirs, stdout=theirs, stderr=theirs, check=False)
         os.close(theirs)
         assert done.returncode == 0
-        asked = b"Write aot.yaml, aotbuild.schema.json and pyproject.toml? [y/N] "
+        asked = b"Write aot.yaml, aotbuild.schema.json, pyproject.toml? [y/N] "
         assert asked in _all_of(ours)
         assert (project / "aot.yaml").exists() is is_written
 
@@ -151,8 +152,8 @@ def test_json(project: Path) -> None:
         ("loss", 2, "jax.jit"),
     ]
     assert document["functions"][1]["entry"] == MANIFEST[MANIFEST.index("  loss:") :]
-    (left_out,) = document["left_out"]
-    assert (left_out["line"], left_out["what"]) == (22, "jax.jit of a lambda")
+    (unnamed,) = document["unnamed"]
+    assert (unnamed["line"], unnamed["what"]) == (22, "the jit of lambda x: x")
     names = ["aot.yaml", "aotbuild.schema.json", "pyproject.toml"]
     assert [change["file"] for change in document["changes"]] == names
     assert document["written"] == names
@@ -170,52 +171,36 @@ def test_an_existing_manifest_stays(project: Path) -> None:
 
 def test_the_manifest_is_the_one_of_the_hook(project: Path) -> None:
     (project / "conf").mkdir()
-    table = '[tool.hatch.build.hooks.aotbuild]\nmanifest = "conf/net.yaml"\n'
+    table = '[tool.hatch.build.targets.wheel.hooks.aotbuild]\nmanifest = "conf/net.yaml"\n'
     (project / "pyproject.toml").write_text(f'[project]\nname = "mypkg"\nversion = "1"\n{table}')
     printed = run("init", "mypkg.model:score", "--yes").stdout
-    assert {path.name for path in (project / "conf").iterdir()} == {
-        "net.yaml",
-        "aotbuild.schema.json",
-    }
-    assert "1. replace 1 TODO in conf/net.yaml; `aotbuild plan conf/net.yaml --root .`" in printed
+    names = {path.name for path in (project / "conf").iterdir()}
+    assert names == {"net.yaml", "aotbuild.schema.json"}
+    assert "1. replace 1 TODO in conf/net.yaml, or run" in printed
+    assert "2. aotbuild plan conf/net.yaml" in printed
     keys = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["uv"]["cache-keys"]
-    assert {"conf/net.yaml", "conf/aot.trees.json"} <= {key["file"] for key in keys}
+    assert "conf/net.yaml" in {key["file"] for key in keys}
 
 
-def test_a_project_of_setup_py_gets_no_pyproject(project: Path) -> None:
-    (project / "setup.py").touch()
+@pytest.mark.parametrize("file", ["setup.py", "pyproject.toml"])
+def test_another_backend(project: Path, file: str) -> None:
+    text = '[build-system]\nrequires = ["uv_build"]\nbuild-backend = "uv_build"\n'
+    (project / file).write_text(text if file == "pyproject.toml" else "")
     printed = run("init", "mypkg.model", "--yes").stdout
-    assert "pyproject.toml is left as it is: it is built by setuptools" in printed
-    assert not (project / "pyproject.toml").exists()
+    assert "pyproject.toml is left as it is: " in printed
+    assert "3. aotbuild build" in printed
+    assert 'build-backend = "hatch_aotbuild.backend"' in printed
     assert (project / "aot.yaml").exists()
-
-
-def test_another_backend(project: Path) -> None:
-    text = '[project]\nname = "mypkg"\nversion = "1"\n\n[build-system]\nrequires = ["uv_build"]\n'
-    file = project / "pyproject.toml"
-    file.write_text(f'{text}build-backend = "uv_build"\n')
-    printed = run("init", "mypkg.model", "--yes").stdout
-    assert "pyproject.toml is left as it is: it is built by uv_build" in printed
-    assert "2. aotbuild build" in printed or "3. aotbuild build" in printed
-    assert "pip wheel" not in printed
-    assert '+build-backend = "hatch_aotbuild.backend"' in printed
-    assert (file.read_text(), (project / "aot.yaml").exists()) == (
-        f'{text}build-backend = "uv_build"\n',
-        True,
-    )
-    run("init", "mypkg.model", "--yes", "--backend", "hatchling")
-    assert 'build-backend = "hatch_aotbuild.backend"' in file.read_text()
+    assert (project / file).read_text() == (text if file == "pyproject.toml" else "")
 
 
 def test_a_package_with_all_that_is_in_it(project: Path) -> None:
-    refused = run("init", "mypkg", code=4).stderr
-    assert "read all modules of the package with --recursive" in refused
     (folder,) = project.rglob("mypkg")
     (folder / "deep").mkdir()
     (folder / "deep" / "__init__.py").touch()
     (folder / "deep" / "test_it.py").write_text("import jax\nf = jax.jit(lambda x: x)\n")
     (folder / "deep" / "other.py").write_text("import jax\nscore = jax.jit(lambda x: x)\n")
-    document = json.loads(run("init", "mypkg", "--recursive", "--json").stdout)
+    document = json.loads(run("init", "mypkg", "--json").stdout)
     assert [(f["name"], f["call"]) for f in document["functions"]] == [
         ("score", "mypkg.deep.other:score"),
         ("model_score", "mypkg.model:score"),
@@ -226,19 +211,12 @@ def test_a_package_with_all_that_is_in_it(project: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("mypkg.modle", "no module 'mypkg.modle' (did you mean 'model'?)\n  searched "),
-        (
-            "mypkg/model.py",
-            "is not the name of a module (did you mean 'mypkg.model'?)\n",
-        ),
+        ("mypkg.modle", "no module 'mypkg.modle' (did you mean 'model'?)\n"),
+        ("mypkg/model.py", "'mypkg/model.py' is not the name of a module\n"),
         ("mypkg.model:scor", "it defines no function 'scor' (did you mean 'score'?)\n"),
-        (
-            "mypkg.plain",
-            "Name functions yourself: aotbuild init mypkg.plain:f\nOthers: mypkg.plain:g.\n",
-        ),
+        ("mypkg.plain", "Name a function yourself: aotbuild init mypkg.plain:FUNCTION\n"),
         ("mypkg.wrong", "wrong.py:2: not Python of this version: "),
-        ("mypkg.01", "'mypkg.01' is not the name of a module\n"),
-        ("alone", "it is in no package, and _aot/ needs one"),
+        ("alone", "no package has the module 'alone'"),
     ],
 )
 def test_what_is_refused(project: Path, module: str, said: str) -> None:

@@ -3,17 +3,15 @@
 import contextlib
 import sys
 import tomllib
+from pathlib import Path
 
 import atheris
-from support.fuzz_files import as_file, folder
+from support.fuzz_files import as_file
 from support.mutators import mutate_words
 
 with atheris.instrument_imports(include=["aotbuild", "hatch_aotbuild"]):
     from aotbuild.errors import PlanError, ProjectError
-    from aotbuild.record.project import manifest_named, prepare
-    from aotbuild.record.project_tables import Wanted
-    from aotbuild.record.recorded_package import _project_name
-    from aotbuild.record.source_files import import_roots
+    from aotbuild.record.pyproject import Package, manifest_of, prepare
     from hatch_aotbuild.plugin import read_manifest
 
 WORDS = ("[tool.hatch.build.targets.wheel]", "[build-system]", "requires = ['hatchling']")
@@ -24,24 +22,20 @@ WORDS += ("packages = ['src/p']", "[[tool.uv.cache-keys]]", "editable = 'build'"
 
 def TestOneInput(data: bytes) -> None:
     as_file(data, "pyproject.toml")
-    _project_name(folder())
-    assert all(isinstance(each, str) for each in import_roots(folder()))
     text = data.decode("utf-8", "replace")
-    assert manifest_named(text)
-    for wanted in (Wanted("p", "src/p"), Wanted("p.q", "p/q", others=("setup.py",), project="p")):
-        for switch in (False, True):
-            try:
-                prepared = prepare(text, wanted, switch=switch)
-            except ProjectError as err:
-                str(err).encode("utf-8", "backslashreplace")
-                continue
-            found = tomllib.loads(prepared.text)
-            if not prepared.problem:
-                read(found)
-                # It may refuse tables in an order that its editor cannot extend twice.
-                with contextlib.suppress(ProjectError):
-                    again = prepare(prepared.text, wanted, switch=switch)
-                    assert again.text == prepared.text, "init changes what it wrote"
+    assert manifest_of(text)
+    for package in (Package("p", Path("src")), Package("p.q", Path())):
+        try:
+            prepared = prepare(text, package)
+        except ProjectError as err:
+            str(err).encode("utf-8", "backslashreplace")
+            continue
+        if prepared.is_hatchling:
+            read(tomllib.loads(prepared.text))
+            # It may refuse tables in an order that its editor cannot extend twice.
+            with contextlib.suppress(ProjectError):
+                again = prepare(prepared.text, package)
+                assert again.text == prepared.text, "init changes what it wrote"
 
 
 def read(found: dict) -> None:

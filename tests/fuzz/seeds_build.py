@@ -240,35 +240,6 @@ def project() -> Seeds:
     yield "setuptools", (head + '[project]\nname = "p"\nversion = "1"\n' + tables).encode()
 
 
-def source() -> Seeds:
-    yield (
-        "jits",
-        b'''\
-from functools import partial
-
-import jax
-from jaxtyping import Array, Float
-
-SIZES = ("n",)
-
-
-@partial(jax.jit, static_argnames=SIZES, donate_argnums=(0,))
-def f(x: Float[Array, "b 4"], n: int = 3, *, scale=1.0):
-    """Return something."""
-    return x * n
-
-
-class Model:
-    @jax.jit
-    def call(self, x):
-        return x
-
-
-g = jax.jit(lambda x, y: x + y, in_shardings=None)
-''',
-    )
-
-
 def environment() -> Seeds:
     texts = ["/store?mode=ro,s3://bucket/a?timeout=3", "file:///a", "https://u:p@host/x?token=abcd"]
     texts += ["off", "3/8", f"p@sha256:{'0' * 64}", "~/a", "a/b:c", "16"]

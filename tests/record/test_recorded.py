@@ -307,7 +307,7 @@ def test_a_file_that_was_changed_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "aot.yaml"
     proposal = update_manifest(recording({"m:f": sizes("2")}), path)
     path.write_text("mine")
-    with pytest.raises(ProjectError, match="changed by somebody else"):
+    with pytest.raises(ProjectError, match="changed meanwhile"):
         write(proposal)
     assert path.read_text() == "mine"
 

@@ -1,0 +1,112 @@
+"""Jitted functions of a source: found without importing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from aotbuild.record.source import FoundFunction, Module
+
+HEAD = """\
+raise SystemExit("imported")
+import functools, jax
+import equinox as eqx
+import jax as j
+from functools import partial
+from typing import Literal
+from flax import nnx
+from jax import jit as fast
+from jaxtyping import Array, Float, Int32
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path):
+    def read(source: str) -> Module:
+        path = tmp_path / "m.py"
+        path.write_text(HEAD + dedent(source))
+        return Module("m", path)
+
+    return read
+
+
+def one(module: Module) -> FoundFunction:
+    (function,), unnamed = module.find()
+    assert unnamed == []
+    return function
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("@jax.jit\ndef f(x): ...", "jax.jit"),
+        ("@j.jit\ndef f(x): ...", "jax.jit"),
+        ("@fast\ndef f(x): ...", "jax.jit"),
+        ("@jax.jit()\ndef f(x): ...", "jax.jit"),
+        ("@partial(jax.jit, keep_unused=False)\ndef f(x): ...", "jax.jit"),
+        ("mine = partial(jax.jit)\n@mine\ndef f(x): ...", "jax.jit"),
+        ("mine = jax.jit\n@mine\ndef f(x): ...", "jax.jit"),
+        ("def g(x): ...\nf = jax.jit(g)", "jax.jit"),
+        ("def g(x): ...\nf: object = partial(jax.jit)(g)", "jax.jit"),
+        ("f = jax.jit(lambda x: x)", "jax.jit"),
+        ("if True:\n    @jax.jit\n    def f(x): ...", "jax.jit"),
+        ("try:\n    @jax.jit\n    def f(x): ...\nexcept E: ...", "jax.jit"),
+        ("@nnx.jit(donate_argnums=0)\ndef f(x): ...", "nnx.jit"),
+        ("@eqx.filter_jit\ndef f(x): ...", "eqx.filter_jit"),
+    ],
+)
+def test_a_jit(module, code: str, kind: str) -> None:
+    function = one(module(code))
+    assert (function.call, function.jit, function.args) == ("m:f", kind, (("x", "TODO"),))
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "what"),
+    [
+        ("def g():\n    @jax.jit\n    def h(x): ...", 12, "the jit of h"),
+        ("def g():\n    return jax.jit(lambda x: x)", 11, "the jit of lambda x: x"),
+        ("class C:\n    def g(self):\n        self.f = jax.jit(self.h)", 12, "the jit of self.h"),
+        ("if __name__ == '__main__':\n    f = jax.jit(g)", 11, "the jit of g"),
+    ],
+)
+def test_a_jit_that_has_no_name(module, code: str, line: int, what: str) -> None:
+    functions, (unnamed,) = module(code).find()
+    assert functions == []
+    assert (unnamed.line, unnamed.what) == (line, what)
+
+
+def test_a_method(module) -> None:
+    function = one(module("class Net:\n    @jax.jit\n    def step(self, x): ..."))
+    assert function.call == "m:Net.step"
+    assert function.args == (("self", "TODO"), ("x", "TODO"))
+
+
+def test_what_the_parameters_say(module) -> None:
+    function = one(
+        module("""
+        @partial(jax.jit, static_argnums=3, static_argnames=("act", "kind"), donate_argnums=(0,))
+        def f(w: Float[Array, "16 4"], x: Int32[Array, "batch 16"], n: int, act="tanh", mask=None,
+              *, kind: Literal["a", "b"], y: Float[Array, "*any"]): ...
+        """)
+    )
+    assert function.args == (("w", "f32[16,4]"), ("x", "i32[batch,16]"), ("n", "~i32[]"))
+    assert function.kwargs == (("y", "TODO"),)
+    assert function.static == {"act": ["tanh"], "kind": ["a", "b"]}
+    assert (function.dims, function.donate) == (["batch"], ("w",))
+    assert function.notes == ("left at their defaults: mask",)
+
+
+def test_options_that_a_person_writes(module) -> None:
+    function = one(module("@partial(jax.jit, in_shardings=s)\ndef f(x): ..."))
+    assert function.notes == ("its jit has in_shardings=; write it here",)
+
+
+def test_a_function_without_a_jit_can_be_named(module) -> None:
+    source = module("def f(x): ...")
+    assert source.find() == ([], [])
+    found = source.plain("f")
+    assert found is not None
+    assert (found.call, found.jit) == ("m:f", "")
+    assert source.plain("g") is None
